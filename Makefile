@@ -1,0 +1,85 @@
+# A machine needs Python 3.11 or newer, make and a network once; everything else is fetched by name, pinned and checked.
+
+# PYTHON=/path/to/python3 chooses the interpreter; without it the first that is new enough is taken.
+PYTHON ?=
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+DEV := $(VENV)/.dev-installed
+PYTEST := $(BIN)/python -m pytest
+UV ?= $(BIN)/uv
+COMPILE := pyproject.toml --extra server --group build --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --no-emit-find-links
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint format types imports unit simulation integration acceptance bench lock lock-jars clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME) ## Start everything on this machine and watch callbacks arrive (ARGS=--once: end by itself)
+	@$(BIN)/minutehand demo $(ARGS)
+
+test: ## Run the whole suite, against a real Cassandra that it starts itself
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory simulation
+	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory acceptance
+
+lint: $(DEV) ## Check format and lint rules
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+
+format: $(DEV) ## Rewrite the sources in the house's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+types: $(DEV) ## Check types
+	@$(BIN)/mypy
+
+imports: $(DEV) ## Check who may import whom
+	@$(BIN)/lint-imports --no-logo
+
+unit: $(DEV) ## Run unit, contract (in memory) and architecture tests
+	@$(PYTEST) tests/unit tests/contract tests/architecture -m "not cassandra" $(ARGS)
+
+simulation: $(DEV) ## Run the deterministic simulation
+	@$(PYTEST) tests/simulation $(ARGS)
+
+integration: $(DEV) ## Run the stores, their contract and the API against a real Cassandra
+	@$(PYTEST) tests/integration tests/contract -m "integration or cassandra" $(ARGS)
+
+acceptance: $(DEV) ## Run whole processes against a real Cassandra
+	@$(PYTEST) tests/acceptance $(ARGS)
+
+bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also as JSON)
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+lock: $(DEV) ## Choose the newest allowed versions and write the lock files anew
+	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE) --constraints requirements/dev.lock --output-file requirements/runtime.lock
+
+lock-jars: $(RUNTIME) ## Resolve the Java artefacts anew and write their lock file
+	@$(BIN)/python -m minutehand.local.lock
+
+clean: ## Remove what was built, measured or cached here (not the shared download cache)
+	@rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written last, so an interrupted installation is resumed and a changed lock file is installed.
+$(RUNTIME): requirements/runtime.lock requirements/install.py pyproject.toml
+	@$(FIND_PYTHON) && "$$python" requirements/install.py $(VENV) requirements/runtime.lock && touch $@
+
+$(DEV): requirements/dev.lock $(RUNTIME)
+	@$(BIN)/python requirements/install.py $(VENV) requirements/dev.lock && touch $@
+
+FIND_PYTHON = python=; \
+	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.14 python3 python); do \
+		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+		then python=$$candidate; break; fi; \
+	done; \
+	test -n "$$python" || { \
+		echo 'Minutehand needs Python 3.11 or newer, and $(if $(PYTHON),$(PYTHON) is not,found none): install it, or name one with make PYTHON=/path/to/python3.' >&2; \
+		exit 1; }

@@ -1,0 +1,145 @@
+"""Makes the virtual environment and installs one lock file into it, with progress.
+
+Usage, from the project's root: python requirements/install.py VENV LOCK
+
+Standard library only, because it runs before anything is installed. Every package is fetched by name and checked
+against the hashes in the lock file; the project itself is then installed in place. An interrupted run continues where
+it stopped.
+"""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+PIP_OPTIONS = ("--disable-pip-version-check", "--no-input")
+OFFLINE_SIGNS = (
+    "NewConnectionError",
+    "Failed to establish a new connection",
+    "NameResolutionError",
+    "Network is unreachable",
+)
+HANDLED = re.compile(r"(?:Collecting|Ignoring|Requirement already satisfied:) ([\w.-]+)")
+LINES_WITHOUT_TERMINAL = 25
+"""Where progress can't rewrite its line, one package in so many is named."""
+
+
+class InstallError(Exception):
+    """The environment is not usable yet; the message says what to do."""
+
+
+def interpreter_of(directory: Path) -> Path:
+    """The environment's Python. Made anew when it is missing, too old, moved, or its base Python was removed."""
+    python, pip = directory / "bin" / "python", directory / "bin" / "pip"
+    if pip.is_file() and str(directory) in pip.read_text() and works(python):
+        return python
+    if importlib.util.find_spec("ensurepip") is None:
+        version = "{}.{}".format(*sys.version_info)
+        raise InstallError(
+            f"{sys.executable} can't make virtual environments, because its ensurepip is missing: install it "
+            f"(Debian, Ubuntu: apt install python{version}-venv), or name another Python with make PYTHON=..."
+        )
+    print(f"Creating {directory.name} with Python {sys.version.split()[0]}", flush=True)
+    try:
+        venv.EnvBuilder(clear=True, symlinks=True, with_pip=True).create(directory)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InstallError(f"The virtual environment could not be made in {directory}: {error}") from error
+    return python
+
+
+def works(python: Path) -> bool:
+    probe = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    try:
+        return subprocess.run([str(python), "-c", probe], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def install_lock(python: Path, lock: Path) -> None:
+    """Install exactly what `lock` names. Raises InstallError with pip's last words when pip fails."""
+    total = sum("==" in line for line in lock.read_text().splitlines())
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        *PIP_OPTIONS,
+        "--progress-bar=off",
+        "--require-hashes",
+        "-r",
+        str(lock),
+    ]
+    output: list[str] = []
+    seen = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            for line in process.stdout or ():
+                output.append(line.rstrip())
+                if name := HANDLED.match(line):
+                    seen += 1
+                    if sys.stdout.isatty() or seen % LINES_WITHOUT_TERMINAL == 0:
+                        show(f"{lock.stem}: {seen} of {total} packages, {name[1]}")
+                elif line.startswith("Installing collected packages"):
+                    show(f"{lock.stem}: unpacking")
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise
+    if process.returncode != 0:
+        raise InstallError(explain(output))
+
+
+def show(text: str, *, end: bool = False) -> None:
+    """A line that the next one replaces on a terminal, and an ordinary line anywhere else."""
+    if sys.stdout.isatty():
+        print(f"\r\033[K{text}", end="\n" if end else "", flush=True)
+    else:
+        print(text, flush=True)
+
+
+def explain(output: list[str]) -> str:
+    text = "\n".join(output)
+    if any(sign in text for sign in OFFLINE_SIGNS):
+        return "The package registry can't be reached: connect to the network, or configure pip, and run it again."
+    if "No space left on device" in text:
+        return "The disk is full: the environment needs about 700 MB. Free some space and run it again."
+    return "pip could not install the pinned packages. Its last words:\n" + "\n".join(output[-15:])
+
+
+def install_project(python: Path) -> None:
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        *PIP_OPTIONS,
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-e",
+        ".",
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise InstallError(f"The project itself could not be installed:\n{done.stdout.strip()}")
+
+
+def main(directory: Path, lock: Path) -> int:
+    try:
+        python = interpreter_of(directory)
+        install_lock(python, lock)
+        install_project(python)
+    except InstallError as error:
+        print("\n" * sys.stdout.isatty() + str(error), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted. The same command continues from here.", file=sys.stderr)
+        return 130
+    show(f"{lock.stem}: installed in {directory.name}", end=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).absolute(), Path(sys.argv[2])))

@@ -1,0 +1,1 @@
+"""The test suites, from pure units to real processes."""

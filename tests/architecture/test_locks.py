@@ -1,0 +1,50 @@
+"""The lock files hold everything, pinned and hashed, and agree with each other."""
+
+import re
+import tomllib
+
+import pytest
+
+from tests.architecture.sources import ROOT
+
+LOCKS = ("runtime", "dev")
+PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
+HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
+
+
+def pins(lock: str) -> set[tuple[str, str]]:
+    text = (ROOT / "requirements" / f"{lock}.lock").read_text()
+    return {(found["name"], found["version"]) for line in text.splitlines() if (found := PIN.match(line))}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_everything_is_pinned_and_hashed(lock: str) -> None:
+    lines = (ROOT / "requirements" / f"{lock}.lock").read_text().splitlines()
+    odd = [line for line in lines if not (PIN.match(line) or HASH.match(line) or line.startswith("    #"))]
+    unhashed = [
+        line for line, after in zip(lines, [*lines[1:], ""], strict=True) if PIN.match(line) and not HASH.match(after)
+    ]
+    assert (odd, unhashed) == ([], [])
+
+
+def test_development_adds_to_what_runs_and_changes_nothing() -> None:
+    assert pins("runtime") - pins("dev") == set()
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("runtime", ("server",)), ("dev", ("server", "dev"))])
+def test_every_declared_dependency_is_locked(lock: str, extras: tuple[str, ...]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]
+    names = {match[0].lower() for each in wanted if (match := re.match(r"[A-Za-z0-9._-]+", each))}
+    assert names - {name for name, _ in pins(lock)} == set()
+
+
+def test_what_runs_carries_no_test_tools() -> None:
+    assert {name for name, _ in pins("runtime")} & {
+        "pytest",
+        "hypothesis",
+        "mypy",
+        "ruff",
+        "schemathesis",
+        "pyspark",
+    } == set()

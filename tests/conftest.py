@@ -1,0 +1,77 @@
+"""What every suite is held to: a mark per directory, a limit of CPU and of time, and repeatable generated cases.
+
+The limit on unit tests is CPU time, so that a busy machine fails nobody; the limit on elapsed time only ends what
+hangs.
+"""
+
+import os
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["tests.support.cassandra"]
+
+TESTS = Path(__file__).parent
+
+CPU_SECONDS = {"unit": 2.0, "contract": 2.0, "architecture": 2.0}
+HANGING_SECONDS = {
+    "unit": 30,
+    "contract": 30,
+    "architecture": 30,
+    "simulation": 300,
+    "integration": 180,
+    "acceptance": 900,
+}
+HANGING_SECONDS_WITH_CASSANDRA = 180
+
+settings.register_profile(
+    "minutehand",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("minutehand")
+
+
+def suite_of(path: Path) -> str | None:
+    """The directory right under `tests` that holds `path`; None for what is elsewhere or belongs to no suite."""
+    parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
+    return parts[0] if len(parts) > 1 and parts[0] in HANGING_SECONDS else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    for item in items:
+        suite = suite_of(item.path)
+        if suite is None:
+            continue
+        item.add_marker(suite)
+        if "cassandra" in getattr(item, "fixturenames", ()):
+            item.add_marker("cassandra")
+        if item.get_closest_marker("timeout") is None:
+            real = item.get_closest_marker("cassandra") is not None
+            seconds = max(HANGING_SECONDS[suite], HANGING_SECONDS_WITH_CASSANDRA if real else 0)
+            item.add_marker(pytest.mark.timeout(seconds))
+
+
+def cpu_limit_of(item: pytest.Item) -> float | None:
+    """CPU seconds that `item` may use: its `cpu_budget` mark, else its suite's; None on a real Cassandra."""
+    if (budget := item.get_closest_marker("cpu_budget")) is not None:
+        return float(budget.args[0])
+    if item.get_closest_marker("cassandra") is not None:
+        return None
+    return CPU_SECONDS.get(suite_of(item.path) or "")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    began = time.process_time()
+    yield
+    limit = cpu_limit_of(item)
+    used = time.process_time() - began
+    if limit is not None and used > limit:
+        pytest.fail(f"used {used:.1f} s of CPU, {limit:g} s are allowed: test less at once", pytrace=False)
