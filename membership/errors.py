@@ -1,0 +1,21 @@
+"""The root of every error that Minutehand raises on purpose, and the one that membership itself needs."""
+
+
+class MinutehandError(Exception):
+    """Messages are for the reader who must act. `retryable`: the same call may succeed later."""
+
+    retryable = False
+
+
+class StoreUnavailable(MinutehandError):
+    """The store gave no answer to a read or a plain write. A write may have taken effect all the same."""
+
+    retryable = True
+
+
+class SettingsInvalid(MinutehandError):
+    """Settings that contradict each other. The message names both and says what to change."""
+
+
+class LifeOver(MinutehandError):
+    """This process may no longer act as the life it began, or never could begin it."""

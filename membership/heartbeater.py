@@ -1,0 +1,304 @@
+"""The shell of one life: beats, renews its trust, sees who else is there, and ends when it must.
+
+```
+ start ─▶ wait until older lives of the node are left or dead ─▶ begin the life ─▶ beat ─▶ first renewal ─▶ running
+                                                                                                             │
+      over: superseded (writes left, after stopping), dead, taken, failed, stopped (writes left)  ◀──────────┘
+```
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, assert_never
+
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.errors import LifeOver, StoreUnavailable
+from membership.identity import Life, NodeId, next_incarnation
+from membership.observer import Observer
+from membership.ports import Clock, Heartbeat, LifeRecord, MemberStore, NodeState, Spawn
+from membership.renewal import Renewal
+from membership.settings import MembershipSettings
+from membership.view import MembersView
+from membership.work import Pace, Signal, Work
+
+_LOG = logging.getLogger(__name__)
+
+SUPERSEDED: Final = "superseded"
+DEAD: Final = "dead"
+TAKEN: Final = "taken"
+FAILED: Final = "failed"
+STOPPED: Final = "stopped"
+_REASONS = {
+    SUPERSEDED: "a newer process runs under this node id: give every node an id of its own",
+    DEAD: "the other nodes declared this process dead while it was silent: start it again",
+    TAKEN: "another process began the same life: start this one again",
+    FAILED: "it met an error that it cannot handle: see the log, and start it again",
+    STOPPED: "it was stopped",
+}
+
+
+async def new_life(*, node_id: NodeId, store: MemberStore, clock: Clock, settings: MembershipSettings) -> Life:
+    """A life for a process that starts now, newer than every life its node had. Reads until the store answers."""
+    while True:
+        try:
+            known = [heartbeat.life for heartbeat in await store.read_heartbeats()]
+        except StoreUnavailable:
+            await clock.sleep(settings.retry_seconds)
+            continue
+        return Life(node_id, next_incarnation(node_id, known=known, wall_ms=clock.wall_ms()))
+
+
+class Heartbeater:
+    """A service. `on_over(reason)` is called once when the life ended other than by `stop`: act no more, exit.
+
+    `floor()` gives the floor for the heartbeat about to be sent; what it answers counts as sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        life: Life,
+        address: str,
+        version: str,
+        weight: float,
+        capacity_per_minute: int,
+        store: MemberStore,
+        clock: Clock,
+        settings: MembershipSettings,
+        spawn: Spawn,
+        on_over: Callable[[str], None],
+        floor: Callable[[], int | None],
+    ) -> None:
+        self.life = life
+        self.over: str | None = None
+        self._address = address
+        self._version = version
+        self._weight = weight
+        self._capacity = capacity_per_minute
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._on_over = on_over
+        self._floor = floor
+        self._work = Work(clock=clock, spawn=spawn, name="heartbeater")
+        self._parting = Work(clock=clock, spawn=spawn, name="heartbeater.parting")
+        self._pace = Pace(clock=clock, work=self._work)
+        self._signal = Signal()
+        self._renewal = Renewal(
+            life=life,
+            store=store,
+            clock=clock,
+            settings=settings,
+            work=self._work,
+            regained=self._regained,
+            died=lambda: self._end(DEAD),
+        )
+        self._observer = Observer(
+            me=life, store=store, clock=clock, settings=settings, work=self._work, changed=self._observed
+        )
+        self._state = NodeState.LIVE
+        self._clock_is_off = False
+        self._beat = 0
+        self._beats_in_flight = 0
+        self._begun = False
+        self._running = False
+        self._stop: asyncio.Future[None] | None = None
+
+    @property
+    def view(self) -> MembersView:
+        """What the last read showed. `listen` hears of every new one."""
+        return self._observer.view
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` at once when the view changed, trust came back, or the life ended."""
+        self._signal.listen(listener)
+
+    def trusted(self) -> bool:
+        """Whether an attempt may start now. Ask again when its socket is opened."""
+        return self._renewal.trusted()
+
+    def set_state(self, state: NodeState) -> None:
+        """What the node says of itself, from a beat sent at once. `left` is what `stop` writes."""
+        if state is NodeState.LEFT:
+            raise ValueError("a life leaves by being stopped")
+        self._state = state
+        self._pace.wake()
+
+    def watch(self, life: Life) -> None:
+        """Judge a life that a lease names though the view has no heartbeat of it."""
+        self._observer.watch(life)
+
+    async def start(self) -> None:
+        """Return when the life is trusted for the first time. Raises `LifeOver` when it never will be.
+
+        Waits for as long as the store is away, and for as long as an older life of the node is alive.
+        """
+        self._work.begin(self._guarded(self._observer.run), "observer")
+        self._work.begin(self._guarded(self._live), "life")
+        while not self._running and self.over is None:
+            await self._signal.wait()
+        if self.over is not None:
+            raise LifeOver(f"{self.life} cannot run: {_REASONS[self.over]}")
+
+    async def stop(self) -> None:
+        """Trust nothing any more, then write `left`, for about `leave_seconds`. The keeper must have stopped before."""
+        if self._stop is not None:
+            await asyncio.shield(self._stop)
+            return
+        self._stop = asyncio.get_running_loop().create_future()
+        self._end(STOPPED)
+        await self._work.close()
+        await self._parting.finish(self._settings.leave_seconds + self._settings.send_margin_seconds)
+        self._stop.set_result(None)
+
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+        except Exception:
+            self._end(FAILED)
+            raise
+
+    async def _live(self) -> None:
+        await self._older_lives_to_end()
+        await self._begin_life()
+        period, due = self._settings.beat_seconds, self._clock.monotonic()
+        while self.over is None:
+            self._send_beat()
+            now = self._clock.monotonic()
+            on_time = due <= now < due + period
+            due = due + period if on_time else now + period
+            await self._pace.wait(due - now)
+
+    async def _older_lives_to_end(self) -> None:
+        told = False
+        while self.over is None:
+            if self.view.read_at > float("-inf"):
+                older = [life for life in self._observer.open_lives() if life.node_id == self.life.node_id]
+                if not older:
+                    return
+                if not told:
+                    _LOG.warning(
+                        "%s waits: older processes of this node have not ended: %s",
+                        *(self.life, ", ".join(map(str, older))),
+                        extra={"action": "life.waits", "life": str(self.life)},
+                    )
+                    told = True
+            await self._signal.wait()
+
+    async def _begin_life(self) -> None:
+        unanswered = False
+        while self.over is None:
+            answer: Answer[LifeRecord]
+            try:
+                answer = await self._store.begin_life(self.life)
+            except StoreUnavailable as error:
+                answer = Unknown(str(error))
+            match answer:
+                case Applied():
+                    break
+                case Rejected(current) if unanswered and current.alive and current.renewals == 0:
+                    break
+                case Rejected():
+                    self._end(TAKEN)
+                case Unknown():
+                    unanswered = True
+                    await self._pace.wait(self._settings.retry_seconds)
+                case _:
+                    assert_never(answer)
+        self._begun = self.over is None
+
+    def _send_beat(self) -> None:
+        if self._beats_in_flight < self._settings.max_beats_in_flight:
+            begun = self._clock.monotonic()
+            self._beats_in_flight += 1
+            self._work.begin(self._write_beat(self._heartbeat(self._announced), begun), "beat")
+
+    @property
+    def _announced(self) -> NodeState:
+        return NodeState.DRAINING if self._clock_is_off else self._state
+
+    def _heartbeat(self, state: NodeState) -> Heartbeat:
+        self._beat += 1
+        return Heartbeat(
+            life=self.life,
+            beat=self._beat,
+            state=state,
+            address=self._address,
+            wall_ms=self._clock.wall_ms(),
+            version=self._version,
+            floor=self._floor(),
+            weight=self._weight,
+            capacity_per_minute=self._capacity,
+        )
+
+    async def _write_beat(self, heartbeat: Heartbeat, begun: float) -> None:
+        try:
+            await self._store.write_heartbeat(heartbeat)
+        except StoreUnavailable as error:
+            _LOG.debug("beat unanswered: %s", error, extra={"action": "beat.unanswered", "life": str(self.life)})
+            return
+        finally:
+            self._beats_in_flight -= 1
+        self._renewal.beat_confirmed(begun=begun)
+
+    def _regained(self) -> None:
+        action = "trust.regained" if self._running else "life.begun"
+        self._running = True
+        _LOG.info("%s is trusted", self.life, extra={"action": action, "life": str(self.life)})
+        self._signal.notify()
+
+    def _observed(self) -> None:
+        node_id, incarnation = self.life
+        if any(life.node_id == node_id and life.incarnation > incarnation for life in self.view.heartbeats):
+            self._end(SUPERSEDED)
+        elif self._beat == 0 and self.life in self.view.heartbeats:
+            self._end(TAKEN)
+        self._judge_clock()
+        self._signal.notify()
+
+    def _judge_clock(self) -> None:
+        offset, limit = self.view.offset_ms, self._settings.clock_limit_ms
+        if not self.view.offset_known:
+            return
+        off = abs(offset) >= (limit / 2 if self._clock_is_off else limit)
+        if off != self._clock_is_off:
+            self._clock_is_off = off
+            self._pace.wake()
+            _LOG.warning(
+                "the wall clock is %d ms off the members': %s",
+                *(offset, "lanes are given up" if off else "lanes are taken again"),
+                extra={"action": "clock.off" if off else "clock.agrees", "life": str(self.life), "offset_ms": offset},
+            )
+
+    def _end(self, reason: str) -> None:
+        if self.over is not None:
+            return
+        self.over = reason
+        self._renewal.end()
+        self._pace.wake()
+        _LOG.log(
+            logging.INFO if reason == STOPPED else logging.ERROR,
+            "%s is over: %s",
+            *(self.life, _REASONS[reason]),
+            extra={"action": "life.over", "life": str(self.life)},
+        )
+        self._signal.notify()
+        if reason != STOPPED:
+            self._on_over(reason)
+        if self._begun and reason != DEAD:
+            self._parting.begin(self._leave(at_once=reason == STOPPED), "leave")
+
+    async def _leave(self, *, at_once: bool) -> None:
+        """Write `left`, which frees this life's leases: only when nothing can reach the wire under them any more."""
+        if not at_once:
+            await self._clock.sleep(self._settings.send_margin_seconds)
+        heartbeat = self._heartbeat(NodeState.LEFT)
+        while True:
+            try:
+                await self._store.write_heartbeat(heartbeat)
+            except StoreUnavailable:
+                await self._clock.sleep(self._settings.retry_seconds)
+                continue
+            _LOG.info("%s left", self.life, extra={"action": "life.left", "life": str(self.life)})
+            return

@@ -1,0 +1,241 @@
+"""Who should hold what, and getting there: takes the lanes hinted to this node, releases the others.
+
+Nothing is written for a lane while its ownership does not change, and nothing is read for a lane that is held. A
+client's leases are read while lanes hinted here are not held yet: once a round, more rarely when that was in vain.
+"""
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from itertools import islice
+from statistics import median_low
+
+from membership.custody import Custody, Members
+from membership.errors import StoreUnavailable
+from membership.identity import Lane, Life, NodeId
+from membership.ports import Clock, LaneHost, LeaseStore, NodeState, Spawn
+from membership.rendezvous import HintTable
+from membership.settings import MembershipSettings
+from membership.work import Narrow, Pace, Signal, Work
+
+_LOG = logging.getLogger(__name__)
+_SAMPLE = 1_000
+
+
+class Keeper:
+    """A service. Stop it before its `Heartbeater`; `release_all` before that hands the lanes over in good order."""
+
+    def __init__(
+        self,
+        *,
+        life: Life,
+        members: Members,
+        store: LeaseStore,
+        host: LaneHost,
+        clock: Clock,
+        settings: MembershipSettings,
+        spawn: Spawn,
+    ) -> None:
+        self._life = life
+        self._members = members
+        self._store = store
+        self._host = host
+        self._clock = clock
+        self._settings = settings
+        self._work = Work(clock=clock, spawn=spawn, name="keeper")
+        self._pace = Pace(clock=clock, work=self._work)
+        self._changed = Signal()
+        self._hints = HintTable()
+        self._counts: dict[str, int] = {}
+        self._missing: dict[str, dict[Lane, None]] = {}
+        self._read_after: dict[str, float] = {}
+        self._in_vain: dict[str, int] = {}
+        self._reading: dict[str, None] = {}
+        self._without_row: dict[Lane, None] = {}
+        self._reads = Narrow(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
+        self._custody = Custody(
+            life=life,
+            members=members,
+            store=store,
+            host=host,
+            settings=settings,
+            work=self._work,
+            wanted=self._wanted,
+            gone=self._not_ours,
+        )
+        self._free: frozenset[Life] = frozenset()
+        self._rehinted = False
+        self._leaving = False
+        self._marked_at = clock.monotonic()
+        self._stopped = False
+        members.listen(self._heard)
+
+    def set_lanes(self, lanes_by_client: Mapping[str, int]) -> None:
+        """The number of lanes (poller_ceiling) of every client; clients that are missing have none."""
+        for client_id in sorted(self._counts.keys() | lanes_by_client.keys()):
+            old, new = self._counts.get(client_id, 0), lanes_by_client.get(client_id, 0)
+            if new != old:
+                self._hints.add(Lane(client_id, number) for number in range(old, new))
+                self._hints.remove(Lane(client_id, number) for number in range(new, old))
+                self._rehinted = True
+        self._counts = dict(lanes_by_client)
+        if self._rehinted:
+            self._pace.wake()
+
+    def leases(self) -> Mapping[Lane, int]:
+        """The epoch of every lane that the host was granted and that was not revoked."""
+        return {lease.row.lane: lease.row.epoch for lease in self._custody.granted()}
+
+    def owns(self, lane: Lane, epoch: int) -> bool:
+        """Whether the lane is held under exactly this epoch. Says nothing of trust."""
+        return self._custody.epoch_of(lane) == epoch
+
+    def hint_of(self, lane: Lane) -> NodeId | None:
+        """The node that should hold the lane, as far as this one knows. No right comes of it."""
+        return self._hints.hint_of(lane)
+
+    def suspect(self, lane: Lane, *, epoch: int) -> None:
+        """A write of the host under `epoch` met a higher one: stop acting for the lane until it is known whose it is.
+
+        Passed over when the lane is not held under `epoch` any more.
+        """
+        self._custody.suspect(lane, epoch=epoch)
+
+    def floor(self) -> int | None:
+        """The floor for the heartbeat about to be sent. What it answers counts as sent."""
+        return self._custody.floor()
+
+    async def start(self) -> None:
+        """Begin the rounds. Lanes are taken from the first round in which the members are known."""
+        self._work.begin(self._run(), "rounds")
+
+    async def release_all(self) -> None:
+        """Drain and release everything and take nothing more. Returns when all is released, or when
+        `drain_seconds + leave_seconds` have passed."""
+        self._leaving = True
+        self._rehinted = True
+        self._members.set_state(NodeState.DRAINING)
+        self._round()
+        bound = self._settings.drain_seconds + self._settings.leave_seconds
+        if not await self._work.within(bound, self._emptied(), "emptied"):
+            _LOG.warning("%d lanes were not released in time", len(self._custody), extra={"action": "release.cut_off"})
+
+    async def stop(self) -> None:
+        """Revoke what is still held. Returns when nothing that was started under it can reach the wire any more."""
+        if not self._stopped:
+            self._stopped = True
+            if self._custody.forget():
+                await self._clock.sleep(self._settings.send_margin_seconds)
+        await self._work.close()
+
+    async def _emptied(self) -> None:
+        while self._members.over is None and len(self._custody):
+            await self._changed.wait()
+
+    async def _run(self) -> None:
+        while not self._stopped and self._members.over is None:
+            self._round()
+            await self._pace.wait(self._settings.beat_seconds)
+
+    def _heard(self) -> None:
+        if self._members.over is not None:
+            if not self._stopped:
+                self._stopped = True
+                self._custody.forget()
+                self._changed.notify()
+            self._pace.wake()
+            return
+        view = self._members.view
+        if self._hints.set_nodes(view.hint_weights()):
+            self._rehinted = True
+        if view.free != self._free:
+            self._free = view.free
+            self._read_after.clear()
+            self._pace.wake()
+        if self._rehinted:
+            self._pace.wake()
+
+    def _wanted(self, lane: Lane) -> bool:
+        return not self._leaving and self._hints.hint_of(lane) == self._life.node_id
+
+    def _not_ours(self, lane: Lane) -> None:
+        if self._wanted(lane):
+            self._missing.setdefault(lane.client_id, {})[lane] = None
+        self._changed.notify()
+
+    def _round(self) -> None:
+        if self._rehinted:
+            self._rehinted = False
+            self._read_after.clear()
+            self._in_vain.clear()
+            self._find_missing()
+            self._custody.let_go()
+        self._custody.settle()
+        if self._members.trusted():
+            self._look()
+            self._mark()
+
+    def _find_missing(self) -> None:
+        self._missing = {}
+        for lane in () if self._leaving else self._hints.lanes_of(self._life.node_id):
+            if lane not in self._custody:
+                self._missing.setdefault(lane.client_id, {})[lane] = None
+
+    def _look(self) -> None:
+        """Read the leases of clients with missing lanes, those that have waited longest first."""
+        now = self._clock.monotonic()
+        waiting = [
+            (after, client_id)
+            for client_id in self._missing
+            if client_id not in self._reading and (after := self._read_after.get(client_id, 0.0)) <= now
+        ]
+        for _, client_id in sorted(waiting)[: self._settings.lease_reads_per_round]:
+            self._reading[client_id] = None
+            self._reads.put(partial(self._read, client_id))
+
+    async def _read(self, client_id: str) -> None:
+        try:
+            rows = {row.lane: row for row in await self._store.read_leases(client_id)}
+        except StoreUnavailable as error:
+            _LOG.debug("leases not read: %s", error, extra={"action": "leases.unread", "client_id": client_id})
+            return
+        finally:
+            self._reading.pop(client_id, None)
+        if self._stopped or not self._members.trusted():
+            return
+        missing = self._missing.pop(client_id, {})
+        left: dict[Lane, None] = {}
+        for lane in missing:
+            row = rows.get(lane)
+            if not self._wanted(lane) or lane in self._custody:
+                continue
+            if row is None:
+                self._tell_missing_row(lane)
+            if row is None or not self._custody.offer(row):
+                left[lane] = None
+        if left:
+            self._missing.setdefault(client_id, {}).update(left)
+        fruitless = len(left) == len(missing)
+        self._in_vain[client_id] = self._in_vain.get(client_id, 0) + 1 if fruitless else 0
+        patient = self._in_vain[client_id] <= self._settings.patience_rounds
+        self._read_after[client_id] = self._clock.monotonic() + (0.0 if patient else self._settings.fruitless_seconds)
+
+    def _tell_missing_row(self, lane: Lane) -> None:
+        if lane not in self._without_row:
+            self._without_row[lane] = None
+            _LOG.error(
+                "%s has no lease row, so nobody knows where to start: it is not served. Register its client anew.",
+                lane,
+                extra={"action": "lease.row_missing", "lane": str(lane)},
+            )
+
+    def _mark(self) -> None:
+        """When moves have calmed down: which lanes lag, which have caught up, as against most of the lanes."""
+        now = self._clock.monotonic()
+        if self._custody.busy or now - self._marked_at < self._settings.mark_round_seconds:
+            return
+        self._marked_at = now
+        step = max(len(self._custody) // _SAMPLE, 1)
+        sample = [self._host.position(lease.row.lane) for lease in islice(self._custody.granted(), 0, None, step)]
+        if sample:
+            self._custody.mark(median_low(sample))

@@ -1,0 +1,206 @@
+"""One lane's lease as its (possible) owner sees it: a machine of values, without time and without I/O.
+
+```
+                 applied                        set, clear
+  take ─▶ TAKING ─────────▶ HELD ◀─────────────────────────────▶ MARKING
+             │               │ drain, suspect    applied            │
+   unknown,  │               ▼                                      │ unknown, or rejected though ours
+   rejected  │           DRAINING ◀─────────────────────────────────┘
+   though    │            │      │ drained, planned
+   ours      │   drained, │      ▼             applied, or rejected: not ours
+             ▼   in doubt │  RELEASING ──────────────────────────────────────────▶ GONE
+          DOUBTFUL ◀──────┘      │                                                  ▲
+             │ ▲─────────────────┘ unknown, or rejected though ours                 │
+             │                                                                      │
+             ├── read: not ours, and nothing unanswered can make it so ─────────────┘
+             ├── take again (ours: under a new epoch; or free) ─▶ TAKING
+             └── release (ours) ─▶ RELEASING
+```
+
+The process acts for the lane in HELD and MARKING, ends what it started in DRAINING, and does nothing in the others. So
+after an unknown answer it acts again only under a new epoch that it has taken from itself.
+
+*Counted*: whether the lane holds up the floor that its life announces. It does unless `lagging = true` is confirmed and
+no clear was started since: from the start of a clear, and until a release is confirmed.
+
+Every write replaces the whole row and is conditional on the whole row as last known; so whatever arrives late arrives
+on a row that has moved on, is rejected, and changes nothing. A take adds one to the epoch, nothing else changes it; the
+highest epoch that an unanswered take of ours may still write is the *ceiling*, below which "not ours" is not final.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.identity import Life
+from membership.ports import LeaseRow
+
+
+class Phase(Enum):
+    """Where a lease is in the drawing above."""
+
+    TAKING = "taking"
+    HELD = "held"
+    MARKING = "marking"
+    DRAINING = "draining"
+    RELEASING = "releasing"
+    DOUBTFUL = "doubtful"
+    GONE = "gone"
+
+
+class ImpossibleMove(RuntimeError):
+    """The drawing has no such move: a mistake of the caller."""
+
+    def __init__(self, move: str, lease: "Lease") -> None:
+        super().__init__(f"{move} is impossible for {lease.row.lane} while it is {lease.phase.value}")
+
+
+_GRANTED = frozenset({Phase.HELD, Phase.MARKING, Phase.DRAINING})
+
+
+def start_of(row: LeaseRow, *, owners_floor: int | None) -> int:
+    """Where a taker starts. Both bounds are true of the lane, the floor only while it does not lag.
+
+    `owners_floor` is the floor of the *life* that the row names as its owner; None when it never announced one.
+    """
+    if row.lagging or owners_floor is None:
+        return row.watermark
+    return max(row.watermark, owners_floor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """`row`: as last known, what the next write is conditional on. `sent`: the write under way. `mark`: the oldest mark
+    not settled as known when nobody acts for the lane."""
+
+    life: Life
+    phase: Phase
+    row: LeaseRow
+    mark: int
+    sent: LeaseRow | None = None
+    counted: bool = False
+    in_doubt: bool = False
+    ceiling: int = 0
+
+    @property
+    def granted(self) -> bool:
+        """Whether the process serves the lane, or still ends what it started, under `row.epoch`."""
+        return self.phase in _GRANTED
+
+    @property
+    def ours(self) -> bool:
+        """Whether the row, as last known, names this life as the owner."""
+        return self.row.owner == self.life
+
+    def _in(self, move: str, *phases: Phase) -> None:
+        if self.phase not in phases:
+            raise ImpossibleMove(move, self)
+
+    @staticmethod
+    def take(row: LeaseRow, *, life: Life, start: int) -> "Lease":
+        """Take a lane whose recorded owner has released it or is dead or left. `start` comes from `start_of`."""
+        return Lease(life=life, phase=Phase.TAKING, row=row, mark=start, sent=_taken(row, life, start))
+
+    @staticmethod
+    def found(row: LeaseRow, *, life: Life) -> "Lease":
+        """A row that names this life though it knows of no such lease: owned unknowingly."""
+        return Lease(life=life, phase=Phase.DOUBTFUL, row=row, mark=row.watermark)
+
+    def take_again(self, *, start: int) -> "Lease":
+        """Out of doubt under a new epoch: from oneself, or from an owner that is gone.
+
+        `start` comes from `start_of`; where the lane is ours, what this life settled itself counts as well.
+        """
+        self._in("take_again", Phase.DOUBTFUL)
+        start = max(start, self.mark)
+        return replace(self, phase=Phase.TAKING, mark=start, sent=_taken(self.row, self.life, start))
+
+    def set_lagging(self, *, position: int) -> "Lease":
+        """Start to write the watermark and `lagging = true` together. The lane counts as before until confirmed."""
+        self._in("set_lagging", Phase.HELD)
+        return replace(self, phase=Phase.MARKING, sent=replace(self.row, watermark=position, lagging=True))
+
+    def clear_lagging(self) -> "Lease":
+        """Start to clear the flag; from now on the lane counts. Only at or above every floor ever sent (`Floors`)."""
+        self._in("clear_lagging", Phase.HELD)
+        if not self.row.lagging:
+            raise ImpossibleMove("clear_lagging of a lane that does not lag", self)
+        return replace(self, phase=Phase.MARKING, sent=replace(self.row, lagging=False), counted=True)
+
+    def drain(self) -> "Lease":
+        """A planned move: let started work end, then release."""
+        self._in("drain", Phase.HELD)
+        return replace(self, phase=Phase.DRAINING)
+
+    def suspect(self) -> "Lease":
+        """Something the host wrote met a higher epoch: end what was started, then look whose the lane is."""
+        if not self.granted:
+            raise ImpossibleMove("suspect", self)
+        phase = Phase.DRAINING if self.phase is Phase.HELD else self.phase
+        return replace(self, phase=phase, in_doubt=True)
+
+    def drained(self, *, position: int) -> "Lease":
+        """Nobody acts for the lane any more; `position` is the oldest mark that was not settled."""
+        self._in("drained", Phase.DRAINING)
+        ended = replace(self, phase=Phase.DOUBTFUL, mark=position)
+        return ended if self.in_doubt else ended.release()
+
+    def release(self) -> "Lease":
+        """Start to give the lane up. Never taken back under this epoch."""
+        self._in("release", Phase.DOUBTFUL)
+        if not self.ours:
+            raise ImpossibleMove("release of a lane that is not ours", self)
+        mark = max(self.mark, self.row.watermark)
+        released = replace(self.row, owner=None, watermark=mark, lagging=True)
+        return replace(self, phase=Phase.RELEASING, mark=mark, sent=released, in_doubt=False)
+
+    def answered(self, answer: Answer[LeaseRow | None]) -> "Lease":
+        """What follows from the answer to the write under way."""
+        self._in("answered", Phase.TAKING, Phase.MARKING, Phase.RELEASING)
+        match answer:
+            case Applied():
+                return self._applied()
+            case Rejected(current):
+                return self._unsettled(current)
+            case Unknown():
+                ceiling = self._sent.epoch if self.phase is Phase.TAKING else 0
+                return replace(self._stopped(), ceiling=max(self.ceiling, ceiling))
+
+    def read(self, row: LeaseRow | None) -> "Lease":
+        """A doubtful lane's row, by a serial read."""
+        self._in("read", Phase.DOUBTFUL)
+        return self._unsettled(row)
+
+    @property
+    def _sent(self) -> LeaseRow:
+        if self.sent is None:
+            raise ImpossibleMove("an answer to no write", self)
+        return self.sent
+
+    def _applied(self) -> "Lease":
+        row = self._sent
+        match self.phase:
+            case Phase.TAKING:
+                return Lease(life=self.life, phase=Phase.HELD, row=row, mark=row.watermark)
+            case Phase.MARKING:
+                phase = Phase.DRAINING if self.in_doubt else Phase.HELD
+                return replace(self, phase=phase, row=row, sent=None, counted=not row.lagging)
+            case _:
+                return replace(self, phase=Phase.GONE, row=row, sent=None, counted=False)
+
+    def _unsettled(self, row: LeaseRow | None) -> "Lease":
+        """The row as it is now, known serially, where it is not what was wanted."""
+        if row is None:
+            return replace(self, phase=Phase.GONE, sent=None, counted=False)
+        if row.owner == self.life:
+            return replace(self._stopped(), row=row)
+        phase = Phase.DOUBTFUL if row.epoch < self.ceiling else Phase.GONE
+        return replace(self, phase=phase, row=row, sent=None, counted=False)
+
+    def _stopped(self) -> "Lease":
+        phase = Phase.DRAINING if self.phase is Phase.MARKING else Phase.DOUBTFUL
+        return replace(self, phase=phase, sent=None, in_doubt=True)
+
+
+def _taken(row: LeaseRow, life: Life, start: int) -> LeaseRow:
+    return replace(row, owner=life, epoch=row.epoch + 1, watermark=start, lagging=True)

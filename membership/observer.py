@@ -1,0 +1,158 @@
+"""The reading half of a heartbeater: reads the members, and decides deaths.
+
+Reads follow one another; whatever a read gives rise to (a life's record to be read, a death to be declared) runs beside
+them, so that a slow conditional write never makes a gap in the reads.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+from membership.clocks import ClockOffsets
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.detector import Detector
+from membership.errors import StoreUnavailable
+from membership.identity import Life
+from membership.ports import Clock, Heartbeat, LifeRecord, MemberStore
+from membership.settings import MembershipSettings
+from membership.view import MembersView
+from membership.work import Pace, Work
+
+_LOG = logging.getLogger(__name__)
+_READS_PER_BEAT = 30 / 29
+"""A little more than one, so that over 30 beats the reads pass through every age a heartbeat can have (`clocks`)."""
+
+
+class Observer:
+    """`changed` is called after a read, and whenever it became known that a life is dead or alive."""
+
+    def __init__(
+        self,
+        *,
+        me: Life,
+        store: MemberStore,
+        clock: Clock,
+        settings: MembershipSettings,
+        work: Work,
+        changed: Callable[[], None],
+    ) -> None:
+        self._me = me
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._work = work
+        self._changed = changed
+        self._detector = Detector(
+            me=me, dead_after_seconds=settings.dead_after_seconds, gap_seconds=settings.gap_seconds
+        )
+        self._clocks = ClockOffsets(window_beats=settings.clock_window_beats, beat_seconds=settings.beat_seconds)
+        self._answered = True
+        self._asking: dict[Life, None] = {}
+        self._pace = Pace(clock=clock, work=work)
+        self.view = MembersView()
+
+    def watch(self, life: Life) -> None:
+        """Judge a life that a lease names though it has no heartbeat."""
+        self._detector.watch(life, now=self._clock.monotonic())
+        self._ask()
+
+    def open_lives(self) -> list[Life]:
+        """Lives that are neither dead nor left, or of which it is not known yet."""
+        return self._detector.open_lives()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        period = self._settings.beat_seconds / _READS_PER_BEAT
+        while True:
+            begun = self._clock.monotonic()
+            try:
+                heartbeats = await self._store.read_heartbeats()
+            except StoreUnavailable as error:
+                self._store_answers(False, str(error))
+                await self._pace.wait(self._settings.retry_seconds)
+                continue
+            returned = self._clock.monotonic()
+            self._store_answers(True, "")
+            self._detector.observed(begun=begun, returned=returned, heartbeats=heartbeats)
+            self._clocks.observed(heartbeats, wall_ms=self._clock.wall_ms(), monotonic=returned)
+            self._show({beat.life: beat for beat in heartbeats}, read_at=returned)
+            self._ask()
+            await self._pace.wait(begun + period - self._clock.monotonic())
+
+    def _store_answers(self, answers: bool, reason: str) -> None:
+        """Said once at each change, not at every request."""
+        if answers == self._answered:
+            return
+        self._answered = answers
+        if answers:
+            _LOG.info("the members are read again", extra={"action": "members.read", "life": str(self._me)})
+        else:
+            _LOG.warning(
+                "the members can't be read: %s", reason, extra={"action": "members.unread", "life": str(self._me)}
+            )
+
+    def _show(self, heartbeats: Mapping[Life, Heartbeat], *, read_at: float) -> None:
+        members = sorted(life for life in heartbeats if self._detector.is_member(life))
+        offset = self._clocks.offset_ms(self._me, members)
+        self.view = MembersView(
+            read_at=read_at,
+            members=tuple(heartbeats[life] for life in members),
+            free=self._detector.free(),
+            heartbeats=heartbeats,
+            silence=self._detector.silence(self._clock.monotonic()),
+            offset_ms=offset or 0,
+            offset_known=offset is not None,
+        )
+        self._changed()
+
+    def _ask(self) -> None:
+        """Begin what the detector asks for, one question about a life at a time."""
+        for life, renewals in self._detector.to_declare():
+            if self._may_ask(life):
+                self._work.begin(self._declare(life, renewals), "declare")
+        oldest = self._clock.monotonic() - self._settings.record_refresh_seconds
+        for life in self._detector.to_read(older_than=oldest):
+            if self._may_ask(life):
+                self._work.begin(self._read_record(life), "record")
+
+    def _may_ask(self, life: Life) -> bool:
+        if life in self._asking or len(self._asking) >= self._settings.max_concurrent_records:
+            return False
+        self._asking[life] = None
+        return True
+
+    async def _read_record(self, life: Life) -> None:
+        try:
+            record = await self._store.read_life(life)
+        except StoreUnavailable:
+            return
+        finally:
+            del self._asking[life]
+        was_member = self._detector.is_member(life)
+        self._detector.record_read(life, record, returned=self._clock.monotonic())
+        self._ask()
+        if was_member != self._detector.is_member(life) or not self._asking:
+            self._show(self.view.heartbeats, read_at=self.view.read_at)
+
+    async def _declare(self, life: Life, renewals: int) -> None:
+        answer: Answer[LifeRecord | None]
+        try:
+            answer = await self._store.declare_dead(life, renewals=renewals)
+        except StoreUnavailable as error:
+            answer = Unknown(str(error))
+        finally:
+            del self._asking[life]
+        self._detector.declared(life, answer, returned=self._clock.monotonic())
+        match answer:
+            case Applied():
+                verdict = "dead"
+            case Rejected(current):
+                verdict = "dead already" if current is None or not current.alive else "alive after all"
+            case Unknown(reason):
+                verdict = f"undecided: {reason}"
+            case _:
+                assert_never(answer)
+        _LOG.warning(
+            "%s is silent: %s", life, verdict, extra={"action": "life.judged", "life": str(life), "by": str(self._me)}
+        )
+        self._show(self.view.heartbeats, read_at=self.view.read_at)

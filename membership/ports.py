@@ -1,0 +1,162 @@
+"""What membership needs from a store, and from the process it serves.
+
+Every conditional write is answered Applied, Rejected with the current row, or Unknown. Reads marked *serial* see
+every write that was applied before they began. A store that cannot answer raises `StoreUnavailable`.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from membership.conditional import Answer
+from membership.errors import StoreUnavailable
+from membership.identity import Lane, Life
+
+__all__ = [
+    "Clock",
+    "Heartbeat",
+    "LaneHost",
+    "LeaseRow",
+    "LeaseStore",
+    "LifeRecord",
+    "MemberStore",
+    "NodeState",
+    "Spawn",
+    "StoreUnavailable",
+]
+
+
+class NodeState(StrEnum):
+    """What a node says of itself in its heartbeat."""
+
+    LIVE = "live"
+    DRAINING = "draining"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """One row of `nodes`: what a life last wrote of itself. Only that life writes it, so a plain write does.
+
+    `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the life's lanes that
+    count, or None while it has had none. `weight` is the share of lanes it asks for, 1.0 unless configured.
+    """
+
+    life: Life
+    beat: int
+    state: NodeState
+    address: str
+    wall_ms: int
+    version: str
+    floor: int | None
+    weight: float = 1.0
+    capacity_per_minute: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LifeRecord:
+    """One row of `lives`, written by conditional writes only. `renewals` counts the trusts regained."""
+
+    life: Life
+    alive: bool
+    renewals: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRow:
+    """One row of `pollers`. `owner` is None when the last owner released it, or when nobody ever held it.
+
+    `watermark`: every mark (minute) before it is settled. `lagging`: the owner's floor says nothing of this lane, so
+    a taker starts from `watermark`.
+    """
+
+    lane: Lane
+    owner: Life | None
+    epoch: int
+    watermark: int
+    lagging: bool
+
+
+class Clock(Protocol):
+    """Time. Liveness and trust are judged by `monotonic` alone; `wall_ms` is only announced and compared."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary origin, never stepping, counting suspends."""
+
+    def wall_ms(self) -> int:
+        """Unix milliseconds, UTC."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds` of `monotonic`."""
+
+
+class Spawn(Protocol):
+    """Runs work as a task. Whoever gave it hears of a task that ended with an exception."""
+
+    def __call__(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]: ...
+
+
+class MemberStore(Protocol):
+    """Heartbeats and lives."""
+
+    async def write_heartbeat(self, heartbeat: Heartbeat) -> None:
+        """Replace the life's row. Plain write at quorum; repeating it is harmless.
+
+        Of two writes the one with the higher beat wins, in whatever order they arrive.
+        """
+
+    async def read_heartbeats(self) -> Sequence[Heartbeat]:
+        """Every row of the cluster, ended lives included, in no particular order, read at quorum."""
+
+    async def begin_life(self, life: Life) -> Answer[LifeRecord]:
+        """Insert the record (alive, 0 renewals) if it does not exist."""
+
+    async def renew_life(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
+        """Set `renewals + 1` if the life is alive and has exactly `renewals`. Rejected(None): there is no record."""
+
+    async def declare_dead(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
+        """Set dead if the life is alive and has exactly `renewals`."""
+
+    async def read_life(self, life: Life) -> LifeRecord | None:
+        """Serial read."""
+
+
+class LeaseStore(Protocol):
+    """Leases: the `pollers` table. `create_lanes` aside, every write is conditional and tests the row as read."""
+
+    async def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
+        """Insert (no owner, epoch 0, lagging) where no row exists yet; existing rows are left alone. Idempotent."""
+
+    async def read_leases(self, client_id: str) -> Sequence[LeaseRow]:
+        """Every lane of one client at quorum, by poller_id."""
+
+    async def read_lease(self, lane: Lane) -> LeaseRow | None:
+        """Serial read."""
+
+    async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
+        """Replace owner, epoch, watermark and lagging if all four are as in `expected`. Take, release, set, clear."""
+
+
+class LaneHost(Protocol):
+    """What the keeper of the leases asks of the process it serves. Calls come on the event loop's thread.
+
+    A lane's story is `granted`, then perhaps `drain`, then `revoked`, and possibly again from the start under a higher
+    epoch. Every granted lane ends with exactly one `revoked`.
+    """
+
+    def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
+        """The lane is ours under `epoch`; work begins at mark `start`."""
+
+    def position(self, lane: Lane) -> int:
+        """The oldest mark not settled of a granted lane, until it is revoked. Never falls under one epoch."""
+
+    async def drain(self, lane: Lane) -> None:
+        """Stop claiming, let started work end, record it. After it returns nothing is written for the lane.
+
+        Cancelled when it takes longer than the keeper's bound; `revoked` follows in any case.
+        """
+
+    def revoked(self, lane: Lane) -> None:
+        """The lane is no longer to be acted for: forget it at once, start nothing, write nothing."""

@@ -1,0 +1,60 @@
+"""A life's trust in itself: whether it may still act, judged by its own clock alone.
+
+```
+             renewal answered applied, before its start + 4 s
+  ┌────────┐ ─────────────────────────────────────────────────▶ ┌─────────┐ ─┐ beat confirmed: until its
+  │ lapsed │                                                    │ trusted │  │ write's start + 4 s
+  └────────┘ ◀───────────────────────────────────────────────── └─────────┘ ◀┘
+   born here │        the clock passed the end of the trust          │
+             ▼                                                       ▼
+           over: the record says dead or is gone; a newer life was seen; stopped
+```
+
+There is no timer: a lapse is the clock having passed `until`, whenever somebody asks. A confirmed beat prolongs trust
+that still holds and does nothing else; so what ends a lapse is a renewal only, and only one that was itself answered
+*applied*. After an unknown answer the record is read, and a renewal is made anew from what was read, even if that is
+the value the lost one would have written.
+"""
+
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.ports import LifeRecord
+
+
+class Trust:
+    """`renewals`: what the next renewal must be conditional on; None when the record must be read first."""
+
+    __slots__ = ("_span", "_until", "over", "renewals")
+
+    def __init__(self, *, trust_seconds: float) -> None:
+        self._span = trust_seconds
+        self._until = float("-inf")
+        self.renewals: int | None = 0
+        self.over = False
+
+    def trusted(self, now: float) -> bool:
+        return now < self._until and not self.over
+
+    def beat_confirmed(self, *, begun: float, now: float) -> None:
+        """The write of a heartbeat that began at `begun` was acknowledged."""
+        if self.trusted(now):
+            self._until = max(self._until, begun + self._span)
+
+    def renewal_answered(self, answer: Answer[LifeRecord | None], *, begun: float) -> None:
+        """The renewal that began at `begun`, conditional on `renewals`, was answered."""
+        match answer:
+            case Applied():
+                if self.renewals is None:
+                    raise ValueError("a renewal was answered that cannot have been begun: the record was unknown")
+                self.renewals += 1
+                self._until = max(self._until, begun + self._span)
+            case Rejected(current):
+                self.record_read(current)
+            case Unknown():
+                self.renewals = None
+
+    def record_read(self, record: LifeRecord | None) -> None:
+        """What the store holds of this life, read serially. Gives no trust, whatever it shows."""
+        if record is None or not record.alive:
+            self.over = True
+        else:
+            self.renewals = record.renewals

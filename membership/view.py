@@ -1,0 +1,35 @@
+"""What an observer knows of the cluster after a read: a value, replaced by the next one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from membership.identity import Life, NodeId
+from membership.ports import Heartbeat, NodeState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersView:
+    """`members`: the lives that are neither dead nor left, ordered. `free`: lives whose leases anybody may take."""
+
+    read_at: float = float("-inf")
+    """Monotonic instant at which the last read returned."""
+    members: tuple[Heartbeat, ...] = ()
+    free: frozenset[Life] = frozenset()
+    heartbeats: Mapping[Life, Heartbeat] = field(default_factory=dict)
+    """Every row that was read, of ended lives too."""
+    silence: Mapping[Life, float] = field(default_factory=dict)
+    """Seconds since each life that has not ended was seen to advance."""
+    offset_ms: int = 0
+    """One's own wall clock against the members' median; positive is ahead. 0 while `offset_known` is False."""
+    offset_known: bool = False
+    """Whether enough beats were seen to say so."""
+
+    def floor_of(self, life: Life) -> int | None:
+        """The floor in the row of exactly this life."""
+        heartbeat = self.heartbeats.get(life)
+        return None if heartbeat is None else heartbeat.floor
+
+    def hint_weights(self) -> dict[NodeId, float]:
+        """The nodes that lanes are hinted to: those whose newest life is a member and not draining."""
+        newest = {heartbeat.life.node_id: heartbeat for heartbeat in self.members}
+        return {node: heartbeat.weight for node, heartbeat in newest.items() if heartbeat.state is NodeState.LIVE}

@@ -1,0 +1,146 @@
+"""What the shells share: their tasks, waits that can be cut short, and queues of bounded width."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from membership.ports import Clock, Spawn
+
+
+class Work:
+    """The tasks of one shell. `close` leaves none. Tasks end in the order in which they were begun."""
+
+    def __init__(self, *, clock: Clock, spawn: Spawn, name: str) -> None:
+        self._clock = clock
+        self._spawn = spawn
+        self._name = name
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._closed = False
+
+    def begin(self, work: Coroutine[Any, Any, Any], what: str) -> asyncio.Task[Any]:
+        """Run `work` as a task, named for logs. After `close` it is cancelled before its first step."""
+        task = self._spawn(work, name=f"{self._name}.{what}")
+        self._tasks[task] = None
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
+        if self._closed:
+            task.cancel()
+        return task
+
+    async def within(self, seconds: float, work: Coroutine[Any, Any, Any], what: str) -> bool:
+        """Run `work` for at most `seconds`; False when it had to be cancelled. Its exception comes through."""
+        task = self.begin(work, what)
+        alarm = self.begin(self._clock.sleep(seconds), f"{what}.bound")
+        try:
+            await asyncio.wait([task, alarm], return_when=asyncio.FIRST_COMPLETED)
+            in_time = task.done()
+        finally:
+            for one in (alarm, task):
+                one.cancel()
+            await asyncio.wait([task, alarm])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+        return in_time
+
+    async def finish(self, seconds: float) -> None:
+        """Let what runs end by itself for at most `seconds`, then close."""
+        if running := list(self._tasks):
+            alarm = self.begin(self._clock.sleep(seconds), "finish.bound")
+            ended = asyncio.gather(*running, return_exceptions=True)
+            await asyncio.wait([ended, alarm], return_when=asyncio.FIRST_COMPLETED)
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel everything and wait until it has ended. Idempotent."""
+        self._closed = True
+        current = asyncio.current_task()
+        while pending := [task for task in self._tasks if task is not current]:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait(pending)
+
+
+class Pace:
+    """The wait of one loop between its rounds: it lasts until the time is over or somebody wakes it."""
+
+    def __init__(self, *, clock: Clock, work: Work) -> None:
+        self._clock = clock
+        self._work = work
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """End the present wait, or the next one if there is none."""
+        self._woken.set()
+
+    async def wait(self, seconds: float) -> None:
+        """At most `seconds`. One waiter at a time."""
+        alarm = self._work.begin(self._clock.sleep(max(seconds, 0.0)), "wait")
+        alarm.add_done_callback(self._rang)
+        try:
+            await self._woken.wait()
+        finally:
+            self._woken.clear()
+            alarm.cancel()
+
+    def _rang(self, alarm: asyncio.Task[Any]) -> None:
+        # A wait that was woken cancels its alarm, and hears of that only in the next wait.
+        if not alarm.cancelled():
+            self._woken.set()
+
+
+class Signal:
+    """Says that something changed. Who waits looks for itself what it was."""
+
+    def __init__(self) -> None:
+        self._waiters: list[asyncio.Future[None]] = []
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` at every change, at once and in order of arrival."""
+        self._listeners.append(listener)
+
+    def notify(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        for listener in list(self._listeners):
+            listener()
+
+    async def wait(self) -> None:
+        """Until the next change."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+
+class Narrow:
+    """A queue of which at most `width` items are worked on at once, first come first served."""
+
+    def __init__(self, *, width: int, work: Work, what: str) -> None:
+        self._width = width
+        self._work = work
+        self._what = what
+        self._queue: deque[Callable[[], Coroutine[Any, Any, None]]] = deque()
+        self._running = 0
+
+    @property
+    def idle(self) -> bool:
+        return self._running == 0
+
+    def put(self, item: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._queue.append(item)
+        if self._running < self._width:
+            self._running += 1
+            self._work.begin(self._run(), self._what)
+
+    def clear(self) -> None:
+        """Forget what was not begun."""
+        self._queue.clear()
+
+    async def _run(self) -> None:
+        try:
+            while self._queue:
+                await self._queue.popleft()()
+        finally:
+            self._running -= 1

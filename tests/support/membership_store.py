@@ -1,0 +1,143 @@
+"""In-memory stores for membership, and one process's port to them with faults.
+
+`MembershipStore` is the truth and answers at once. `StorePort` is what one process is given: every request takes a
+little virtual time, and a hook may make it go wrong.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from membership.conditional import APPLIED, Answer, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from membership.identity import Lane, Life
+from membership.ports import Clock, Heartbeat, LeaseRow, LifeRecord
+
+T = TypeVar("T")
+
+
+class Fault(Enum):
+    """What may become of a request."""
+
+    REFUSED = "refused"
+    """Nothing took effect; the caller hears that there was no answer."""
+    ANSWER_LOST = "answer lost"
+    """It took effect; the caller hears that there was no answer."""
+    LATE = "late"
+    """The caller hears that there was no answer; it takes effect `LATE_SECONDS` after that."""
+    HANGS = "hangs"
+    """Nothing takes effect; there is no answer for `HANG_SECONDS`."""
+
+
+LATE_SECONDS = 1.5
+HANG_SECONDS = 3.0
+
+FaultHook = Callable[[str, object], Fault | None]
+
+
+class MembershipStore:
+    """`MemberStore` and `LeaseStore` in memory. Linearizable; every call is over before another one begins."""
+
+    def __init__(self) -> None:
+        self.heartbeats: dict[Life, Heartbeat] = {}
+        self.lives: dict[Life, LifeRecord] = {}
+        self.leases: dict[Lane, LeaseRow] = {}
+        self.requests: dict[str, int] = {}
+
+    def write_heartbeat(self, heartbeat: Heartbeat) -> None:
+        old = self.heartbeats.get(heartbeat.life)
+        if old is None or heartbeat.beat >= old.beat:
+            self.heartbeats[heartbeat.life] = heartbeat
+
+    def begin_life(self, life: Life) -> Answer[LifeRecord]:
+        if life in self.lives:
+            return Rejected(self.lives[life])
+        self.lives[life] = LifeRecord(life, alive=True, renewals=0)
+        return APPLIED
+
+    def change_life(self, life: Life, renewals: int, new: LifeRecord) -> Answer[LifeRecord | None]:
+        record = self.lives.get(life)
+        if record != LifeRecord(life, alive=True, renewals=renewals):
+            return Rejected(record)
+        self.lives[life] = new
+        return APPLIED
+
+    def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
+        for lane in lanes:
+            self.leases.setdefault(lane, LeaseRow(lane=lane, owner=None, epoch=0, watermark=watermark, lagging=True))
+
+    def write_lease(self, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
+        if (row := self.leases.get(expected.lane)) != expected:
+            return Rejected(row)
+        self.leases[new.lane] = new
+        return APPLIED
+
+
+@dataclass(slots=True)
+class StorePort:
+    """One process's way to the store. It waits by that process's clock, so a paused process hears no answer."""
+
+    store: MembershipStore
+    clock: Clock
+    fault: FaultHook = lambda name, subject: None
+    away: bool = False
+    travel_seconds: float = 0.002
+
+    async def write_heartbeat(self, heartbeat: Heartbeat) -> None:
+        await self._request("write_heartbeat", heartbeat, lambda: self.store.write_heartbeat(heartbeat))
+
+    async def read_heartbeats(self) -> Sequence[Heartbeat]:
+        return await self._request("read_heartbeats", None, lambda: list(self.store.heartbeats.values()))
+
+    async def begin_life(self, life: Life) -> Answer[LifeRecord]:
+        return await self._conditional("begin_life", life, lambda: self.store.begin_life(life))
+
+    async def renew_life(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
+        new = LifeRecord(life, alive=True, renewals=renewals + 1)
+        return await self._conditional("renew_life", life, lambda: self.store.change_life(life, renewals, new))
+
+    async def declare_dead(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
+        new = LifeRecord(life, alive=False, renewals=renewals)
+        return await self._conditional("declare_dead", life, lambda: self.store.change_life(life, renewals, new))
+
+    async def read_life(self, life: Life) -> LifeRecord | None:
+        return await self._request("read_life", life, lambda: self.store.lives.get(life))
+
+    async def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
+        await self._request("create_lanes", lanes, lambda: self.store.create_lanes(lanes, watermark=watermark))
+
+    async def read_leases(self, client_id: str) -> Sequence[LeaseRow]:
+        def read() -> Sequence[LeaseRow]:
+            return [row for lane, row in sorted(self.store.leases.items()) if lane.client_id == client_id]
+
+        return await self._request("read_leases", client_id, read)
+
+    async def read_lease(self, lane: Lane) -> LeaseRow | None:
+        return await self._request("read_lease", lane, lambda: self.store.leases.get(lane))
+
+    async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
+        return await self._conditional("write_lease", new, lambda: self.store.write_lease(expected, new))
+
+    async def _conditional(self, name: str, subject: object, apply: Callable[[], Answer[T]]) -> Answer[T]:
+        try:
+            return await self._request(name, subject, apply)
+        except StoreUnavailable as error:
+            return Unknown(str(error))
+
+    async def _request(self, name: str, subject: object, apply: Callable[[], T]) -> T:
+        self.store.requests[name] = self.store.requests.get(name, 0) + 1
+        fault = Fault.REFUSED if self.away else self.fault(name, subject)
+        await self.clock.sleep(self.travel_seconds)
+        if fault is Fault.HANGS:
+            await self.clock.sleep(HANG_SECONDS)
+        if fault is Fault.LATE:
+            asyncio.get_running_loop().call_later(LATE_SECONDS, apply)
+        if fault not in (None, Fault.ANSWER_LOST):
+            raise StoreUnavailable(f"{name}: {fault.value}")
+        result = apply()
+        await self.clock.sleep(self.travel_seconds)
+        if fault is Fault.ANSWER_LOST or self.away:
+            raise StoreUnavailable(f"{name}: answer lost")
+        return result

@@ -1,0 +1,236 @@
+"""A small cluster under virtual time: real shells over one store in memory, hosts that settle marks, and the checks.
+
+A mark is `MARK_SECONDS` of virtual time. A host settles the marks of its lanes as they pass, while it is trusted, but
+for lanes that are stuck. Checked all the time: no two trusted processes are granted one lane, no lane is granted from a
+mark that was not reached, and hosts hear what their contract promises.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from membership.errors import LifeOver
+from membership.heartbeater import Heartbeater
+from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.keeper import Keeper
+from membership.settings import MembershipSettings
+from tests.support.membership_store import Fault, FaultHook, MembershipStore, StorePort
+from tests.support.virtual_clock import VirtualClock
+from tests.support.virtual_loop import virtual_loop
+
+MARK_SECONDS = 5.0
+
+
+class Host:
+    """A `LaneHost` that does nothing but keep its positions."""
+
+    def __init__(self, process: "Process") -> None:
+        self._process = process
+        self.cluster = process.cluster
+        self.positions: dict[Lane, int] = {}
+        self.epochs: dict[Lane, int] = {}
+        self.draining: dict[Lane, None] = {}
+        self.drain_seconds = 0.0
+        self.story: list[tuple[str, Lane]] = []
+
+    def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
+        assert lane not in self.positions, f"{lane} was granted twice"
+        assert start <= self.cluster.reached.get(lane, self.cluster.first_mark), f"{lane} starts too late: {start}"
+        assert epoch > self.cluster.epochs.get(lane, 0), f"{lane} is granted under an old epoch"
+        self.cluster.epochs[lane] = epoch
+        self.positions[lane] = start
+        self.epochs[lane] = epoch
+        self.story.append(("granted", lane))
+        self.cluster.check()
+
+    def position(self, lane: Lane) -> int:
+        return self.positions[lane]
+
+    async def drain(self, lane: Lane) -> None:
+        assert lane in self.positions
+        self.draining[lane] = None
+        self.story.append(("drain", lane))
+        await self._process.clock.sleep(self.drain_seconds)
+
+    def revoked(self, lane: Lane) -> None:
+        del self.positions[lane]
+        del self.epochs[lane]
+        self.draining.pop(lane, None)
+        self.story.append(("revoked", lane))
+
+    def settle(self, mark: int) -> None:
+        for lane in self.positions:
+            if lane not in self.cluster.stuck:
+                self.positions[lane] = max(self.positions[lane], mark)
+                self.cluster.reached[lane] = max(self.cluster.reached.get(lane, 0), mark)
+
+
+class Process:
+    """One life's process: its clock, its way to the store, its shells."""
+
+    def __init__(self, cluster: "Cluster", life: Life, *, rate: float = 1.0, skew_ms: float = 0.0) -> None:
+        self.cluster = cluster
+        self.life = life
+        self.clock = VirtualClock(rate=rate, skew_ms=skew_ms)
+        self.port = StorePort(cluster.store, self.clock)
+        self.host = Host(self)
+        self.over: str | None = None
+        self.started = False
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        self.heartbeater = Heartbeater(
+            life=life,
+            address=f"{life.node_id}:1",
+            version="1",
+            weight=1.0,
+            capacity_per_minute=1_000,
+            store=self.port,
+            clock=self.clock,
+            settings=cluster.settings,
+            spawn=self.spawn,
+            on_over=self.life_over,
+            floor=lambda: self.keeper.floor(),
+        )
+        self.keeper = Keeper(
+            life=life,
+            members=self.heartbeater,
+            store=self.port,
+            host=self.host,
+            clock=self.clock,
+            settings=cluster.settings,
+            spawn=self.spawn,
+        )
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work, name=f"{self.life}.{name}")
+        self.tasks[task] = None
+        task.add_done_callback(self.ended)
+        return task
+
+    def ended(self, task: asyncio.Task[Any]) -> None:
+        del self.tasks[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.cluster.errors.append(error)
+
+    def life_over(self, reason: str) -> None:
+        assert self.over is None, "told twice"
+        assert not self.heartbeater.trusted()
+        assert not self.host.positions, "the lanes are revoked before the process is told to end"
+        self.over = reason
+
+    async def run(self) -> None:
+        self.keeper.set_lanes(self.cluster.lanes)
+        await self.keeper.start()
+        try:
+            await self.heartbeater.start()
+        except LifeOver:
+            assert self.heartbeater.over is not None
+        else:
+            self.started = True
+
+    async def stop(self) -> None:
+        """In good order, as on SIGTERM."""
+        await self.keeper.release_all()
+        await self.keeper.stop()
+        await self.heartbeater.stop()
+
+    async def kill(self) -> None:
+        """As on SIGKILL: nothing more is done."""
+        self.clock.resume()
+        while self.tasks:
+            tasks = list(self.tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        self.host.positions.clear()
+
+    def acts_for(self, lane: Lane) -> bool:
+        return lane in self.host.positions and lane not in self.host.draining and self.heartbeater.trusted()
+
+
+class Cluster:
+    """See the module. `settings` may be any; `lanes` is what every process is told of the clients."""
+
+    def __init__(self, lanes: dict[str, int], *, settings: MembershipSettings | None = None) -> None:
+        self.store = MembershipStore()
+        self.settings = settings or MembershipSettings(mark_round_seconds=3.0, lag_marks=2, watermark_marks=3)
+        self.lanes = lanes
+        self.first_mark = 0
+        self.processes: list[Process] = []
+        self.reached: dict[Lane, int] = {}
+        self.epochs: dict[Lane, int] = {}
+        self.stuck: dict[Lane, None] = {}
+        self.errors: list[BaseException] = []
+        self.store.create_lanes(self.all_lanes, watermark=self.first_mark)
+
+    @property
+    def all_lanes(self) -> list[Lane]:
+        return [Lane(client_id, number) for client_id, count in self.lanes.items() for number in range(count)]
+
+    def add(self, node_id: str, *, rate: float = 1.0, skew_ms: float = 0.0, incarnation: int | None = None) -> Process:
+        """A process that was begun now, under a new incarnation unless one is given."""
+        begun = len(self.processes) + 1 if incarnation is None else incarnation
+        process = Process(self, Life(NodeId(node_id), Incarnation(begun)), rate=rate, skew_ms=skew_ms)
+        self.processes.append(process)
+        process.spawn(process.run(), name="run")
+        return process
+
+    async def advance(self, seconds: float, *, until: Callable[[], bool] | None = None) -> float:
+        """Let time pass in small steps, with hosts at work and everything checked. Answers how much has passed."""
+        loop = virtual_loop()
+        end, begun = loop.time() + seconds, loop.time()
+        while loop.time() < end and not (until is not None and until()):
+            await loop.advance(min(0.1, end - loop.time()))
+            mark = int(loop.time() // MARK_SECONDS)
+            for process in self.processes:
+                if process.heartbeater.trusted():
+                    process.host.settle(mark)
+            self.check()
+        if until is not None:
+            assert until(), f"not within {seconds} s"
+        return loop.time() - begun
+
+    def check(self) -> None:
+        for error in self.errors:
+            raise error
+        owners: dict[Lane, Process] = {}
+        for process in self.processes:
+            if process.heartbeater.trusted():
+                for lane in process.host.positions:
+                    assert lane not in owners, f"{lane} is {owners[lane].life}'s and {process.life}'s at {now():.1f}"
+                    owners[lane] = process
+        for lane, row in self.store.leases.items():
+            assert row.watermark <= self.reached.get(lane, self.first_mark), f"{lane}: watermark too high"
+
+    def owner_of(self, lane: Lane) -> Process | None:
+        """Who acts for it."""
+        return next((process for process in self.processes if process.acts_for(lane)), None)
+
+    def owned(self) -> bool:
+        """Whether every lane is acted for by the process it is hinted to."""
+        return all(
+            (process := self.owner_of(lane)) is not None and process.keeper.hint_of(lane) == process.life.node_id
+            for lane in self.all_lanes
+        )
+
+    async def ends(self) -> None:
+        """Kill whatever still runs."""
+        for process in self.processes:
+            await process.kill()
+        self.check()
+
+
+def now() -> float:
+    return virtual_loop().time()
+
+
+def on(name: str, fault: Fault, *, times: int = 1) -> FaultHook:
+    """A hook that lets the next `times` requests of that name meet a fault."""
+    left = [times]
+
+    def hook(called: str, subject: object) -> Fault | None:
+        if called != name or not left[0]:
+            return None
+        left[0] -= 1
+        return fault
+
+    return hook

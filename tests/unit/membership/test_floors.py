@@ -1,0 +1,101 @@
+"""The floor of a life over the lanes that count."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from membership.floors import Floors
+from membership.identity import Lane
+
+A, B, C = (Lane("shop", number) for number in range(3))
+
+
+def test_there_is_no_floor_before_a_lane_counts() -> None:
+    assert Floors().send({}.__getitem__) is None
+
+
+def test_the_floor_is_the_oldest_mark_of_the_lanes_that_count() -> None:
+    floors, positions = Floors(), {A: 10, B: 12}
+    floors.count(A, position=10)
+    floors.count(B, position=12)
+    assert floors.send(positions.__getitem__) == 10
+    positions[A] = 15
+    assert floors.send(positions.__getitem__) == 12
+
+
+def test_a_lane_below_a_floor_that_was_sent_cannot_count() -> None:
+    """Sent is enough: whether that heartbeat was confirmed says nothing about when it arrives."""
+    floors = Floors()
+    floors.count(A, position=10)
+    assert floors.may_count(9), "nothing was sent yet"
+    floors.send({A: 10}.__getitem__)
+    assert not floors.may_count(9)
+    assert floors.may_count(10)
+    with pytest.raises(ValueError, match="was already sent"):
+        floors.count(B, position=9)
+
+
+def test_with_no_lane_that_counts_the_last_floor_stays() -> None:
+    floors = Floors()
+    floors.count(A, position=10)
+    floors.send({A: 10}.__getitem__)
+    floors.discount(A)
+    assert floors.send({}.__getitem__) == 10
+
+
+def test_a_lane_that_counts_anew_counts_from_where_it_is_then() -> None:
+    floors = Floors()
+    floors.count(A, position=10)
+    floors.discount(A)
+    floors.count(A, position=8)
+    assert floors.send({A: 8}.__getitem__) == 8
+
+
+def test_lanes_below_a_mark_are_found_and_still_count() -> None:
+    floors, positions = Floors(), {A: 10, B: 12, C: 30}
+    for lane, position in positions.items():
+        floors.count(lane, position=position - 5)
+    assert floors.below(13, positions.__getitem__) == [A, B]
+    assert floors.below(10, positions.__getitem__) == []
+    assert floors.send(positions.__getitem__) == 10
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["count", "discount", "move", "send"]), st.integers(0, 5), st.integers(0, 9)),
+        max_size=60,
+    )
+)
+def test_the_floor_is_what_looking_at_all_lanes_gives(steps: list[tuple[str, int, int]]) -> None:
+    floors, positions, counted = Floors(), {Lane("c", number): 0 for number in range(6)}, set[Lane]()
+    for what, number, by in steps:
+        lane = Lane("c", number)
+        if what == "count" and lane not in counted and floors.may_count(positions[lane]):
+            floors.count(lane, position=positions[lane])
+            counted.add(lane)
+        elif what == "discount":
+            floors.discount(lane)
+            counted.discard(lane)
+        elif what == "move":
+            positions[lane] += by
+        elif what == "send":
+            before = floors.sent
+            expected = min((positions[one] for one in counted), default=before)
+            assert floors.send(positions.__getitem__) == expected
+            assert before is None or (expected is not None and expected >= before)
+
+
+def test_a_beat_looks_at_few_of_many_lanes() -> None:
+    floors, looked = Floors(), 0
+    lanes = [Lane("c", number) for number in range(1_000)]
+    for lane in lanes:
+        floors.count(lane, position=7)
+
+    def position_of(_: Lane) -> int:
+        nonlocal looked
+        looked += 1
+        return 7
+
+    for _ in range(60):
+        floors.send(position_of)
+    assert looked == 60

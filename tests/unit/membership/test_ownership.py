@@ -1,0 +1,483 @@
+"""Keepers under virtual time: lanes find their owners, move in good order, and survive lost answers."""
+
+from collections.abc import Callable
+
+import pytest
+
+from membership.identity import Lane
+from membership.ports import LeaseRow, NodeState
+from membership.settings import MembershipSettings
+from tests.support.membership_store import Fault
+from tests.support.virtual_loop import run_virtual
+from tests.unit.membership.cluster import MARK_SECONDS, Cluster, Process, now, on
+
+LANES = {"shop": 12, "blog": 5, "$cron": 3}
+
+
+def test_every_lane_finds_the_node_it_is_hinted_to() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        processes = [cluster.add(name) for name in "abc"]
+        await cluster.advance(10.0, until=cluster.owned)
+        assert sum(len(process.keeper.leases()) for process in processes) == 20
+        for process in processes:
+            assert process.host.positions, "each has a share"
+            for lane, epoch in process.keeper.leases().items():
+                assert process.keeper.owns(lane, epoch)
+                assert not process.keeper.owns(lane, epoch - 1)
+                assert cluster.store.leases[lane].owner == process.life
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_nothing_is_read_or_written_for_lanes_that_stay() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        for name in "abc":
+            cluster.add(name)
+        await cluster.advance(40.0)
+        cluster.store.requests.clear()
+        floors = [beat.floor for beat in cluster.store.heartbeats.values()]
+        await cluster.advance(60.0)
+        assert set(cluster.store.requests) == {"write_heartbeat", "read_heartbeats", "read_life"}
+        for old, beat in zip(floors, cluster.store.heartbeats.values(), strict=True):
+            assert old is not None
+            assert beat.floor is not None
+            assert beat.floor > old, "the floors speak for the lanes"
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_killed_nodes_lanes_are_acted_for_again_within_ten_seconds_from_its_floor() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a, b, c = (cluster.add(name) for name in "abc")
+        await cluster.advance(120.0)
+        lanes = list(a.host.positions)
+        at = int(now() // MARK_SECONDS)
+        await a.kill()
+        await cluster.advance(10.0, until=cluster.owned)
+        for lane in lanes:
+            row = cluster.store.leases[lane]
+            assert row.owner in (b.life, c.life)
+            assert row.watermark >= at - 2, "it started from the floor, not from where the lane was taken long ago"
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_lagging_lane_is_not_skipped_by_a_floor() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a, _ = cluster.add("a"), cluster.add("b")
+        await cluster.advance(30.0, until=cluster.owned)
+        await cluster.advance(30.0)
+        stuck = next(iter(a.host.positions))
+        cluster.stuck[stuck] = None
+        position = a.host.positions[stuck]
+        await cluster.advance(60.0)
+        assert cluster.store.leases[stuck].lagging
+        assert cluster.store.leases[stuck].watermark == position
+        floor = cluster.store.heartbeats[a.life].floor
+        assert floor is not None
+        assert floor > position, "it does not hold the others back"
+        await a.kill()
+        await cluster.advance(12.0, until=cluster.owned)
+        assert cluster.store.leases[stuck].watermark == position
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_lane_that_caught_up_counts_again() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a = cluster.add("a")
+        await cluster.advance(20.0)
+        stuck = Lane("shop", 0)
+        cluster.stuck[stuck] = None
+        await cluster.advance(40.0)
+        assert cluster.store.leases[stuck].lagging
+        del cluster.stuck[stuck]
+        await cluster.advance(20.0)
+        assert not cluster.store.leases[stuck].lagging
+        assert a.keeper.owns(stuck, 1)
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_long_walk_writes_its_watermark_now_and_then() -> None:
+    """A lane far behind, on its way back, does not have to begin anew after a crash."""
+
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 5})
+        cluster.add("a")
+        await cluster.advance(20.0)
+        walking = Lane("shop", 3)
+        host = cluster.processes[0].host
+        cluster.stuck[walking] = None
+        begun = host.positions[walking]
+        await cluster.advance(100.0)
+        for _ in range(8):
+            host.positions[walking] += 1
+            cluster.reached[walking] = host.positions[walking]
+            await cluster.advance(5.0)
+        row = cluster.store.leases[walking]
+        assert row.lagging
+        assert begun + 3 <= row.watermark <= begun + 8
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_planned_stop_hands_over_without_waiting_for_a_death() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a, b, c = (cluster.add(name) for name in "abc")
+        await cluster.advance(30.0)
+        lanes = list(a.host.positions)
+        a.host.drain_seconds = 0.5
+        a.spawn(a.stop(), name="stop")
+        await cluster.advance(3.0, until=lambda: cluster.owned() and not a.host.positions)
+        assert {cluster.store.leases[lane].owner for lane in lanes} <= {b.life, c.life}
+        await cluster.advance(1.0, until=lambda: cluster.store.heartbeats[a.life].state is NodeState.LEFT)
+        assert cluster.store.lives[a.life].alive
+        for lane in lanes:
+            assert [what for what, which in a.host.story if which == lane] == ["granted", "drain", "revoked"]
+        assert not a.tasks
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_joining_node_gets_its_share_and_others_keep_theirs() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a, b = cluster.add("a"), cluster.add("b")
+        await cluster.advance(20.0)
+        before = {lane: cluster.store.leases[lane] for lane in cluster.all_lanes}
+        c = cluster.add("c")
+        await cluster.advance(5.0, until=lambda: c.started and bool(c.host.positions) and cluster.owned())
+        for lane, row in before.items():
+            now_row = cluster.store.leases[lane]
+            assert now_row.owner == c.life or (now_row.owner, now_row.epoch) == (row.owner, row.epoch)
+        assert all(process.host.positions for process in (a, b, c))
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_draining_by_order_empties_a_node_that_stays() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a, b = cluster.add("a"), cluster.add("b")
+        await cluster.advance(20.0)
+        a.heartbeater.set_state(NodeState.DRAINING)
+        await cluster.advance(5.0, until=lambda: not a.host.positions and cluster.owned())
+        await cluster.advance(20.0)
+        assert a.heartbeater.trusted()
+        a.heartbeater.set_state(NodeState.LIVE)
+        await cluster.advance(5.0, until=lambda: bool(a.host.positions) and cluster.owned())
+        assert b.host.positions
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_drain_that_never_ends_is_cut_off() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 4}, settings=MembershipSettings(drain_seconds=2.0))
+        a = cluster.add("a")
+        await cluster.advance(10.0)
+        a.host.drain_seconds = 1e9
+        began = now()
+        await a.stop()
+        assert now() - began < 5.0
+        assert {row.owner for row in cluster.store.leases.values()} == {None}
+        assert not a.tasks
+
+    run_virtual(scenario)
+
+
+def test_a_host_that_fails_to_drain_keeps_no_lane() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 2})
+        a = cluster.add("a")
+        await cluster.advance(10.0)
+
+        async def broken(lane: Lane) -> None:
+            raise ZeroDivisionError
+
+        a.host.drain = broken  # type: ignore[method-assign]
+        await a.stop()
+        assert {row.owner for row in cluster.store.leases.values()} == {None}
+
+    run_virtual(scenario)
+
+
+def test_more_and_fewer_lanes() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 6})
+        processes = [cluster.add(name) for name in "ab"]
+        await cluster.advance(10.0)
+
+        async def told(lanes: dict[str, int]) -> None:
+            cluster.lanes = lanes
+            cluster.store.create_lanes(cluster.all_lanes, watermark=0)
+            for process in processes:
+                process.keeper.set_lanes(lanes)
+            await cluster.advance(5.0, until=cluster.owned)
+            await cluster.advance(2.0)
+            held = [lane for process in processes for lane in process.keeper.leases()]
+            assert sorted(held) == sorted(cluster.all_lanes)
+
+        await told({"shop": 9, "blog": 2})
+        await told({"shop": 4})
+        assert processes[0].keeper.hint_of(Lane("blog", 0)) is None
+        await told({"shop": 9})
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_lane_without_row_is_not_served_and_found_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 3})
+        cluster.lanes = {"shop": 4}
+        a = cluster.add("a")
+        await cluster.advance(30.0)
+        assert sorted(lane.poller_id for lane in a.host.positions) == [0, 1, 2]
+        assert "shop/3 has no lease row" in caplog.text
+        assert caplog.text.count("shop/3 has no lease row") == 1
+        cluster.store.create_lanes([Lane("shop", 3)], watermark=0)
+        await cluster.advance(7.0)
+        assert len(a.host.positions) == 4
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_what_is_looked_for_in_vain_is_looked_for_more_rarely() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 3})
+        cluster.lanes = {"shop": 4}
+        cluster.add("a")
+        await cluster.advance(60.0)
+        cluster.store.requests.clear()
+        await cluster.advance(60.0)
+        assert 10 <= cluster.store.requests["read_leases"] <= 13
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def nth_lease_write(fault: Fault, kind: Callable[[LeaseRow], bool]) -> Callable[[str, object], Fault | None]:
+    """Meets the first write of that kind."""
+    left = [1]
+
+    def hook(name: str, subject: object) -> Fault | None:
+        if name == "write_lease" and isinstance(subject, LeaseRow) and kind(subject) and left[0]:
+            left[0] = 0
+            return fault
+        return None
+
+    return hook
+
+
+KINDS: dict[str, Callable[[LeaseRow], bool]] = {
+    "take": lambda row: row.owner is not None and row.lagging,
+    "clear": lambda row: row.owner is not None and not row.lagging,
+    "release": lambda row: row.owner is None,
+}
+LOST = [Fault.ANSWER_LOST, Fault.LATE, Fault.REFUSED, Fault.HANGS]
+
+
+@pytest.mark.parametrize("fault", LOST)
+@pytest.mark.parametrize("kind", ["take", "clear"])
+def test_an_unknown_write_is_settled_by_a_new_epoch(kind: str, fault: Fault) -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 1})
+        lane = Lane("shop", 0)
+        a = cluster.add("a")
+        a.port.fault = nth_lease_write(fault, KINDS[kind])
+        await cluster.advance(40.0)
+        epoch = cluster.store.leases[lane].epoch
+        assert a.keeper.owns(lane, epoch)
+        if kind == "clear" or fault is Fault.ANSWER_LOST:
+            assert epoch == 2
+        assert not cluster.store.leases[lane].lagging
+        story = [what for what, _ in a.host.story]
+        expected = ["granted"] if kind == "take" else ["granted", "drain", "revoked", "granted"]
+        assert story == expected, "nobody acts under an epoch about which an answer was lost"
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_an_unknown_release_is_released_or_taken_under_a_new_epoch(fault: Fault) -> None:
+    """`unsure` lanes are looked at until that is settled, whoever they are hinted to."""
+
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 4})
+        a = cluster.add("a")
+        await cluster.advance(20.0)
+        a.port.fault = nth_lease_write(fault, KINDS["release"])
+        cluster.add("b")
+        await cluster.advance(15.0, until=lambda: cluster.owned() and len(a.host.positions) < 4)
+        await cluster.advance(10.0)
+        assert cluster.owned()
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_a_take_unknown_when_the_hint_moves_away_is_not_forgotten(fault: Fault) -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 6})
+        a, b = cluster.add("a"), cluster.add("b")
+        a.port.fault = on("write_lease", fault, times=100)
+        await cluster.advance(2.5)
+        a.heartbeater.set_state(NodeState.DRAINING)
+        a.port.fault = lambda name, subject: None
+        await cluster.advance(20.0, until=lambda: len(b.host.positions) == 6)
+        assert not a.host.positions
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_paused_owner_whose_life_was_ended_revokes_everything() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a, b = cluster.add("a"), cluster.add("b")
+        await cluster.advance(20.0)
+        held = len(a.host.positions)
+        a.clock.pause()
+        await cluster.advance(15.0, until=lambda: len(b.host.positions) == 20)
+        a.clock.resume()
+        await cluster.advance(2.0)
+        assert a.over == "dead"
+        assert [what for what, _ in a.host.story].count("revoked") == held
+        assert a.keeper.leases() == {}
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_short_outage_changes_no_ownership() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        processes = [cluster.add(name) for name in "abc"]
+        await cluster.advance(30.0)
+        before = {lane: row.epoch for lane, row in cluster.store.leases.items()}
+        for process in processes:
+            process.port.away = True
+        await cluster.advance(25.0)
+        for process in processes:
+            process.port.away = False
+        await cluster.advance(5.0, until=cluster.owned)
+        assert {lane: row.epoch for lane, row in cluster.store.leases.items()} == before
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_all_nodes_down_for_hours() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        processes = [cluster.add(name) for name in "ab"]
+        await cluster.advance(60.0)
+        for process in processes:
+            await process.kill()
+        marks = dict(cluster.reached)
+        await cluster.advance(7_200.0 / 100)
+        for name in "ab":
+            cluster.add(name)
+        await cluster.advance(12.0, until=lambda: cluster.owned())
+        for lane, row in cluster.store.leases.items():
+            assert row.watermark <= marks[lane], "they begin where it ended, not now"
+            assert row.watermark >= marks[lane] - 2
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_suspected_lane_is_settled_under_a_new_epoch() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 2})
+        a = cluster.add("a")
+        await cluster.advance(20.0)
+        lane = Lane("shop", 1)
+        a.keeper.suspect(lane, epoch=99)
+        await cluster.advance(3.0)
+        assert a.keeper.owns(lane, 1)
+        a.keeper.suspect(lane, epoch=1)
+        a.keeper.suspect(lane, epoch=1)
+        await cluster.advance(3.0)
+        assert a.keeper.owns(lane, 2)
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_takes_are_bounded_in_number() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 300}, settings=MembershipSettings(max_concurrent_lease_writes=7))
+        under_way = peak = 0
+        a = cluster.add("a")
+        real = a.port.write_lease
+
+        async def counted(*, expected: LeaseRow, new: LeaseRow) -> object:
+            nonlocal under_way, peak
+            under_way += 1
+            peak = max(peak, under_way)
+            try:
+                return await real(expected=expected, new=new)
+            finally:
+                under_way -= 1
+
+        a.keeper._custody._store = type("Counting", (), {"write_lease": staticmethod(counted)})()  # type: ignore[assignment]
+        await cluster.advance(3.0, until=lambda: len(a.host.positions) == 300)
+        assert peak == 7
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_stopping_with_lanes_waits_out_what_was_started() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 2})
+        a = cluster.add("a")
+        await cluster.advance(10.0)
+        began = now()
+        await a.keeper.stop()
+        assert now() - began >= cluster.settings.send_margin_seconds
+        assert not a.host.positions
+        await a.keeper.stop()
+        await a.heartbeater.stop()
+        assert not a.tasks
+        cluster.add("b")
+        await cluster.advance(5.0, until=cluster.owned)
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def stopped_before_it_started(process: Process) -> bool:
+    return not process.tasks and not process.host.positions
+
+
+def test_a_keeper_may_be_stopped_before_it_started() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a = cluster.add("a")
+        await a.stop()
+        await a.kill()
+        assert stopped_before_it_started(a)
+
+    run_virtual(scenario)
