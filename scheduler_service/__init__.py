@@ -1,0 +1,1 @@
+"""The API and the vocabulary that every room shares."""

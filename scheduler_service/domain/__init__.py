@@ -1,0 +1,1 @@
+"""What schedules, clients and outcomes are: pure values and rules."""

@@ -1,0 +1,95 @@
+"""What a user may ask us to send: methods, headers and bodies of callbacks. Pure rules, all problems at once.
+
+Refused header names are those that belong to the connection (hop-by-hop, framing) and those that are ours: a receiver
+must be able to trust them.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+METHODS_WITHOUT_BODY = frozenset({"GET", "HEAD"})
+MAX_HEADERS = 64
+"""How many headers a callback may carry beside ours."""
+
+_OURS = ("webhook-", "minutehand-")
+_OUR_NAMES = frozenset({"user-agent"})
+_OF_CONNECTION = frozenset({"connection", "http2-settings", "keep-alive", "te", "trailer", "upgrade"})
+_OF_FRAMING = frozenset({"content-length", "expect", "host", "transfer-encoding"})
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+_VALUE = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?\Z")
+_OVERHEAD = len(": \r\n")
+
+
+class Problem(NamedTuple):
+    """One thing wrong with a request: a JSON pointer (RFC 6901) to it and a sentence saying what to do."""
+
+    pointer: str
+    detail: str
+
+
+def is_token(name: str) -> bool:
+    """Whether `name` is a token of RFC 9110, as methods and header names must be."""
+    return _TOKEN.match(name) is not None
+
+
+def is_ours(name: str) -> bool:
+    """Whether a header of this name is Minutehand's own to set."""
+    lower = name.lower()
+    return lower.startswith(_OURS) or lower in _OUR_NAMES
+
+
+def check_method(method: str, *, pointer: str) -> list[Problem]:
+    if method in METHODS:
+        return []
+    return [Problem(pointer, f"the method must be one of {', '.join(sorted(METHODS))}")]
+
+
+def check_body(method: str, size: int, *, max_bytes: int, pointer: str) -> list[Problem]:
+    """`size` in bytes as they will be sent."""
+    if size and method in METHODS_WITHOUT_BODY:
+        return [Problem(pointer, f"a {method} carries no body")]
+    if size > max_bytes:
+        return [Problem(pointer, f"the body has {size} bytes; at most {max_bytes} are allowed")]
+    return []
+
+
+def check_headers(headers: Iterable[tuple[str, str]], *, max_bytes: int, pointer: str) -> list[Problem]:
+    """`max_bytes` bounds names and values together, as they are written on an HTTP/1.1 connection."""
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    size = 0
+    for name, value in headers:
+        place = f"{pointer}/{_escaped(name)}"
+        if (wrong := _wrong_with_name(name)) is not None:
+            problems.append(Problem(place, wrong))
+        elif name.lower() in seen:
+            problems.append(Problem(place, "the same header is given twice; names differ in case only"))
+        if not _VALUE.match(value):
+            problems.append(
+                Problem(place, "the value may hold printable ASCII and tabs, without spaces at its ends or line breaks")
+            )
+        seen.add(name.lower())
+        size += len(name) + len(value) + _OVERHEAD
+    if len(seen) > MAX_HEADERS:
+        problems.append(Problem(pointer, f"{len(seen)} headers are given; at most {MAX_HEADERS} are allowed"))
+    if size > max_bytes:
+        problems.append(Problem(pointer, f"the headers have {size} bytes; at most {max_bytes} are allowed"))
+    return problems
+
+
+def _wrong_with_name(name: str) -> str | None:
+    if not is_token(name):
+        return "the name is not a valid header name"
+    lower = name.lower()
+    if is_ours(lower):
+        return "this header is set by Minutehand"
+    if lower in _OF_CONNECTION or lower in _OF_FRAMING or lower.startswith("proxy-"):
+        return "this header belongs to the connection and can't be given"
+    return None
+
+
+def _escaped(name: str) -> str:
+    """One reference token of a JSON pointer, cut so that a hostile name can't blow up the answer."""
+    return name[:128].replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,125 @@
+"""How a schedule's rows point to each other. Pure.
+
+A retrying row names one instant, `next_attempt_at`; the copy of that instant is the row (instant, schedule_id) in that
+instant's minute of the same lane. An original points to its newest copy, a copy that points on has been left behind:
+
+    original --next_attempt_at--> copy --next_attempt_at--> copy ...
+
+The pointer is always written first, so whoever finds a pointer without its copy can insert it from what the pointer's
+own row says.
+"""
+
+from typing import Any
+
+import msgspec
+
+from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, due_of, minute_of
+from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
+
+MARK_IN_DOUBT = "in_doubt"
+"""Key in a copy's options: the row was re-homed although an earlier owner may have called."""
+
+
+def successor_partition(partition: Partition, at: UnixMillis) -> Partition:
+    """Where the copy for instant `at` of a row in `partition` is."""
+    return Partition(partition.client_id, partition.poller_id, minute_of(at))
+
+
+def successor_key(schedule_id: ScheduleId, at: UnixMillis) -> RowKey:
+    return RowKey(at, schedule_id)
+
+
+def definition_of(partition: Partition, row: Row) -> Definition:
+    """The definition columns of a defined row."""
+    assert row.created_at is not None
+    return Definition(
+        client_id=partition.client_id,
+        poller_id=partition.poller_id,
+        due=row.due,
+        schedule_id=row.schedule_id,
+        kind=Kind(row.kind or Kind.CALL),
+        method=row.method or "POST",
+        url=row.url or "",
+        headers=row.headers or "[]",
+        body=row.body or b"",
+        options=row.options or "{}",
+        label=row.label,
+        ordering_key=row.ordering_key,
+        cron_id=row.cron_id,
+        nominal_due=row.nominal_due,
+        rescheduled_from=row.rescheduled_from,
+        created_at=row.created_at,
+        origin_due=row.origin_due,
+        attempt_base=row.attempt_base or 0,
+    )
+
+
+def copy_of(definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: bool = False) -> Definition:
+    """The copy of a row for its attempt at `at`, after `attempts` attempts.
+
+    The same for every row of a schedule that it is made from, so that whoever completes a chain inserts equal values.
+    """
+    return msgspec.structs.replace(
+        definition,
+        due=at,
+        kind=Kind.COPY,
+        options=_marked(definition.options, in_doubt=in_doubt),
+        nominal_due=definition.nominal_due if definition.nominal_due is not None else due_of(definition.schedule_id),
+        origin_due=due_of(definition.schedule_id),
+        attempt_base=attempts,
+    )
+
+
+def is_in_doubt(definition: Definition) -> bool:
+    """Whether this is a copy of a row that an earlier owner may have called."""
+    return MARK_IN_DOUBT in definition.options and bool(_decoded(definition.options).get(MARK_IN_DOUBT))
+
+
+def _marked(options: str, *, in_doubt: bool) -> str:
+    if not in_doubt and MARK_IN_DOUBT not in options:
+        return options
+    others = {name: value for name, value in _decoded(options).items() if name != MARK_IN_DOUBT}
+    marked = others | {MARK_IN_DOUBT: True} if in_doubt else others
+    return msgspec.json.encode(marked).decode()
+
+
+def _decoded(options: str) -> dict[str, Any]:
+    """Options that can't be read are none: their row fails for itself when it is due."""
+    try:
+        decoded = msgspec.json.decode(options)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def outcome_of(row: Row) -> Outcome | None:
+    """The outcome columns of a row, or None while it is scheduled."""
+    if row.state is None:
+        return None
+    return Outcome(
+        state=State(row.state),
+        attempts=row.attempts or 0,
+        first_attempt_at=row.first_attempt_at,
+        next_attempt_at=row.next_attempt_at,
+        finished_at=row.finished_at,
+        last_status=row.last_status,
+        last_error=row.last_error,
+        reason=row.reason,
+        fired_by=row.fired_by,
+        fired_epoch=row.fired_epoch,
+        rescheduled_to=row.rescheduled_to,
+    )
+
+
+def outcome_after(row: Row | None, *, state: State, at: UnixMillis, reason: str | None = None) -> Outcome:
+    """The outcome an edit gives a row: what its attempts were is kept. `at`: when it ended, or the next attempt."""
+    known = outcome_of(row) if row is not None else None
+    base = known or Outcome(state=state, attempts=(row.attempt_base or 0) if row is not None else 0)
+    retrying = state is State.RETRYING
+    return msgspec.structs.replace(
+        base,
+        state=state,
+        reason=reason,
+        next_attempt_at=at if retrying else None,
+        finished_at=None if retrying else at,
+    )

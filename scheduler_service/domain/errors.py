@@ -1,0 +1,57 @@
+"""Errors of the vocabulary: each says what is wrong in words for the reader who must act, and whether to try again."""
+
+from typing import NamedTuple
+
+from membership.errors import MinutehandError, StoreUnavailable
+
+__all__ = [
+    "ClientSuspended",
+    "Conflict",
+    "ContentTooLarge",
+    "FieldError",
+    "Invalid",
+    "MinutehandError",
+    "NotFound",
+    "Overloaded",
+    "StoreUnavailable",
+]
+
+
+class FieldError(NamedTuple):
+    """One thing wrong with a request: where (a JSON pointer) and what."""
+
+    pointer: str
+    detail: str
+
+
+class Invalid(MinutehandError):
+    """A request that can never succeed as it is. Carries every fault found, not just the first."""
+
+    def __init__(self, errors: list[FieldError]) -> None:
+        super().__init__("; ".join(f"{error.pointer or '/'}: {error.detail}" for error in errors))
+        self.errors = errors
+
+
+class NotFound(MinutehandError):
+    """There is nothing by that name, or nothing that the caller may know of."""
+
+
+class Conflict(MinutehandError):
+    """The thing is in a state that excludes the request. `kind` is the problem type's last word."""
+
+    def __init__(self, kind: str, detail: str, *, state: str | None = None) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.state = state
+
+
+class ClientSuspended(MinutehandError):
+    """The client is suspended: reads and cancels work, creates don't."""
+
+
+class ContentTooLarge(MinutehandError):
+    """More bytes than one request to the store may carry."""
+
+
+class Overloaded(StoreUnavailable):
+    """A bounded queue is full. Nothing was sent; try again a little later."""

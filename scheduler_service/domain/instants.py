@@ -1,0 +1,48 @@
+"""Instants as text: RFC 3339 with an offset in, UTC with milliseconds out (`2026-11-21T09:30:00.250Z`)."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+
+from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
+
+_FORM = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,32}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+
+
+def parse_instant(text: str) -> UnixMillis:
+    """The instant that an RFC 3339 text names, rounded up to the next millisecond so that nothing is ever early.
+
+    Raises ValueError, with a sentence for whoever wrote the text. Leap seconds (`:60`) are refused: no clock here
+    shows them.
+    """
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise ValueError("must be an RFC 3339 instant with an offset, such as 2026-11-21T09:30:15Z")
+    day, time, fraction, sign, hours, minutes = form.groups()
+    zone = UTC
+    try:
+        if sign is not None:
+            if int(hours) > 23 or int(minutes) > 59:
+                raise ValueError
+            offset = timedelta(hours=int(hours), minutes=int(minutes))
+            zone = timezone(offset if sign == "+" else -offset)
+        whole = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=zone)
+    except ValueError:
+        raise ValueError(f"{text!r} names no instant of the calendar") from None
+    milliseconds = 0 if fraction is None else -(-int(fraction) * 1000 // 10 ** len(fraction))
+    return UnixMillis((whole - _EPOCH) // _SECOND * 1000 + milliseconds)
+
+
+@lru_cache(maxsize=4096)
+def _minute_text(minute: int) -> str:
+    return (_EPOCH + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:")
+
+
+def format_instant(instant: int) -> str:
+    """RFC 3339 in UTC with milliseconds. Years 1 to 9999 only, which every stored instant is in."""
+    minute, rest = divmod(instant, MINUTE_MS)
+    return f"{_minute_text(minute)}{rest // 1000:02d}.{rest % 1000:03d}Z"

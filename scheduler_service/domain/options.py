@@ -1,0 +1,100 @@
+"""What one schedule may ask for differently from its client, and how headers and options are kept in a row. Pure.
+
+`Definition.headers` is a JSON list of [name, value] pairs, in the order they are sent; `Definition.options` is a JSON
+object of `ScheduleOptions` without what was not asked for. Both are decoded where they are used, so that a row that
+can't be decoded fails alone. Unknown options are ignored: a newer program may have written them.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from scheduler_service.domain.clients import LatePolicy, RetrySettings
+from scheduler_service.domain.errors import MinutehandError
+
+Headers = tuple[tuple[str, str], ...]
+
+
+class Undecodable(MinutehandError):
+    """A row's headers or options are not what this program can read. Says which, never what they hold."""
+
+
+class RetryOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a schedule asks for instead of its client's `retry` settings; None: as the client has it.
+
+    The bounds are those of the client's own settings.
+    """
+
+    max_attempts: Annotated[int, Meta(ge=1, le=100)] | None = None
+    base_seconds: Annotated[float, Meta(ge=0.1, le=3600)] | None = None
+    cap_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] | None = None
+    deadline_seconds: Annotated[float, Meta(ge=1, le=604_800)] | None = None
+    final_statuses: Annotated[tuple[Annotated[int, Meta(ge=100, le=599)], ...], Meta(max_length=500)] | None = None
+
+    def over(self, settings: RetrySettings) -> RetrySettings:
+        """The client's settings with what this schedule asks for."""
+        asked = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return msgspec.structs.replace(settings, **asked)
+
+
+class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A schedule's own options.
+
+    `timeout_seconds`: of one attempt. `skip_after_seconds`: a call that would start later than this after its due is
+    skipped, whatever the client's late policy says. `in_doubt`: set in copies of rows that an earlier owner may have
+    called (see `copies`).
+    """
+
+    retry: RetryOverride | None = None
+    timeout_seconds: float | None = None
+    skip_after_seconds: float | None = None
+    in_doubt: bool = False
+
+    def retry_settings(self, settings: RetrySettings) -> RetrySettings:
+        """The policy that counts for this schedule."""
+        return settings if self.retry is None else self.retry.over(settings)
+
+    def skip_after_ms(self, late_policy: LatePolicy) -> int | None:
+        """Milliseconds after the due beyond which the first attempt is skipped; None: it is made however late."""
+        if self.skip_after_seconds is not None:
+            return round(self.skip_after_seconds * 1000)
+        return round(late_policy.after_seconds * 1000) if late_policy.kind == "skip" else None
+
+
+NO_OPTIONS = ScheduleOptions()
+_NO_OPTIONS_TEXT = "{}"
+_NO_HEADERS_TEXT = "[]"
+_encode = msgspec.json.Encoder().encode
+_decode_options = msgspec.json.Decoder(ScheduleOptions).decode
+_decode_headers = msgspec.json.Decoder(Headers).decode
+
+
+def encode_options(options: ScheduleOptions) -> str:
+    return _NO_OPTIONS_TEXT if options == NO_OPTIONS else _encode(options).decode()
+
+
+def decode_options(text: str | None) -> ScheduleOptions:
+    """Raises Undecodable."""
+    if not text or text == _NO_OPTIONS_TEXT:
+        return NO_OPTIONS
+    try:
+        return _decode_options(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Undecodable("the schedule's options can't be decoded") from error
+
+
+def encode_headers(headers: Iterable[tuple[str, str]]) -> str:
+    pairs = tuple(headers)
+    return _encode(pairs).decode() if pairs else _NO_HEADERS_TEXT
+
+
+def decode_headers(text: str | None) -> Headers:
+    """Raises Undecodable."""
+    if not text or text == _NO_HEADERS_TEXT:
+        return ()
+    try:
+        return _decode_headers(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Undecodable("the schedule's headers can't be decoded") from error

@@ -1,0 +1,159 @@
+"""What use cases and pollers need from the world, implemented by `cql` (and, for tests, over its in-memory connection).
+
+Reads are at LOCAL_QUORUM unless marked serial; a serial read sees every conditional write applied before it began.
+Conditional writes answer Applied, Rejected(current) or Unknown and never raise for storage trouble. Reads and plain
+writes raise `StoreUnavailable` when no answer came; a plain write may then have taken effect all the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from membership.conditional import Answer
+from membership.ports import StoreUnavailable
+from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
+from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
+from scheduler_service.domain.ids import ClientId, Hour, Minute, Partition, PollerId, RowKey, ScheduleId
+from scheduler_service.domain.schedules import (
+    Advance,
+    Definition,
+    Edit,
+    Page,
+    Row,
+    Statics,
+    WriteRejection,
+)
+
+__all__ = [
+    "AttemptStore",
+    "BalanceStore",
+    "ClientStore",
+    "DeadLetterStore",
+    "HintSender",
+    "ScheduleStore",
+    "StoreUnavailable",
+]
+
+
+class ScheduleStore(Protocol):
+    """The `schedules` table and its index `occupied_minutes`."""
+
+    async def insert(self, definition: Definition) -> None:
+        """Insert one definition durably at LOCAL_QUORUM, its index row acknowledged first.
+
+        Repeatable: equal values over equal values. Concurrent calls share requests (group commit); each ends with the
+        request that carried it. Raises StoreUnavailable; ContentTooLarge for a row no request can carry;
+        Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
+        """
+
+    async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
+        """Up to `limit` rows behind `after` in key order, with the statics of the same read.
+
+        `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated).
+        """
+
+    async def read_rows(
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+    ) -> tuple[Statics, dict[RowKey, Row]]:
+        """The rows of the given keys that exist; absent ones are missing from the answer, pointers are not.
+
+        A serial read of one key sees statics and row together. Of many keys (any number, 100 in a request), the statics
+        are those of the first request. Where no row exists, the statics are read right after.
+        """
+
+    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
+        """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""
+
+    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+        """The owner's conditional batch, all or nothing. Refuses (ContentTooLarge) what the server would refuse."""
+
+    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
+        """Anyone's conditional batch, all or nothing."""
+
+    async def occupied(
+        self, client_id: ClientId, *, first: Minute, last: Minute
+    ) -> Mapping[Minute, Sequence[PollerId]]:
+        """Which lanes have rows, per minute of [first, last], both inclusive; minutes without any are absent."""
+
+    async def delete_partition(self, partition: Partition) -> None:
+        """Delete a whole partition that is past its retention with its attempts and balance, then its index row.
+
+        A delete that was cut short is repeated harmlessly: while the index row is there, it is found again.
+        """
+
+
+class ClientStore(Protocol):
+    """Clients, keys, signing secrets and the revision that tells everybody when one of them changed."""
+
+    async def read_client(self, client_id: ClientId) -> Client | None: ...
+
+    async def list_clients(self) -> Sequence[Client]:
+        """All clients, by client_id. Bounded by the number of tenants, which a node holds in memory anyway."""
+
+    async def create_client(self, client: Client) -> Answer[Client | None]:
+        """Insert if it does not exist. Bumps the catalog revision after it was applied."""
+
+    async def update_client(self, *, expected_revision: int, client: Client) -> Answer[Client | None]:
+        """Replace if the stored revision is as expected. Bumps the catalog revision after it was applied."""
+
+    async def catalog_revision(self) -> int:
+        """Changes whenever a client, key or secret changed: a cheap read for everybody who caches them."""
+
+    async def insert_key(self, key: ApiKey) -> None: ...
+
+    async def read_key(self, key_id: str) -> ApiKey | None: ...
+
+    async def list_keys(self, client_id: ClientId) -> Sequence[ApiKey]:
+        """Keys of one client, revoked ones included, oldest first."""
+
+    async def list_admin_keys(self) -> Sequence[ApiKey]:
+        """Keys of all administrators, revoked ones included, oldest first."""
+
+    async def revoke_key(self, key_id: str, *, revoked_at: int) -> None: ...
+
+    async def insert_secret(self, secret: SigningSecret) -> None: ...
+
+    async def list_secrets(self, client_id: ClientId) -> Sequence[SigningSecret]:
+        """Active and expired ones, oldest first."""
+
+    async def delete_secret(self, client_id: ClientId, secret_id: str) -> None: ...
+
+
+class BalanceStore(Protocol):
+    """The books of settled minutes."""
+
+    async def write(self, balance: MinuteBalance) -> Answer[int]:
+        """Replace the minute's balance if none is stored or its epoch is at most `balance.epoch`.
+
+        Rejected(the higher epoch that is stored). Repeating it is harmless.
+        """
+
+    async def read(self, client_id: ClientId, *, first: Minute, last: Minute) -> Sequence[MinuteBalance]:
+        """Of [first, last], both inclusive, by minute and lane; minutes without a balance are absent."""
+
+
+class AttemptStore(Protocol):
+    """Failed attempts, one row each."""
+
+    async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
+        """Insert them; repeating equal values is harmless."""
+
+    async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[FailedAttempt]:
+        """Those of one schedule, by number."""
+
+
+class DeadLetterStore(Protocol):
+    """What gave up, for listing and redrive. Kept 90 days."""
+
+    async def insert(self, letters: Sequence[DeadLetter]) -> None:
+        """Repeating equal values is harmless."""
+
+    async def read_page(
+        self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: DeadLetter | None = None, limit: int = 100
+    ) -> Sequence[DeadLetter]:
+        """Up to `limit` letters of one lane's hour behind `after`, in the order of failing."""
+
+
+class HintSender(Protocol):
+    """Tells the owner of a lane about near-term rows it has not read. Best effort, coalesced, never raises."""
+
+    def hint(self, partition: Partition, key: RowKey) -> None: ...

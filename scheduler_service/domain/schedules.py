@@ -1,0 +1,246 @@
+"""A schedule's row: what was asked for (definition), what became of it (outcome), and the partition's statics.
+
+Definition and outcome never mix. Definition columns are written by plain inserts, repeatable with equal values; outcome
+and static columns by conditional updates only. A row with an outcome and no `created_at` is a pointer whose definition
+is still to come.
+
+A row is `scheduled` while it has no outcome. From there:
+
+    scheduled --advance--> delivered | failed | skipped | retrying      (by the lane's owner)
+    scheduled --edit-----> cancelled | retrying (re-homed)              (by anyone)
+    retrying  -----------> delivered | failed | cancelled | skipped, or retrying at a later instant
+    delivered | failed | skipped --redeliver--> retrying
+"""
+
+from enum import StrEnum
+from uuid import UUID
+
+import msgspec
+
+from scheduler_service.domain.ids import (
+    ClientId,
+    CronId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    minute_of,
+)
+
+
+class Kind(StrEnum):
+    """A call is what a user asked for; a copy stands for its next attempt in a later minute."""
+
+    CALL = "call"
+    COPY = "copy"
+
+
+class State(StrEnum):
+    """`scheduled` is never stored: it is the absence of an outcome."""
+
+    SCHEDULED = "scheduled"
+    RETRYING = "retrying"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+    @property
+    def ended(self) -> bool:
+        return self is not State.SCHEDULED and self is not State.RETRYING
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One row as inserted. `headers` and `options` are JSON text, decoded where they are used, so that a row
+    that cannot be decoded fails alone.
+
+    `due` is the row's clustering key: the schedule's due for a call, the attempt's instant for a copy. Copies also say
+    where their original is (`origin_due`; its minute and key follow) and how many attempts came before.
+    """
+
+    client_id: ClientId
+    poller_id: PollerId
+    due: UnixMillis
+    schedule_id: ScheduleId
+    kind: Kind = Kind.CALL
+    method: str
+    url: str
+    headers: str
+    body: bytes
+    options: str
+    label: str | None = None
+    ordering_key: str | None = None
+    cron_id: CronId | None = None
+    nominal_due: UnixMillis | None = None
+    rescheduled_from: UUID | None = None
+    created_at: UnixMillis
+    origin_due: UnixMillis | None = None
+    attempt_base: int = 0
+
+    @property
+    def partition(self) -> Partition:
+        return Partition(self.client_id, self.poller_id, minute_of(self.due))
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.due, self.schedule_id)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The outcome columns, written together. `state` is never SCHEDULED here.
+
+    `attempts` counts attempts made so far, `next_attempt_at` is the instant of the copy while retrying, `reason` is a
+    stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the life as text.
+
+    Written over a row that may have had an outcome, None clears a column, except `first_attempt_at`, `fired_by`,
+    `fired_epoch` and `rescheduled_to`: None leaves those as they are.
+    """
+
+    state: State
+    attempts: int = 0
+    first_attempt_at: UnixMillis | None = None
+    next_attempt_at: UnixMillis | None = None
+    finished_at: UnixMillis | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+    reason: str | None = None
+    fired_by: str | None = None
+    fired_epoch: int | None = None
+    rescheduled_to: UUID | None = None
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One row as read: key, definition (null while only a pointer is there), outcome (state null while scheduled).
+
+    The field order is the column order of the `read_*` statements.
+    """
+
+    due: UnixMillis
+    schedule_id: ScheduleId
+    kind: str | None
+    method: str | None
+    url: str | None
+    headers: str | None
+    body: bytes | None
+    options: str | None
+    label: str | None
+    ordering_key: str | None
+    cron_id: CronId | None
+    nominal_due: UnixMillis | None
+    rescheduled_from: UUID | None
+    created_at: UnixMillis | None
+    origin_due: UnixMillis | None
+    attempt_base: int | None
+    state: str | None
+    attempts: int | None
+    first_attempt_at: UnixMillis | None
+    next_attempt_at: UnixMillis | None
+    finished_at: UnixMillis | None
+    last_status: int | None
+    last_error: str | None
+    reason: str | None
+    fired_by: str | None
+    fired_epoch: int | None
+    rescheduled_to: UUID | None
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.due, self.schedule_id)
+
+    @property
+    def defined(self) -> bool:
+        return self.created_at is not None
+
+    @property
+    def is_copy(self) -> bool:
+        return self.kind == Kind.COPY
+
+    @property
+    def ended(self) -> bool:
+        return self.state is not None and self.state != State.RETRYING
+
+
+class Statics(msgspec.Struct, frozen=True, gc=False):
+    """The static columns of a partition; all null where nobody has written them.
+
+    `claim_epoch`: the lease epoch that opened the partition. `version`: grows with every advance. `in_flight`: the ids
+    that may be on the wire. `edits`: changes with every edit.
+    """
+
+    claim_epoch: int | None = None
+    version: int | None = None
+    in_flight: frozenset[ScheduleId] = frozenset()
+    edits: UUID | None = None
+
+
+NO_STATICS = Statics()
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """Rows of one partition in key order, with the statics as the same read saw them. `more`: rows may follow."""
+
+    statics: Statics
+    rows: list[Row]
+    more: bool
+
+
+class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One row's outcome in an advance or an edit, with the conditions on that row.
+
+    `expect_state`: None where the row's state isn't tested, SCHEDULED for "no outcome yet". `expect_next_attempt_at` is
+    tested beside it unless None.
+    """
+
+    key: RowKey
+    outcome: Outcome
+    expect_state: State | None = None
+    expect_next_attempt_at: UnixMillis | None = None
+
+
+class Advance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The owner's one write: claims exactly `in_flight`, records outcomes, inserts copies of the same partition.
+
+    Applied only if the partition's claim_epoch is `expect_epoch` (None: nobody opened it yet; the advance opens it),
+    its version is `version` and, unless `edits_known` is False, its edits are `edits`, and every row condition holds.
+    Sets claim_epoch = epoch, version = version + 1 (null counts as 0).
+    """
+
+    partition: Partition
+    epoch: int
+    expect_epoch: int | None
+    version: int | None
+    edits: UUID | None
+    edits_known: bool
+    in_flight: frozenset[ScheduleId]
+    writes: tuple[RowWrite, ...] = ()
+    copies: tuple[Definition, ...] = ()
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Everybody else's one write: outcomes of rows that nobody has in flight, all or nothing. Sets edits = `edits`.
+
+    Every write must test its row's state. `version` (null: no advance yet) is tested unless `version_known` is False,
+    which only rows in state retrying allow: nobody claims those.
+    """
+
+    partition: Partition
+    edits: UUID
+    version: int | None
+    version_known: bool
+    writes: tuple[RowWrite, ...]
+
+
+class WriteRejection(msgspec.Struct, frozen=True, gc=False):
+    """What an advance or an edit met: the statics, and state and next_attempt_at of the rows that carried
+    conditions."""
+
+    statics: Statics
+    rows: dict[RowKey, tuple[str | None, UnixMillis | None]]
+
+
+def next_minute(row: Row) -> Minute:
+    """The minute of the copy that a retrying row points to."""
+    assert row.next_attempt_at is not None
+    return minute_of(row.next_attempt_at)

@@ -1,0 +1,128 @@
+"""Time: a monotonic clock for liveness and trust, a disciplined wall clock for due times.
+
+The wall clock is an anchor plus the monotonic clock. Small differences from the system's clock are slewed; a step of
+more than half a second makes the clock doubtful (`wall_trusted` is False) until somebody who knows better (the members'
+clocks, or time) accepts it. So an operator's `date -s` never fires a minute early.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+STEP_MS = 500
+"""A difference between wall and system clock above this is a step, not drift."""
+SLEW_PER_SECOND_MS = 50
+"""How fast drift is corrected: 50 ms a second, so that no interval is felt as wrong by more than 5 %."""
+
+
+class Timer(Protocol):
+    """A call to come."""
+
+    def cancel(self) -> None:
+        """Harmless when it has been made, or was cancelled before."""
+
+
+class Clock(Protocol):
+    """What everything that knows time is given."""
+
+    def monotonic(self) -> float:
+        """Seconds that never step and count suspends, from an arbitrary origin."""
+
+    def wall_ms(self) -> int:
+        """Unix milliseconds, UTC."""
+
+    def wall_trusted(self) -> bool:
+        """False after a step, until it was accepted: fire nothing and settle nothing meanwhile."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds` of this clock's monotonic time; at once (after a turn of the loop) when <= 0."""
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back on the loop after `seconds` of this clock's monotonic time. The cheap form of `sleep`."""
+        ...
+
+
+class WallDiscipline:
+    """The pure part: holds the anchor, slews it, notices steps.
+
+        agreed --step--> doubtful --hold----> held    (the anchor is right, the system's clock is not: go on without it)
+           ^                  |----accept---> agreed  (the system's clock is right: anchor to it)
+           +---- the system's clock is back by itself, from either
+
+    `observe` is called about once a second with both raw clocks. Held, a further step makes it doubtful again.
+    """
+
+    __slots__ = ("_anchor_ms", "_held_step_ms", "_last_observed", "doubtful", "pending_step_ms")
+
+    def __init__(self, *, system_ms: float, monotonic: float) -> None:
+        self._anchor_ms = system_ms - monotonic * 1000.0
+        self._last_observed = monotonic
+        self._held_step_ms: float | None = None
+        self.doubtful = False
+        self.pending_step_ms = 0.0
+
+    def wall_ms(self, monotonic: float) -> int:
+        return int(self._anchor_ms + monotonic * 1000.0)
+
+    def observe(self, *, system_ms: float, monotonic: float) -> None:
+        """Compare with the system's clock; slew a small difference, doubt a large one."""
+        difference = system_ms - (self._anchor_ms + monotonic * 1000.0)
+        elapsed = max(monotonic - self._last_observed, 0.0)
+        self._last_observed = monotonic
+        if abs(difference) > STEP_MS:
+            self.pending_step_ms = difference
+            held = self._held_step_ms is not None and abs(difference - self._held_step_ms) <= STEP_MS
+            self.doubtful = not held
+            return
+        self._agreed()
+        bound = SLEW_PER_SECOND_MS * min(elapsed, 2.0)
+        self._anchor_ms += max(-bound, min(bound, difference))
+
+    def accept(self) -> None:
+        """Take over the system's clock as last observed."""
+        self._anchor_ms += self.pending_step_ms
+        self._agreed()
+
+    def hold(self) -> None:
+        """Keep the anchor against the system's clock as last observed."""
+        self._held_step_ms = self.pending_step_ms
+        self.doubtful = False
+
+    def _agreed(self) -> None:
+        self.doubtful, self.pending_step_ms, self._held_step_ms = False, 0.0, None
+
+
+def boot_seconds() -> float:
+    """Monotonic seconds that count suspends where the system has such a clock (CLOCK_BOOTTIME)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+_boot_clock = boot_seconds if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+
+
+class SystemClock:
+    """The real clock. `discipline` is to be called about once a second by whoever runs the process."""
+
+    def __init__(self) -> None:
+        self._wall = WallDiscipline(system_ms=time.time() * 1000.0, monotonic=_boot_clock())
+
+    def monotonic(self) -> float:
+        return _boot_clock()
+
+    def wall_ms(self) -> int:
+        return self._wall.wall_ms(_boot_clock())
+
+    def wall_trusted(self) -> bool:
+        return not self._wall.doubtful
+
+    def discipline(self) -> WallDiscipline:
+        """Observe the system's clock now; answers the discipline, for `accept` and for metrics."""
+        self._wall.observe(system_ms=time.time() * 1000.0, monotonic=_boot_clock())
+        return self._wall
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.0))
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(max(seconds, 0.0), callback)

@@ -1,0 +1,60 @@
+"""How long-running parts start and stop, and the one place where tasks are created.
+
+`Service`: `start` returns when the service is running; `stop` is idempotent, may be called at any time, also before
+`start`, and leaves no task behind. `Tasks` holds the tasks of one service: a task that dies of an exception is reported
+to `on_crash` instead of being forgotten.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+
+class Service(Protocol):
+    """Something that runs until it is stopped."""
+
+    async def start(self) -> None:
+        """Return when running. Raises when it cannot run; nothing is left behind then."""
+
+    async def stop(self) -> None:
+        """Stop and leave nothing running. Idempotent; safe before `start` and while `start` runs."""
+
+
+class Tasks:
+    """The tasks of one owner. `on_crash(name, error)` hears of every task that ended with an exception."""
+
+    def __init__(self, on_crash: Callable[[str, BaseException], None]) -> None:
+        self._on_crash = on_crash
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run `work` as a task. After `close` the work is not begun and an already cancelled task is answered."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        if self._closed:
+            task.cancel()
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_crash(task.get_name(), error)
+
+    async def close(self) -> None:
+        """Cancel every task and wait until all have ended."""
+        self._closed = True
+        current = asyncio.current_task()
+        while pending := [task for task in self._tasks if task is not current]:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait(pending)
+
+    async def drain(self) -> None:
+        """Wait until every task has ended by itself."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))

@@ -1,0 +1,124 @@
+"""Logs: one line per thing that an operator cares for, each with a stable `action` and ids, never payloads or secrets.
+
+    log = structlog.get_logger("minutehand.api")
+    log.warning("storage-lost", reason=reason)
+
+    {"time": "2026-11-21T09:30:00.250Z", "level": "warning", "logger": "minutehand.api", "action": "storage-lost", ...}
+
+The first word of the event is the action; what follows it, if anything, is the `message`. The standard library's
+`logging` takes the same form; what libraries say has the action `library-said`. They speak from `warning` up, the
+Cassandra driver from `error`, because it repeats what is said once elsewhere.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("auto", "json", "console")
+_HIDDEN = frozenset({"authorization", "body", "headers", "key", "password", "payload", "secret", "token", "url"})
+_LIBRARY_LEVELS = {"cassandra": logging.ERROR, "asyncio": logging.WARNING, "aiohttp": logging.WARNING}
+_ACTION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+_OURS = ("minutehand", "scheduler_service", "poller_cluster", "membership", "cql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggingSettings:
+    """What a process says, on its standard error. Raises ValueError for words that are not known."""
+
+    level: str = "info"
+    """The least that is said: debug, info, warning or error. At info, nothing is said per call."""
+    format: str = "auto"
+    """json (a line an event, for machines), console (for people), or auto: console on a terminal, json elsewhere."""
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"level: use one of {', '.join(LEVELS)}")
+        if self.format not in FORMATS:
+            raise ValueError(f"format: use one of {', '.join(FORMATS)}")
+
+
+def configure_logging(
+    settings: LoggingSettings, *, stream: TextIO | None = None, identity: Mapping[str, str] | None = None
+) -> None:
+    """Set up logging for the whole process; `identity` (program, node_id) stands on every line. May be repeated."""
+    output = stream or sys.stderr
+    as_json = settings.format == "json" or (settings.format == "auto" and not output.isatty())
+    shared: list[Processor] = [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        _Arrange(identity or {}),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(as_json, output)],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    for name in _OURS:
+        logging.getLogger(name).setLevel(level)
+    for name, least in _LIBRARY_LEVELS.items():
+        logging.getLogger(name).setLevel(max(least, level))
+
+
+class _Arrange:
+    """Names the action, adds what is the same on every line of the process, hides what must not be said."""
+
+    def __init__(self, identity: Mapping[str, str]) -> None:
+        self._identity = dict(identity)
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        said = str(event.pop("event", "")).strip()
+        first, _, rest = said.partition(" ")
+        named = event.pop("action", None)
+        action = named or (first if _ACTION.fullmatch(first) else "library-said")
+        arranged: EventDict = {name: event.pop(name) for name in ("time", "level", "logger")}
+        arranged["action"] = action
+        if said and said != action:
+            arranged["message"] = rest if first == action else said
+        arranged.update(self._identity)
+        # A net under everybody's care not to log such things.
+        arranged.update((name, "***" if name in _HIDDEN else value) for name, value in event.items())
+        return arranged
+
+
+def _rendering(as_json: bool, output: TextIO) -> list[Processor]:
+    if as_json:
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(sort_keys=False)]
+    return [
+        _event_of_action,
+        structlog.dev.ConsoleRenderer(
+            colors=output.isatty(),
+            timestamp_key="time",
+            # Others show local variables, and with them whatever passed through.
+            exception_formatter=structlog.dev.plain_traceback,
+        ),
+    ]
+
+
+def _event_of_action(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """The console's renderer shows what it finds under `event`."""
+    event["event"] = event.pop("action")
+    return event
