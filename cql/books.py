@@ -1,0 +1,155 @@
+"""What is recorded beside the schedules: balances of settled minutes, failed attempts, dead letters."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from cql.concurrently import concurrently
+from cql.connection import UNSET, Connection, Item, Parameters
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
+from scheduler_service.domain.ids import (
+    ClientId,
+    Hour,
+    Minute,
+    PollerId,
+    ScheduleId,
+    hour_of,
+    minute_of,
+    minute_start,
+    partition_of,
+)
+
+_HOUR_MS = 3_600_000
+_BATCH_ROWS = 10
+_LOWEST_ID = UUID(int=0)
+
+
+class CqlBalanceStore:
+    """`domain.ports.BalanceStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def write(self, balance: MinuteBalance) -> Answer[int]:
+        parameters = _balance_parameters(balance)
+        answer = await self._connection.conditional((("minute_balance.write_first", parameters),))
+        if isinstance(answer, Rejected):
+            again = ("minute_balance.write_again", (*parameters, balance.epoch))
+            answer = await self._connection.conditional((again,))
+        match answer:
+            case Rejected(rows):
+                epoch = rows[0]["epoch"] if rows else None
+                return Unknown("the balance was deleted meanwhile") if epoch is None else Rejected(epoch)
+            case Applied() | Unknown():
+                return answer
+
+    async def read(self, client_id: ClientId, *, first: Minute, last: Minute) -> Sequence[MinuteBalance]:
+        hours = range(hour_of(first), hour_of(last) + 1) if first <= last else range(0)
+        bounds = (minute_start(first), minute_start(last))
+        answers = await concurrently(
+            lambda hour: self._connection.select("minute_balance.read", (client_id, hour * _HOUR_MS, *bounds)), hours
+        )
+        return [_balance(values) for rows in answers for values in rows if values[-1] is not None]
+
+
+class CqlAttemptStore:
+    """`domain.ports.AttemptStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
+        await _insert(self._connection, [("attempts.insert", _attempt_parameters(attempt)) for attempt in attempts])
+
+    async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[FailedAttempt]:
+        _, poller_id, minute = partition_of(client_id, schedule_id)
+        parameters = (client_id, poller_id, minute_start(minute), schedule_id)
+        rows = await self._connection.select("attempts.read", parameters)
+        return [FailedAttempt(**dict(zip(FailedAttempt.__struct_fields__, values, strict=True))) for values in rows]
+
+
+class CqlDeadLetterStore:
+    """`domain.ports.DeadLetterStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def insert(self, letters: Sequence[DeadLetter]) -> None:
+        await _insert(self._connection, [("dead_letters.insert", _letter_parameters(letter)) for letter in letters])
+
+    async def read_page(
+        self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: DeadLetter | None = None, limit: int = 100
+    ) -> Sequence[DeadLetter]:
+        behind = (0, _LOWEST_ID) if after is None else (after.failed_at, after.schedule_id)
+        parameters = (client_id, hour * _HOUR_MS, poller_id, *behind, limit)
+        rows = await self._connection.select("dead_letters.read", parameters)
+        return [DeadLetter(**dict(zip(DeadLetter.__struct_fields__, values, strict=True))) for values in rows]
+
+
+async def _insert(connection: Connection, items: Sequence[Item]) -> None:
+    """Few to a request: they may belong to many partitions, and excerpts of responses are long."""
+    chunks = [items[start : start + _BATCH_ROWS] for start in range(0, len(items), _BATCH_ROWS)]
+    await concurrently(connection.write_batch, chunks)
+
+
+def _balance_parameters(balance: MinuteBalance) -> Parameters:
+    return (
+        balance.accepted,
+        balance.delivered,
+        balance.failed,
+        balance.cancelled,
+        balance.skipped,
+        balance.open,
+        list(balance.lateness),
+        balance.epoch,
+        balance.client_id,
+        hour_of(balance.minute) * _HOUR_MS,
+        minute_start(balance.minute),
+        balance.poller_id,
+    )
+
+
+def _balance(values: tuple[Any, ...]) -> MinuteBalance:
+    client_id, poller_id, minute, accepted, delivered, failed, cancelled, skipped, still_open, lateness, epoch = values
+    return MinuteBalance(
+        client_id=client_id,
+        poller_id=poller_id,
+        minute=minute_of(minute),
+        accepted=accepted,
+        delivered=delivered,
+        failed=failed,
+        cancelled=cancelled,
+        skipped=skipped,
+        open=still_open,
+        lateness=tuple(lateness or ()),
+        epoch=epoch,
+    )
+
+
+def _attempt_parameters(attempt: FailedAttempt) -> Parameters:
+    client_id, poller_id, minute = attempt.partition
+    return (
+        client_id,
+        poller_id,
+        minute_start(minute),
+        attempt.schedule_id,
+        attempt.attempt,
+        attempt.started_at,
+        UNSET if attempt.status is None else attempt.status,
+        UNSET if attempt.error is None else attempt.error,
+        attempt.duration_ms,
+        attempt.excerpt,
+    )
+
+
+def _letter_parameters(letter: DeadLetter) -> Parameters:
+    return (
+        letter.client_id,
+        letter.failed_at // _HOUR_MS * _HOUR_MS,
+        letter.poller_id,
+        letter.failed_at,
+        letter.schedule_id,
+        *(UNSET if value is None else value for value in (letter.reason, letter.last_status, letter.last_error)),
+        letter.attempts,
+    )

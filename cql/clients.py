@@ -1,0 +1,188 @@
+"""Clients, API keys and signing secrets, and the count of their changes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cql.concurrently import concurrently
+from cql.connection import Connection, Parameters
+from cql.decoding import UndecodableRow, decode_json
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.errors import StoreUnavailable
+from scheduler_service.domain.ids import ClientId
+
+_CATALOG = "clients"
+_ADMINISTRATORS = "*"
+_BUMPS = 3
+
+
+class CqlClientStore:
+    """`domain.ports.ClientStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def read_client(self, client_id: ClientId) -> Client | None:
+        return await self._read_client(client_id, serial=False)
+
+    async def list_clients(self) -> Sequence[Client]:
+        """A client that can't be decoded is left out (and logged): it must not hide the others."""
+        clients = []
+        for values in await self._connection.select("clients.list", ()):
+            try:
+                clients.append(_client(values))
+            except UndecodableRow:
+                continue
+        return sorted(clients, key=lambda client: client.client_id)
+
+    async def create_client(self, client: Client) -> Answer[Client | None]:
+        parameters = (client.client_id, *_mutable(client))
+        answer = await self._connection.conditional((("clients.create", parameters),))
+        return await self._after_change(client.client_id, answer)
+
+    async def update_client(self, *, expected_revision: int, client: Client) -> Answer[Client | None]:
+        parameters = (*_mutable(client), client.client_id, expected_revision)
+        answer = await self._connection.conditional((("clients.update", parameters),))
+        return await self._after_change(client.client_id, answer)
+
+    async def catalog_revision(self) -> int:
+        for (changes,) in await self._connection.select("catalog.read", (_CATALOG,)):
+            return int(changes)
+        return 0
+
+    async def insert_key(self, key: ApiKey) -> None:
+        await self._connection.write("api_keys.index", (_ADMINISTRATORS if key.admin else key.owner, key.key_id))
+        await self._connection.write(
+            "api_keys.insert", (key.key_id, key.owner, key.admin, key.secret_hash, key.created_at)
+        )
+        if key.revoked_at is not None:
+            await self._connection.write("api_keys.revoke", (key.revoked_at, key.key_id))
+        await self._bump()
+
+    async def read_key(self, key_id: str) -> ApiKey | None:
+        for values in await self._connection.select("api_keys.read", (key_id,)):
+            key_id, owner, admin, secret_hash, created_at, revoked_at = values
+            if created_at is None:
+                return None
+            return ApiKey(
+                key_id=key_id,
+                owner=owner,
+                admin=admin,
+                secret_hash=secret_hash,
+                created_at=created_at,
+                revoked_at=revoked_at,
+            )
+        return None
+
+    async def list_keys(self, client_id: ClientId) -> Sequence[ApiKey]:
+        return sorted(await self._keys_of(client_id), key=_by_age)
+
+    async def list_admin_keys(self) -> Sequence[ApiKey]:
+        return sorted(await self._keys_of(_ADMINISTRATORS), key=_by_age)
+
+    async def revoke_key(self, key_id: str, *, revoked_at: int) -> None:
+        await self._connection.write("api_keys.revoke", (revoked_at, key_id))
+        await self._bump()
+
+    async def insert_secret(self, secret: SigningSecret) -> None:
+        parameters = (
+            secret.client_id,
+            secret.secret_id,
+            secret.secret,
+            secret.encryption_key_id,
+            secret.created_at,
+            secret.expires_at,
+        )
+        await self._connection.write("signing_secrets.insert", parameters)
+        await self._bump()
+
+    async def list_secrets(self, client_id: ClientId) -> Sequence[SigningSecret]:
+        rows = await self._connection.select("signing_secrets.list", (client_id,))
+        secrets = [_secret(values) for values in rows if not values[-1] and values[4] is not None]
+        return sorted(secrets, key=lambda secret: (secret.created_at, secret.secret_id))
+
+    async def delete_secret(self, client_id: ClientId, secret_id: str) -> None:
+        await self._connection.write("signing_secrets.delete", (client_id, secret_id))
+        await self._bump()
+
+    async def _read_client(self, client_id: ClientId, *, serial: bool) -> Client | None:
+        for values in await self._connection.select("clients.read", (client_id,), serial=serial):
+            return _client(values)
+        return None
+
+    async def _keys_of(self, bucket: str) -> list[ApiKey]:
+        rows = await self._connection.select("api_keys.list", (bucket,))
+        keys = await concurrently(self.read_key, (key_id for (key_id,) in rows))
+        return [key for key in keys if key is not None]
+
+    async def _after_change(self, client_id: ClientId, answer: Answer[Any]) -> Answer[Client | None]:
+        """Tell everybody, also where a change is possible only; what was rejected is answered as it now is."""
+        try:
+            match answer:
+                case Applied():
+                    await self._bump()
+                    return answer
+                case Unknown():
+                    await self._bump()
+                    return answer
+                case Rejected():
+                    current = await self._read_client(client_id, serial=True)
+                    # An earlier, unanswered try of this very change may be what is met: it may lack its bump.
+                    await self._bump()
+                    return Rejected(current)
+        except StoreUnavailable as error:
+            return Unknown(str(error))
+
+    async def _bump(self) -> None:
+        """Once more where no answer came: a change that nobody hears of is worse than two signals for one."""
+        for remaining in reversed(range(_BUMPS)):
+            try:
+                await self._connection.write("catalog.bump", (_CATALOG,))
+            except StoreUnavailable:
+                if not remaining:
+                    raise
+            else:
+                return
+
+
+def _mutable(client: Client) -> Parameters:
+    settings = msgspec.json.encode(client.settings).decode()
+    return (
+        client.poller_quota,
+        client.poller_ceiling,
+        client.state.value,
+        settings,
+        client.revision,
+        client.created_at,
+    )
+
+
+def _client(values: tuple[Any, ...]) -> Client:
+    client_id, poller_quota, poller_ceiling, state, settings, revision, created_at = values
+    return Client(
+        client_id=client_id,
+        poller_quota=poller_quota,
+        poller_ceiling=poller_ceiling,
+        state=ClientState(state),
+        settings=decode_json(settings, ClientSettings, table="clients", key=client_id),
+        revision=revision,
+        created_at=created_at,
+    )
+
+
+def _secret(values: tuple[Any, ...]) -> SigningSecret:
+    client_id, secret_id, secret, encryption_key_id, created_at, expires_at, _ = values
+    return SigningSecret(
+        client_id=client_id,
+        secret_id=secret_id,
+        secret=secret,
+        encryption_key_id=encryption_key_id,
+        created_at=created_at,
+        expires_at=expires_at,
+    )
+
+
+def _by_age(key: ApiKey) -> tuple[int, str]:
+    return key.created_at, key.key_id

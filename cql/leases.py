@@ -1,0 +1,100 @@
+"""Leases: the `pollers` table. Conditional writes only, creation included."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from cql.connection import Connection, Item
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.ports import LeaseRow
+from scheduler_service.domain.errors import StoreUnavailable
+
+_LANES_PER_BATCH = 100
+_TRIES = 5
+
+
+class CqlLeaseStore:
+    """`membership.ports.LeaseStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
+        by_client: dict[str, list[int]] = defaultdict(list)
+        for lane in lanes:
+            by_client[lane.client_id].append(lane.poller_id)
+        for client_id, poller_ids in by_client.items():
+            await self._create(client_id, sorted(set(poller_ids)), watermark)
+
+    async def read_leases(self, client_id: str) -> Sequence[LeaseRow]:
+        rows = await self._connection.select("pollers.list", (client_id,))
+        return [_lease(client_id, values) for values in rows]
+
+    async def read_lease(self, lane: Lane) -> LeaseRow | None:
+        for values in await self._connection.select("pollers.read", tuple(lane), serial=True):
+            return _lease(lane.client_id, values)
+        return None
+
+    async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
+        if expected.lane != new.lane:
+            raise ValueError(f"a lease of {expected.lane} can't become one of {new.lane}")
+        parameters = (*_columns(new), *new.lane, *_columns(expected))
+        match await self._connection.conditional((("pollers.write", parameters),)):
+            case Rejected(rows):
+                return Rejected(_met(new.lane, rows[0]) if rows else None)
+            case Applied() | Unknown() as answer:
+                return answer
+
+    async def _create(self, client_id: str, poller_ids: Sequence[int], watermark: int) -> None:
+        """All of a batch or none, so a lane that exists meanwhile means: look again which are missing."""
+        reason = ""
+        for _ in range(_TRIES):
+            existing = {lease.lane.poller_id for lease in await self.read_leases(client_id)}
+            missing = [poller_id for poller_id in poller_ids if poller_id not in existing]
+            for start in range(0, len(missing), _LANES_PER_BATCH):
+                items: list[Item] = [
+                    ("pollers.create", (client_id, poller_id, watermark))
+                    for poller_id in missing[start : start + _LANES_PER_BATCH]
+                ]
+                match await self._connection.conditional(items):
+                    case Applied():
+                        continue
+                    case Rejected():
+                        reason = "somebody else creates them too"
+                    case Unknown(why):
+                        reason = why
+                break
+            else:
+                return
+        raise StoreUnavailable(f"The lanes of client {client_id} could not be created ({reason}); try again.")
+
+
+def _columns(lease: LeaseRow) -> tuple[str | None, int | None, int, int, bool]:
+    node_id, incarnation = lease.owner or (None, None)
+    return node_id, incarnation, lease.epoch, lease.watermark, lease.lagging
+
+
+def _met(lane: Lane, row: Any) -> LeaseRow:
+    return _lease(
+        lane.client_id,
+        (
+            lane.poller_id,
+            row["owner_node"],
+            row["owner_incarnation"],
+            row["epoch"],
+            row["watermark"],
+            row["lagging"],
+        ),
+    )
+
+
+def _lease(client_id: str, values: tuple[Any, ...]) -> LeaseRow:
+    poller_id, node_id, incarnation, epoch, watermark, lagging = values
+    return LeaseRow(
+        lane=Lane(client_id, poller_id),
+        owner=None if node_id is None else Life(NodeId(node_id), Incarnation(incarnation)),
+        epoch=epoch,
+        watermark=watermark,
+        lagging=lagging,
+    )

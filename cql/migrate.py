@@ -1,0 +1,225 @@
+"""Bringing a keyspace to this program's schema, and refusing to run on one that isn't.
+
+    keyspace, bookkeeping tables --> lock --> home data centre --> each missing migration, recorded when it is through
+
+Migrations are numbered files; a number is applied once, in order, and never edited (its checksum is kept). Each of
+their statements can be repeated harmlessly, so a migration that was cut short is simply applied again. They only
+expand: programs of the version before go on working, and a keyspace that is ahead of a program is fine with it.
+
+Two processes at once: a row in `schema_lock`, taken, renewed before each statement and given up by conditional writes.
+A holder that does not renew for `stale_seconds` of the waiting one's own clock is taken for dead. If it was only slow,
+its next renewal is rejected and it stops; the statement it may be in the middle of can be repeated.
+The bookkeeping tables themselves are created before there is a lock, under ids that everybody derives alike.
+"""
+
+import hashlib
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from cql.errors import MigrationFailed, SchemaOutdated, StoreRefused, WrongHome
+from cql.session import Session
+from cql.settings import StorageSettings
+from cql.statement import load_statements, read_resource, split_script
+from membership.conditional import APPLIED, Applied, Rejected, Unknown
+from scheduler_service.domain.errors import StoreUnavailable
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+
+STALE_SECONDS = 60.0
+"""How long a holder of the lock may stand still. More than any one schema statement takes."""
+WAIT_SECONDS = 0.5
+TRIES = 20
+
+_log = logging.getLogger(__name__)
+_FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.cql")
+_CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) \(")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file."""
+
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+    @property
+    def checksum(self) -> str:
+        """Of the statements; comments and spacing may change."""
+        return hashlib.sha256("\n".join(self.statements).encode()).hexdigest()
+
+
+def load_migrations() -> Sequence[Migration]:
+    """All of them, by version: 1, 2, 3 ... without a gap."""
+    found = []
+    for file in (resources.files("cql") / "migrations").iterdir():
+        if match := _FILE_NAME.fullmatch(file.name):
+            statements = split_script(file.read_text(encoding="utf-8"))
+            found.append(Migration(int(match[1]), match[2], tuple(statements)))
+    found.sort(key=lambda migration: migration.version)
+    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+        raise ValueError("migrations are numbered 0001, 0002, ... without a gap")
+    return found
+
+
+async def migrate(
+    settings: StorageSettings,
+    *,
+    clock: Clock,
+    randomness: Randomness,
+    migrations: Sequence[Migration] | None = None,
+    stale_seconds: float = STALE_SECONDS,
+) -> Sequence[Migration]:
+    """Create or complete the keyspace; answers what was applied. Idempotent, and safe from several processes at once.
+
+    An existing keyspace keeps its replication: changing it needs repairs that only an operator can order.
+    Raises StoreUnavailable, StoreRefused, WrongHome, MigrationFailed.
+    """
+    session = await Session.open(settings, keyspace=None)
+    try:
+        await _create_keyspace(session, settings)
+    finally:
+        await session.close()
+    session = await Session.open(settings, keyspace=settings.keyspace)
+    try:
+        await session.run_script(bookkeeping_script(settings.keyspace))
+        await session.prepare([name for name in load_statements() if name.startswith("schema.")])
+        lock = _Lock(session, clock=clock, holder=randomness.uuid4(), stale_seconds=stale_seconds)
+        await lock.take()
+        try:
+            await _claim_home(session, settings.local_dc)
+            return await _apply_missing(session, lock, load_migrations() if migrations is None else migrations)
+        finally:
+            await lock.release()
+    finally:
+        await session.close()
+
+
+async def check_schema(session: Session, settings: StorageSettings, *, needed: int) -> None:
+    """Raises SchemaOutdated if the keyspace lacks migrations of this program, WrongHome for another data centre."""
+    try:
+        await session.prepare(["schema.list_migrations", "schema.read_home"])
+    except StoreRefused as error:
+        raise SchemaOutdated(_outdated(settings.keyspace, "has no tables yet")) from error
+    versions = [version for version, _, _ in await session.select("schema.list_migrations", ())]
+    if max(versions, default=0) < needed:
+        raise SchemaOutdated(_outdated(settings.keyspace, f"is at version {max(versions, default=0)} of {needed}"))
+    for (home,) in await session.select("schema.read_home", ()):
+        if home != settings.local_dc:
+            raise _wrong_home(home, settings.local_dc)
+
+
+def bookkeeping_script(keyspace: str) -> list[str]:
+    """The bookkeeping tables, each under an id that follows from the keyspace's and its own name."""
+    script = []
+    for text in split_script(read_resource("bookkeeping.cql")):
+        table = _CREATE.match(text)
+        assert table is not None
+        script.append(f"{text} WITH id = {uuid5(NAMESPACE_URL, f'minutehand:{keyspace}/{table[1]}')}")
+    return script
+
+
+async def _create_keyspace(session: Session, settings: StorageSettings) -> None:
+    await session.run_script(
+        [
+            f"CREATE KEYSPACE IF NOT EXISTS {settings.keyspace} WITH replication = "
+            f"{{'class': 'NetworkTopologyStrategy', '{settings.local_dc}': {settings.replication_factor}}}"
+        ]
+    )
+
+
+async def _claim_home(session: Session, local_dc: str) -> None:
+    """The first migration decides; everybody else has to agree."""
+    match await session.conditional((("schema.set_home", (local_dc,)),)):
+        case Rejected([row]) if row["value"] != local_dc:
+            raise _wrong_home(row["value"], local_dc)
+        case Unknown(reason):
+            raise StoreUnavailable(f"The home data centre could not be stored ({reason}); run the migration again.")
+        case Applied() | Rejected():
+            return
+
+
+async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[Migration]) -> Sequence[Migration]:
+    done = {version: checksum for version, _, checksum in await session.select("schema.list_migrations", ())}
+    applied = []
+    for migration in migrations:
+        if migration.version in done:
+            if done[migration.version] != migration.checksum:
+                raise MigrationFailed(
+                    f"Migration {migration.version:04} ({migration.name}) was applied with other contents; "
+                    "use the release that this keyspace was made with, or a new keyspace."
+                )
+            continue
+        for text in migration.statements:
+            await lock.renew()
+            await session.run_script([text])
+        await lock.renew()
+        await session.write("schema.record_migration", (migration.version, migration.name, migration.checksum))
+        _log.info("migration-applied version=%s name=%s", migration.version, migration.name)
+        applied.append(migration)
+    return applied
+
+
+def _outdated(keyspace: str, state: str) -> str:
+    return f"The keyspace {keyspace} {state}; run `minutehand migrate` first."
+
+
+def _wrong_home(home: str, local_dc: str) -> WrongHome:
+    return WrongHome(
+        f"This keyspace's home data centre is {home!r}, the configuration says {local_dc!r}; set local_dc to {home!r}."
+    )
+
+
+class _Lock:
+    """The row in `schema_lock`. No holder: free. Every change of it raises `beat`."""
+
+    def __init__(self, session: Session, *, clock: Clock, holder: UUID, stale_seconds: float) -> None:
+        self._session = session
+        self._clock = clock
+        self._holder = holder
+        self._stale_seconds = stale_seconds
+        self._beat = 0
+
+    async def take(self) -> None:
+        """Wait until it is ours."""
+        await self._session.conditional((("schema.take_lock", (self._holder,)),))
+        seen: tuple[UUID | None, int] | None = None
+        since = self._clock.monotonic()
+        while True:
+            rows = await self._session.select("schema.read_lock", (), serial=True)
+            current: tuple[UUID | None, int] = rows[0] if rows else (None, 0)
+            if current[0] == self._holder:
+                self._beat = current[1]
+                return
+            if current != seen:
+                seen, since = current, self._clock.monotonic()
+            stale = self._clock.monotonic() - since >= self._stale_seconds
+            if current[0] is None or stale:
+                await self._replace(self._holder, current)
+                continue
+            await self._clock.sleep(WAIT_SECONDS)
+
+    async def renew(self) -> None:
+        """Raises MigrationFailed when somebody else took it."""
+        for _ in range(TRIES):
+            if await self._replace(self._holder, (self._holder, self._beat)):
+                self._beat += 1
+                return
+            # Unknown or rejected: what is there now says whose it is.
+            rows = await self._session.select("schema.read_lock", (), serial=True)
+            if not rows or rows[0][0] != self._holder:
+                break
+            self._beat = rows[0][1]
+        raise MigrationFailed("Another process took over the migration; see how that one ends, then run it again.")
+
+    async def release(self) -> None:
+        """Best effort: what can't be given up is taken for dead after a while."""
+        await self._replace(None, (self._holder, self._beat))
+
+    async def _replace(self, holder: UUID | None, current: tuple[UUID | None, int]) -> bool:
+        item = ("schema.replace_lock", (holder, current[1] + 1, *current))
+        return await self._session.conditional((item,)) == APPLIED

@@ -1,0 +1,196 @@
+"""Schedules as Cassandra holds them: parameters of the statements, and the rows that come back. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from cql.connection import UNSET, AnswerRows, Item, Parameters
+from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId
+from scheduler_service.domain.schedules import (
+    NO_STATICS,
+    Advance,
+    Definition,
+    Edit,
+    Outcome,
+    Row,
+    RowWrite,
+    State,
+    Statics,
+    WriteRejection,
+)
+
+ROW_OVERHEAD_BYTES = 300
+"""What the server counts for a row beside its texts and body: 230 with the least columns, 380 with all."""
+OUTCOME_BYTES = 250
+
+_ID_BYTES = 16
+_STATICS = 3
+_ROW_END = _STATICS + len(Row.__struct_fields__)
+
+
+def partition_parameters(partition: Partition) -> Parameters:
+    return partition.client_id, partition.poller_id, partition.minute * MINUTE_MS
+
+
+def definition_parameters(definition: Definition) -> Parameters:
+    """For `schedules.insert_definition`. What is None was never set, so it is left unset: no tombstones."""
+    return (
+        definition.client_id,
+        definition.poller_id,
+        definition.due // MINUTE_MS * MINUTE_MS,
+        definition.due,
+        definition.schedule_id,
+        definition.kind.value,
+        definition.method,
+        definition.url,
+        definition.headers,
+        definition.body,
+        definition.options,
+        *(
+            UNSET if value is None else value
+            for value in (
+                definition.label,
+                definition.ordering_key,
+                definition.cron_id,
+                definition.nominal_due,
+                definition.rescheduled_from,
+            )
+        ),
+        definition.created_at,
+        UNSET if definition.origin_due is None else definition.origin_due,
+        definition.attempt_base,
+    )
+
+
+def definition_bytes(definition: Definition) -> int:
+    """About what the definition takes in a request. Text is counted as if it were ASCII, headers and URLs are."""
+    return (
+        ROW_OVERHEAD_BYTES
+        + len(definition.body)
+        + len(definition.url)
+        + len(definition.headers)
+        + len(definition.options)
+        + len(definition.label or "")
+        + len(definition.ordering_key or "")
+        + len(definition.cron_id or "")
+    )
+
+
+def encode_in_flight(ids: Iterable[ScheduleId]) -> bytes:
+    """Concatenated ids, in order, so that a write repeated word for word is equal to the byte. Empty: no bytes."""
+    return b"".join(sorted(value.bytes for value in ids))
+
+
+def decode_in_flight(blob: bytes | None) -> frozenset[ScheduleId]:
+    if not blob:
+        return frozenset()
+    starts = range(0, len(blob), _ID_BYTES)
+    return frozenset(ScheduleId(UUID(bytes=blob[start : start + _ID_BYTES])) for start in starts)
+
+
+def statics_of(epoch: int | None, version: int | None, edits: UUID | None, in_flight: bytes | None) -> Statics:
+    if epoch is None and version is None and edits is None:
+        return NO_STATICS
+    return Statics(epoch, version, decode_in_flight(in_flight), edits)
+
+
+def row_of(values: Sequence[Any]) -> Row | None:
+    """A row as the `read_*` statements answer it; None for the null keys of a partition that has statics only."""
+    return None if values[_STATICS] is None else Row(*values[_STATICS:_ROW_END])
+
+
+def advance_items(advance: Advance) -> list[Item]:
+    """The owner's conditional batch."""
+    keys = partition_parameters(advance.partition)
+    version = (advance.version or 0) + 1
+    statics = (
+        advance.epoch,
+        version,
+        encode_in_flight(advance.in_flight),
+        *keys,
+        advance.expect_epoch,
+        advance.version,
+    )
+    if advance.edits_known:
+        items: list[Item] = [("schedules.advance", (*statics, advance.edits))]
+    else:
+        items = [("schedules.advance_past_edits", statics)]
+    items.extend(outcome_item(keys, write) for write in advance.writes)
+    items.extend(("schedules.insert_definition", definition_parameters(copy)) for copy in advance.copies)
+    return items
+
+
+def advance_bytes(advance: Advance) -> int:
+    """About what its request takes."""
+    return (
+        OUTCOME_BYTES * (1 + len(advance.writes))
+        + _ID_BYTES * len(advance.in_flight)
+        + sum(map(definition_bytes, advance.copies))
+    )
+
+
+def edit_items(edit: Edit) -> list[Item]:
+    """Everybody else's conditional batch."""
+    keys = partition_parameters(edit.partition)
+    if edit.version_known:
+        statics: Item = ("schedules.edit", (edit.edits, *keys, edit.version))
+    else:
+        statics = ("schedules.edit_any_version", (edit.edits, *keys))
+    return [statics, *(outcome_item(keys, write) for write in edit.writes)]
+
+
+def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
+    """One row's outcome with the conditions on that row."""
+    overwrites = write.expect_state is not None and write.expect_state is not State.SCHEDULED
+    values = _outcome_parameters(write.outcome, overwrites=overwrites)
+    keys = (*partition_keys, write.key.due, write.key.schedule_id)
+    if write.expect_state is None:
+        return "schedules.write_outcome", (*values, *keys)
+    state = None if write.expect_state is State.SCHEDULED else write.expect_state.value
+    if write.expect_next_attempt_at is None:
+        return "schedules.write_outcome_if_state", (*values, *keys, state)
+    return "schedules.write_outcome_if_pointing_at", (*values, *keys, state, write.expect_next_attempt_at)
+
+
+def _outcome_parameters(outcome: Outcome, *, overwrites: bool) -> Parameters:
+    """Over an outcome, None deletes what that one had; where there is none, None needs no tombstone."""
+    absent = None if overwrites else UNSET
+    return (
+        outcome.state.value,
+        outcome.attempts,
+        *(
+            absent if value is None else value
+            for value in (
+                outcome.first_attempt_at,
+                outcome.next_attempt_at,
+                outcome.finished_at,
+                outcome.last_status,
+                outcome.last_error,
+                outcome.reason,
+                outcome.fired_by,
+                outcome.fired_epoch,
+            )
+        ),
+        UNSET if outcome.rescheduled_to is None else outcome.rescheduled_to,
+    )
+
+
+def rejected_statics(rows: AnswerRows) -> Statics:
+    """The statics in a rejection: each of its rows carries them, and without any there are none."""
+    if not rows:
+        return NO_STATICS
+    first = rows[0]
+    return statics_of(first["claim_epoch"], first["version"], first["edits"], first["in_flight"])
+
+
+def write_rejection(rows: AnswerRows, writes: Iterable[RowWrite]) -> WriteRejection:
+    """A rejection, with every row that carried a condition: (None, None) for those that don't exist."""
+    met: dict[RowKey, Mapping[str, Any]] = {
+        RowKey(row["due"], row["schedule_id"]): row for row in rows if row.get("due") is not None
+    }
+    tested = {
+        write.key: (met[write.key]["state"], met[write.key]["next_attempt_at"]) if write.key in met else (None, None)
+        for write in writes
+        if write.expect_state is not None
+    }
+    return WriteRejection(rejected_statics(rows), tested)

@@ -1,0 +1,173 @@
+"""The `schedules` table: definitions in, pages and rows out, the owner's advance and everybody else's edit."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from cql.concurrently import concurrently
+from cql.connection import Connection, Item
+from cql.group_commit import GroupCommit
+from cql.schedule_rows import (
+    OUTCOME_BYTES,
+    advance_bytes,
+    advance_items,
+    edit_items,
+    partition_parameters,
+    rejected_statics,
+    row_of,
+    statics_of,
+    write_rejection,
+)
+from cql.settings import StorageSettings
+from membership.conditional import Answer, Rejected
+from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from scheduler_service.domain.ids import (
+    ClientId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    hour_of,
+    minute_of,
+    minute_start,
+)
+from scheduler_service.domain.schedules import (
+    NO_STATICS,
+    Advance,
+    Definition,
+    Edit,
+    Page,
+    Row,
+    Statics,
+    WriteRejection,
+)
+
+KEYS_PER_READ = 100
+READ_REPEATS = 5
+"""How often rows and statics are read again because an advance came between."""
+ITEMS_PER_BATCH = 65_535
+"""What the protocol can count."""
+
+_FIRST_PAGE = "schedules.read_first_page"
+_NEXT_PAGE = "schedules.read_next_page"
+_HOUR_MS = 3_600_000
+
+
+class CqlScheduleStore:
+    """`domain.ports.ScheduleStore` over a connection."""
+
+    def __init__(self, connection: Connection, *, group_commit: GroupCommit, settings: StorageSettings) -> None:
+        self._connection = connection
+        self._group_commit = group_commit
+        self._max_write_bytes = settings.max_write_bytes
+
+    async def insert(self, definition: Definition) -> None:
+        await self._group_commit.insert(definition)
+
+    async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
+        name, behind = (_FIRST_PAGE, ()) if after is None else (_NEXT_PAGE, after)
+        parameters = (*partition_parameters(partition), *behind, limit)
+        statics, rows = await self._read_together(partition, name, parameters, serial=False)
+        return Page(statics, rows, len(rows) == limit)
+
+    async def read_rows(
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+    ) -> tuple[Statics, dict[RowKey, Row]]:
+        wanted = list(dict.fromkeys(keys))
+        if len(wanted) == 1:
+            return await self._read_row(partition, wanted[0], serial=serial)
+        statics: Statics | None = None
+        found: dict[RowKey, Row] = {}
+        for start in range(0, len(wanted), KEYS_PER_READ):
+            parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
+            if statics is None:
+                statics, rows = await self._read_together(partition, "schedules.read_rows", parameters, serial=serial)
+            else:
+                answer = await self._connection.select("schedules.read_rows", parameters, serial=serial)
+                rows = [row for values in answer if (row := row_of(values)) is not None]
+            found.update((row.key, row) for row in rows)
+        return statics or await self._read_statics(partition, serial=serial), found
+
+    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
+        item: Item = ("schedules.open", (epoch, *partition_parameters(partition), expect_epoch))
+        answer = await self._connection.conditional((item,))
+        return Rejected(rejected_statics(answer.current)) if isinstance(answer, Rejected) else answer
+
+    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+        self._check_size(advance_bytes(advance), 1 + len(advance.writes) + len(advance.copies))
+        if any(copy.partition != advance.partition for copy in advance.copies):
+            raise ValueError("an advance inserts copies into its own partition only")
+        answer = await self._connection.conditional(advance_items(advance))
+        return Rejected(write_rejection(answer.current, advance.writes)) if isinstance(answer, Rejected) else answer
+
+    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
+        self._check_size(OUTCOME_BYTES * len(edit.writes), 1 + len(edit.writes))
+        if not edit.writes or any(write.expect_state is None for write in edit.writes):
+            raise ValueError("an edit writes rows, and tests the state of each")
+        answer = await self._connection.conditional(edit_items(edit))
+        return Rejected(write_rejection(answer.current, edit.writes)) if isinstance(answer, Rejected) else answer
+
+    async def occupied(
+        self, client_id: ClientId, *, first: Minute, last: Minute
+    ) -> Mapping[Minute, Sequence[PollerId]]:
+        hours = range(hour_of(first), hour_of(last) + 1) if first <= last else range(0)
+        bounds = (minute_start(first), minute_start(last))
+        answers = await concurrently(
+            lambda hour: self._connection.select("occupied_minutes.read", (client_id, hour * _HOUR_MS, *bounds)), hours
+        )
+        found: dict[Minute, list[PollerId]] = {}
+        for minute, poller_id in (row for rows in answers for row in rows):
+            found.setdefault(minute_of(minute), []).append(poller_id)
+        return found
+
+    async def delete_partition(self, partition: Partition) -> None:
+        client_id, poller_id, minute = partition_parameters(partition)
+        index = (client_id, hour_of(partition.minute) * _HOUR_MS, minute, poller_id)
+        for name, parameters in (
+            ("schedules.delete_partition", (client_id, poller_id, minute)),
+            ("attempts.delete_partition", (client_id, poller_id, minute)),
+            ("minute_balance.delete", index),
+            ("occupied_minutes.delete", index),
+        ):
+            await self._connection.write(name, parameters)
+
+    async def _read_row(self, partition: Partition, key: RowKey, *, serial: bool) -> tuple[Statics, dict[RowKey, Row]]:
+        parameters = (*partition_parameters(partition), *key)
+        for values in await self._connection.select("schedules.read_row", parameters, serial=serial):
+            epoch, version, edits = values[:3]
+            if (row := row_of(values)) is not None:
+                return statics_of(epoch, version, edits, values[-1]), {row.key: row}
+        return await self._read_statics(partition, serial=serial), {}
+
+    async def _read_together(
+        self, partition: Partition, name: str, parameters: tuple[Any, ...], *, serial: bool
+    ) -> tuple[Statics, list[Row]]:
+        """Rows and statics of one moment: in_flight changes only with the version, so equal versions join two reads."""
+        for _ in range(READ_REPEATS):
+            answer = await self._connection.select(name, parameters, serial=serial)
+            rows = [row for values in answer if (row := row_of(values)) is not None]
+            if not answer:
+                # A read of the whole partition shows statics even where there are no rows; idle lanes end here.
+                whole = name == _FIRST_PAGE
+                return NO_STATICS if whole else await self._read_statics(partition, serial=serial), rows
+            epoch, version, edits = answer[0][:3]
+            if version is None:
+                return statics_of(epoch, version, edits, None), rows
+            statics = await self._read_statics(partition, serial=serial)
+            if (statics.claim_epoch, statics.version) == (epoch, version):
+                return Statics(epoch, version, statics.in_flight, edits), rows
+        raise StoreUnavailable("A partition changed during each of several reads; try again.")
+
+    async def _read_statics(self, partition: Partition, *, serial: bool) -> Statics:
+        parameters = partition_parameters(partition)
+        for epoch, version, edits, in_flight in await self._connection.select(
+            "schedules.read_statics", parameters, serial=serial
+        ):
+            return statics_of(epoch, version, edits, in_flight)
+        return NO_STATICS
+
+    def _check_size(self, size: int, items: int) -> None:
+        if size > self._max_write_bytes or items > ITEMS_PER_BATCH:
+            raise ContentTooLarge(
+                f"A conditional write of {items} statements and about {size} bytes is over the bound of "
+                f"{self._max_write_bytes} bytes; split it, or raise max_write_bytes."
+            )

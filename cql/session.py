@@ -1,0 +1,348 @@
+"""The real connection: the driver, its threads, and the bridge from them to the event loop.
+
+The only place with threads. The driver runs its sockets on a thread of its own and calls back there; answers are put
+into a queue and the loop is woken once for all that have gathered. Connecting, preparing and shutting down block, so
+they run in the loop's executor.
+
+Nothing is ever sent twice: no retries, no speculative executions. A conditional write that the driver repeated could be
+applied by the first and rejected by the second try, and the rejection would be read as somebody else's doing.
+"""
+
+import asyncio
+import calendar
+import logging
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+from cassandra import ConsistencyLevel
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, ResponseFuture
+from cassandra.cluster import Session as DriverSession
+from cassandra.policies import (
+    ConstantReconnectionPolicy,
+    DCAwareRoundRobinPolicy,
+    FallthroughRetryPolicy,
+    HostStateListener,
+    TokenAwarePolicy,
+)
+from cassandra.query import dict_factory, tuple_factory
+
+from cql.binding import PROTOCOL_VERSION, Binder, bind_batch
+from cql.connection import AnswerRows, Consistency, Item, Parameters
+from cql.driver_errors import translate, unanswered_reason
+from cql.errors import SchemaOutdated, WrongHome
+from cql.settings import StorageSettings
+from cql.statement import load_statements
+from membership.conditional import APPLIED, Answer, Rejected, Unknown
+from scheduler_service.domain.errors import MinutehandError, Overloaded, StoreUnavailable
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+# The driver reports every failed attempt with its traceback. What an operator needs of that, `_NodeLog` says.
+logging.getLogger("cassandra").setLevel(logging.CRITICAL)
+
+_APPLIED_COLUMN = "[applied]"
+_RECONNECT_SECONDS = 0.5
+_HEARTBEAT_SECONDS = 3
+_PAGE_ROWS = 5000
+_SERIAL = "serial"
+_CONDITIONAL = "conditional"
+
+
+class Session:
+    """`cql.connection.Connection` over the driver. Made by `open`; belongs to the event loop it was opened on."""
+
+    def __init__(self, cluster: Cluster, driver: DriverSession, settings: StorageSettings) -> None:
+        self._cluster = cluster
+        self._driver = driver
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._statements = load_statements()
+        self._conditional = frozenset(name for name, one in self._statements.items() if one.conditional)
+        self._binders: dict[str, Binder] = {}
+        self._room = asyncio.Semaphore(settings.requests_in_flight)
+        self._waiting = 0
+        self._done: deque[Callable[[], None]] = deque()
+        self._woken = False
+        self._closed = False
+
+    @classmethod
+    async def open(cls, settings: StorageSettings, *, keyspace: str | None) -> "Session":
+        """Connect, to a keyspace or to none.
+
+        Raises StoreUnavailable when nobody answers, SchemaOutdated for a missing keyspace, WrongHome for an unknown
+        data centre, StoreRefused for a wrong login.
+        """
+        cluster = _cluster(settings)
+        try:
+            driver = await asyncio.to_thread(cluster.connect)
+            if keyspace is not None:
+                if keyspace not in cluster.metadata.keyspaces:
+                    raise SchemaOutdated(f"There is no keyspace {keyspace} yet; run `minutehand migrate` first.")
+                await asyncio.to_thread(driver.set_keyspace, keyspace)
+        except BaseException as error:
+            known = sorted({host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter})
+            await asyncio.to_thread(cluster.shutdown)
+            if reason := _why_not(error, settings, known):
+                raise reason from error
+            raise
+        driver.default_fetch_size = _PAGE_ROWS
+        cluster.register_listener(_NodeLog())
+        return cls(cluster, driver, settings)
+
+    async def prepare(self, names: Sequence[str]) -> None:
+        """Make statements known to the server. Those that weren't prepared can't be used."""
+        for name in names:
+            text = self._statements[name].text
+            self._binders[name] = Binder(await self._blocking(self._driver.prepare, text, about=name))
+
+    async def run_script(self, statements: Sequence[str]) -> None:
+        """CQL text, one statement after the other: for the schema only. Waits until all servers agree on it."""
+        for text in statements:
+            await self._blocking(
+                lambda text=text: self._driver.execute(text, timeout=self._settings.schema_timeout_seconds),
+                about=" ".join(text.split()[:6]),
+            )
+
+    async def select_text(self, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """A query on the server's own tables, which have no named statements."""
+        answer = await self._blocking(lambda: self._driver.execute(text, tuple(parameters)), about="a system table")
+        return [tuple(row) for row in answer]
+
+    async def select(
+        self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
+    ) -> list[tuple[Any, ...]]:
+        bound = self._binders[name].bind(parameters)
+        profile = _SERIAL if serial else consistency
+        try:
+            rows: list[tuple[Any, ...]] = await self._send(bound, profile)
+        except Exception as error:
+            raise translate(error, statement=name) or error from error
+        return rows
+
+    async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._check([(name, parameters)], conditional=False)
+        try:
+            await self._send(self._binders[name].bind(parameters), consistency)
+        except Exception as error:
+            raise translate(error, statement=name) or error from error
+
+    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._check(items, conditional=False)
+        try:
+            await self._send(self._bind(items), consistency)
+        except Exception as error:
+            raise translate(error, statement=_about(items)) or error from error
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        self._check(items, conditional=True)
+        bound = self._bind(items)
+        try:
+            rows: list[Mapping[str, Any]] = await self._send(bound, _CONDITIONAL)
+        except Overloaded:
+            return Unknown("overloaded")
+        except Exception as error:
+            if (reason := unanswered_reason(error)) is not None:
+                return Unknown(reason)
+            raise translate(error, statement=_about(items)) or error from error
+        if rows and rows[0][_APPLIED_COLUMN]:
+            return APPLIED
+        return Rejected([_met(row) for row in rows if len(row) > 1])
+
+    def replicas(self, name: str, parameters: Parameters) -> Hashable:
+        key = self._binders[name].bind(parameters).routing_key
+        return frozenset(self._cluster.metadata.get_replicas(self._driver.keyspace, key))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.to_thread(self._cluster.shutdown)
+
+    def _check(self, items: Sequence[Item], *, conditional: bool) -> None:
+        if any(name in self._conditional for name, _ in items) is not conditional:
+            raise ValueError(f"conditional and plain writes have calls of their own: {_about(items)}")
+
+    def _bind(self, items: Sequence[Item]) -> Any:
+        if len(items) == 1:
+            name, parameters = items[0]
+            return self._binders[name].bind(parameters)
+        return bind_batch([(self._binders[name], parameters) for name, parameters in items])
+
+    async def _send(self, bound: Any, profile: str) -> Any:
+        """The whole answer: a list of rows, empty for writes. Raises what the driver raises, and Overloaded."""
+        if self._room.locked():
+            if self._waiting >= self._settings.requests_waiting:
+                raise Overloaded("Too many requests to the store are waiting; try again a little later.")
+            self._waiting += 1
+            try:
+                await self._room.acquire()
+            finally:
+                self._waiting -= 1
+        else:
+            await self._room.acquire()
+        try:
+            answer: asyncio.Future[list[Any]] = self._loop.create_future()
+            future = self._driver.execute_async(bound, execution_profile=profile)
+            gathered: list[Any] = []
+            future.add_callbacks(
+                callback=lambda rows: self._call(lambda: _received(future, gathered, rows, answer)),
+                errback=lambda error: self._call(lambda: _failed(answer, error)),
+            )
+            return await answer
+        finally:
+            self._room.release()
+
+    def _call(self, done: Callable[[], None]) -> None:
+        """On any thread: have the loop run `done`. One wake-up for all that gathers until it runs."""
+        self._done.append(done)
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:  # the loop is closed, nobody waits any more
+                self._done.clear()
+
+    def _drain(self) -> None:
+        # First the mark, then the queue: what is added after the queue was seen empty wakes the loop again.
+        self._woken = False
+        while self._done:
+            self._done.popleft()()
+
+    async def _blocking(self, call: Callable[..., T], *arguments: Any, about: str) -> T:
+        try:
+            return await asyncio.to_thread(call, *arguments)
+        except Exception as error:
+            raise translate(error, statement=about) or error from error
+
+
+class _NodeLog(HostStateListener):  # type: ignore[misc]
+    """One line for each server that comes or goes. Called on the driver's threads."""
+
+    def on_up(self, host: Any) -> None:
+        _log.info("storage-node-up address=%s", host.address)
+
+    def on_down(self, host: Any) -> None:
+        _log.warning("storage-node-down address=%s", host.address)
+
+    def on_add(self, host: Any) -> None:
+        _log.info("storage-node-added address=%s", host.address)
+
+    def on_remove(self, host: Any) -> None:
+        _log.info("storage-node-removed address=%s", host.address)
+
+
+def _why_not(error: BaseException, settings: StorageSettings, datacenters: Sequence[str]) -> MinutehandError | None:
+    """Why there is no connection, as far as it is for somebody to act upon."""
+    if datacenters and settings.local_dc not in datacenters:
+        return WrongHome(
+            f"The cluster has no data centre {settings.local_dc!r}; set local_dc to one of: {', '.join(datacenters)}."
+        )
+    where = ", ".join(settings.contact_points)
+    if unanswered_reason(error) is not None:
+        return StoreUnavailable(
+            f"No Cassandra answers at {where}, port {settings.port}: start it, or change contact_points or port."
+        )
+    return translate(error, statement=f"the connection to {where}")
+
+
+def _received(future: ResponseFuture, gathered: list[Any], rows: list[Any] | None, answer: asyncio.Future[Any]) -> None:
+    """One page came. Runs on the loop, and so asks for the next one there: asking may wait for a free stream."""
+    if rows:
+        gathered.extend(rows)
+    if future.has_more_pages and not answer.done():
+        future.start_fetching_next_page()
+    elif not answer.done():
+        answer.set_result(gathered)
+
+
+def _failed(answer: asyncio.Future[Any], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+
+
+def _met(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row of a rejection. Its instants come as naive UTC datetimes, whatever was selected elsewhere."""
+    return {
+        name: _unix_ms(value) if isinstance(value, datetime) else value
+        for name, value in row.items()
+        if name != _APPLIED_COLUMN
+    }
+
+
+def _unix_ms(value: datetime) -> int:
+    return calendar.timegm(value.timetuple()) * 1000 + value.microsecond // 1000
+
+
+def _about(items: Sequence[Item]) -> str:
+    return " + ".join(dict.fromkeys(name for name, _ in items))
+
+
+def _cluster(settings: StorageSettings) -> Cluster:
+    def profile(consistency: int, rows: Callable[..., Any] = tuple_factory) -> ExecutionProfile:
+        return ExecutionProfile(
+            load_balancing_policy=balancing,
+            retry_policy=FallthroughRetryPolicy(),
+            consistency_level=consistency,
+            serial_consistency_level=ConsistencyLevel.LOCAL_SERIAL,
+            request_timeout=settings.request_timeout_seconds,
+            row_factory=rows,
+        )
+
+    balancing = TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=settings.local_dc))
+    quorum = profile(ConsistencyLevel.LOCAL_QUORUM)
+    auth = None
+    if settings.username is not None:
+        auth = PlainTextAuthProvider(username=settings.username, password=settings.password)
+    return Cluster(
+        contact_points=list(settings.contact_points),
+        port=settings.port,
+        protocol_version=PROTOCOL_VERSION,
+        compression=False,
+        auth_provider=auth,
+        ssl_context=_ssl_context(settings),
+        connection_class=_reactor(),
+        execution_profiles={
+            EXEC_PROFILE_DEFAULT: quorum,
+            "LOCAL_QUORUM": quorum,
+            "LOCAL_ONE": profile(ConsistencyLevel.LOCAL_ONE),
+            "EACH_QUORUM": profile(ConsistencyLevel.EACH_QUORUM),
+            _SERIAL: profile(ConsistencyLevel.LOCAL_SERIAL),
+            _CONDITIONAL: profile(ConsistencyLevel.LOCAL_QUORUM, dict_factory),
+        },
+        reconnection_policy=ConstantReconnectionPolicy(_RECONNECT_SECONDS, max_attempts=None),
+        # Without it a batch waits 40 ms for the acknowledgement of its first segment (Nagle against delayed ACK).
+        sockopts=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        connect_timeout=settings.connect_timeout_seconds,
+        control_connection_timeout=settings.connect_timeout_seconds,
+        max_schema_agreement_wait=settings.schema_timeout_seconds,
+        idle_heartbeat_interval=_HEARTBEAT_SECONDS,
+        idle_heartbeat_timeout=_HEARTBEAT_SECONDS,
+        monitor_reporting_enabled=False,
+        application_name="minutehand",
+    )
+
+
+def _reactor() -> Any:
+    """libev where the driver's wheel carries it, else the driver's own asyncio thread; never asyncore."""
+    try:
+        from cassandra.io.libevreactor import LibevConnection
+    except Exception:
+        from cassandra.io.asyncioreactor import AsyncioConnection
+
+        return AsyncioConnection
+    return LibevConnection
+
+
+def _ssl_context(settings: StorageSettings) -> ssl.SSLContext | None:
+    if settings.tls_ca_file is None:
+        return None
+    context = ssl.create_default_context(cafile=settings.tls_ca_file)
+    if settings.tls_cert_file is not None:
+        context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
+    return context

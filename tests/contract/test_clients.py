@@ -1,0 +1,186 @@
+"""Clients, keys, secrets, and the signal that one of them changed."""
+
+import pytest
+
+from cql.storage import Storage
+from membership.conditional import APPLIED, Rejected
+from scheduler_service.domain.clients import (
+    ApiKey,
+    Client,
+    ClientSettings,
+    ClientState,
+    DestinationLimit,
+    LatePolicy,
+    SigningSecret,
+)
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from tests.contract.conftest import Names
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def client(client_id: ClientId, *, revision: int = 1, quota: int = 2, settings: ClientSettings | None = None) -> Client:
+    return Client(
+        client_id=client_id,
+        poller_quota=quota,
+        poller_ceiling=max(quota, 2),
+        state=ClientState.ACTIVE,
+        settings=settings or ClientSettings(),
+        revision=revision,
+        created_at=UnixMillis(1_700_000_000_123),
+    )
+
+
+def key(key_id: str, owner: str, *, admin: bool = False, created_at: int = 1) -> ApiKey:
+    return ApiKey(key_id=key_id, owner=owner, admin=admin, secret_hash=b"\x00hash", created_at=UnixMillis(created_at))
+
+
+async def test_a_client_comes_back_whole(storage: Storage, names: Names) -> None:
+    settings = ClientSettings(
+        timeout_seconds=2.5,
+        destinations={"a.example": DestinationLimit(max_in_flight=3)},
+        late_policy=LatePolicy(kind="skip", after_seconds=30),
+        in_doubt="drop",
+    )
+    one = client(names.client(), settings=settings)
+    assert await storage.clients.read_client(one.client_id) is None
+    assert await storage.clients.create_client(one) == APPLIED
+    assert await storage.clients.read_client(one.client_id) == one
+
+
+async def test_a_client_is_created_once(storage: Storage, names: Names) -> None:
+    one = client(names.client())
+    assert await storage.clients.create_client(one) == APPLIED
+    assert await storage.clients.create_client(client(one.client_id, quota=9)) == Rejected(one)
+    assert await storage.clients.read_client(one.client_id) == one
+
+
+async def test_a_client_changes_from_the_revision_that_was_read(storage: Storage, names: Names) -> None:
+    one, two = client(names.client()), client(names.client(), revision=2, quota=5)
+    assert await storage.clients.update_client(expected_revision=1, client=two) == Rejected(None)
+    assert await storage.clients.read_client(one.client_id) is None
+    await storage.clients.create_client(one)
+    assert await storage.clients.update_client(expected_revision=1, client=two) == APPLIED
+    assert await storage.clients.update_client(expected_revision=1, client=one) == Rejected(two)
+    assert await storage.clients.read_client(one.client_id) == two
+
+
+async def test_clients_are_listed_by_name(storage: Storage, names: Names) -> None:
+    mine = [names.client(suffix) for suffix in ("-c", "-a", "-b")]
+    for client_id in mine:
+        await storage.clients.create_client(client(client_id))
+    listed = [one.client_id for one in await storage.clients.list_clients()]
+    assert listed == sorted(listed)
+    assert [name for name in listed if name in mine] == sorted(mine)
+
+
+async def test_an_unreadable_client_hides_nobody(storage: Storage, names: Names) -> None:
+    good, bad = names.client("-good"), names.client("-bad")
+    await storage.clients.create_client(client(good))
+    values = (bad, 1, 1, "active", '{"from": "the future"}', 1, 1)
+    assert await storage.connection.conditional([("clients.create", values)]) == APPLIED
+    listed = [one.client_id for one in await storage.clients.list_clients()]
+    assert good in listed
+    assert bad not in listed
+
+
+async def test_the_revision_changes_with_every_change(storage: Storage, names: Names) -> None:
+    one = names.client()
+    seen = [await storage.clients.catalog_revision()]
+
+    async def note() -> None:
+        seen.append(await storage.clients.catalog_revision())
+
+    await storage.clients.create_client(client(one))
+    await note()
+    await storage.clients.update_client(expected_revision=1, client=client(one, revision=2))
+    await note()
+    await storage.clients.insert_key(key(one + "-k", one))
+    await note()
+    await storage.clients.revoke_key(one + "-k", revoked_at=5)
+    await note()
+    await storage.clients.insert_secret(_secret(one, "s"))
+    await note()
+    await storage.clients.delete_secret(one, "s")
+    await note()
+    assert len(set(seen)) == 7
+    assert await storage.clients.catalog_revision() == seen[-1]
+
+
+async def test_keys(storage: Storage, names: Names) -> None:
+    owner = names.client()
+    old, new = key(owner + "-1", owner, created_at=5), key(owner + "-0", owner, created_at=9)
+    assert await storage.clients.read_key(old.key_id) is None
+    for one in (new, old, old):
+        await storage.clients.insert_key(one)
+    assert await storage.clients.read_key(old.key_id) == old
+    assert await storage.clients.list_keys(owner) == [old, new]
+    await storage.clients.revoke_key(old.key_id, revoked_at=77)
+    revoked = await storage.clients.read_key(old.key_id)
+    assert revoked is not None
+    assert revoked.revoked_at == 77
+    assert await storage.clients.list_keys(owner) == [revoked, new]
+    assert await storage.clients.list_keys(names.client("-other")) == []
+
+
+async def test_a_revoked_key_stays_revoked_when_its_insert_is_repeated(storage: Storage, names: Names) -> None:
+    one = key(names.client() + "-k", names.client())
+    await storage.clients.insert_key(one)
+    await storage.clients.revoke_key(one.key_id, revoked_at=77)
+    await storage.clients.insert_key(one)
+    stored = await storage.clients.read_key(one.key_id)
+    assert stored is not None
+    assert stored.revoked_at == 77
+
+
+async def test_revoking_an_unknown_key_makes_none(storage: Storage, names: Names) -> None:
+    await storage.clients.revoke_key(names.client() + "-none", revoked_at=7)
+    assert await storage.clients.read_key(names.client() + "-none") is None
+
+
+async def test_administrators_keys_are_listed_together_and_apart_from_a_client_of_that_name(
+    storage: Storage, names: Names
+) -> None:
+    name = names.client()
+    mine = [key(name + "-1", name, admin=True, created_at=1), key(name + "-2", name, admin=True, created_at=2)]
+    other = key(name + "-3", names.client("-else"), admin=True, created_at=3)
+    of_a_client = key(name + "-4", name, created_at=4)
+    for one in (*mine, other, of_a_client):
+        await storage.clients.insert_key(one)
+    assert await storage.clients.list_keys(name) == [of_a_client]
+    every = await storage.clients.list_admin_keys()
+    assert [one for one in every if one.key_id.startswith(name)] == [*mine, other]
+
+
+async def test_secrets(storage: Storage, names: Names) -> None:
+    owner = names.client()
+    first = _secret(owner, "z", created_at=1)
+    second = SigningSecret(
+        client_id=owner,
+        secret_id="a",
+        secret=b"",
+        encryption_key_id="ring-1",
+        created_at=UnixMillis(2),
+        expires_at=UnixMillis(3),
+    )
+    assert await storage.clients.list_secrets(owner) == []
+    for one in (second, first):
+        await storage.clients.insert_secret(one)
+    assert await storage.clients.list_secrets(owner) == [first, second]
+    for _ in range(2):
+        await storage.clients.delete_secret(owner, "z")
+        assert await storage.clients.list_secrets(owner) == [second]
+    rows = await storage.connection.select("signing_secrets.list", (owner,))
+    assert [row[2] for row in rows if row[1] == "z"] == [b""], "the secret itself is gone"
+    await storage.clients.delete_secret(owner, "never-was")
+    assert await storage.clients.list_secrets(owner) == [second]
+
+
+def _secret(owner: ClientId, secret_id: str, *, created_at: int = 1) -> SigningSecret:
+    return SigningSecret(
+        client_id=owner,
+        secret_id=secret_id,
+        secret=bytes(range(32)),
+        encryption_key_id=None,
+        created_at=UnixMillis(created_at),
+    )

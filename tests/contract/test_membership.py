@@ -1,0 +1,158 @@
+"""Heartbeats, lives and leases."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from cql.storage import Storage
+from membership.conditional import APPLIED, Applied, Rejected
+from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.ports import Heartbeat, LeaseRow, LifeRecord, NodeState
+from tests.contract.conftest import Names
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def life(names: Names, incarnation: int = 1_700_000_000_000) -> Life:
+    return Life(NodeId(names.stem), Incarnation(incarnation))
+
+
+def heartbeat(of: Life, beat: int, *, floor: int | None = 5) -> Heartbeat:
+    return Heartbeat(
+        life=of,
+        beat=beat,
+        state=NodeState.DRAINING,
+        address="127.0.0.1:7000",
+        wall_ms=1_700_000_000_123,
+        version="0.1.0",
+        floor=floor,
+        weight=0.5,
+        capacity_per_minute=60_000,
+    )
+
+
+async def heartbeats(storage: Storage, names: Names) -> Sequence[Heartbeat]:
+    return [one for one in await storage.members.read_heartbeats() if one.life.node_id == names.stem]
+
+
+async def test_a_heartbeat_replaces_the_one_before(storage: Storage, names: Names) -> None:
+    mine, older = life(names), life(names, 5)
+    assert await heartbeats(storage, names) == []
+    for one in (heartbeat(mine, 1, floor=None), heartbeat(mine, 2), heartbeat(mine, 2), heartbeat(older, 9)):
+        await storage.members.write_heartbeat(one)
+    found = await heartbeats(storage, names)
+    assert sorted(found, key=lambda one: one.life) == [heartbeat(older, 9), heartbeat(mine, 2)]
+
+
+async def test_a_later_beat_wins_over_a_late_one(storage: Storage, names: Names) -> None:
+    for one in (heartbeat(life(names), 8), heartbeat(life(names), 7, floor=3)):
+        await storage.members.write_heartbeat(one)
+    assert await heartbeats(storage, names) == [heartbeat(life(names), 8)]
+
+
+async def test_a_heartbeat_may_have_no_floor(storage: Storage, names: Names) -> None:
+    await storage.members.write_heartbeat(heartbeat(life(names), 1, floor=None))
+    assert await heartbeats(storage, names) == [heartbeat(life(names), 1, floor=None)]
+
+
+async def test_a_life_begins_once(storage: Storage, names: Names) -> None:
+    members = storage.members
+    assert await members.read_life(life(names)) is None
+    assert await members.begin_life(life(names)) == APPLIED
+    born = LifeRecord(life(names), True, 0)
+    assert await members.begin_life(life(names)) == Rejected(born)
+    assert await members.read_life(life(names)) == born
+    assert await members.read_life(life(names, 2)) is None
+
+
+async def test_renewal_and_death_exclude_each_other(storage: Storage, names: Names) -> None:
+    members, mine = storage.members, life(names)
+    assert await members.renew_life(mine, renewals=0) == Rejected(None)
+    assert await members.declare_dead(mine, renewals=0) == Rejected(None)
+    assert await members.read_life(mine) is None, "a condition on nothing makes nothing"
+    await members.begin_life(mine)
+    assert await members.renew_life(mine, renewals=0) == APPLIED
+    assert await members.declare_dead(mine, renewals=0) == Rejected(LifeRecord(mine, True, 1))
+    assert await members.renew_life(mine, renewals=0) == Rejected(LifeRecord(mine, True, 1))
+    assert await members.declare_dead(mine, renewals=1) == APPLIED
+    dead = LifeRecord(mine, False, 1)
+    assert await members.renew_life(mine, renewals=1) == Rejected(dead)
+    assert await members.declare_dead(mine, renewals=1) == Rejected(dead)
+    assert await members.begin_life(mine) == Rejected(dead)
+    assert await members.read_life(mine) == dead
+
+
+async def test_lanes_are_created_once(storage: Storage, names: Names) -> None:
+    client = names.client()
+    leases = storage.leases
+    assert await leases.read_leases(client) == []
+    assert await leases.read_lease(Lane(client, 0)) is None
+    await leases.create_lanes([Lane(client, number) for number in (1, 0, 1)], watermark=7)
+    free = [LeaseRow(lane=Lane(client, number), owner=None, epoch=0, watermark=7, lagging=True) for number in (0, 1)]
+    assert await leases.read_leases(client) == free
+    taken = replace(free[1], owner=life(names), epoch=1)
+    assert await leases.write_lease(expected=free[1], new=taken) == APPLIED
+    await leases.create_lanes([Lane(client, number) for number in range(3)], watermark=9)
+    assert await leases.read_leases(client) == [free[0], taken, replace(free[0], lane=Lane(client, 2), watermark=9)]
+    assert await leases.read_lease(Lane(client, 1)) == taken
+
+
+async def test_many_lanes_of_several_clients(storage: Storage, names: Names) -> None:
+    lanes = [Lane(names.client(suffix), number) for number in range(230) for suffix in ("-a", "-b")]
+    await storage.leases.create_lanes(lanes, watermark=3)
+    for suffix in ("-a", "-b"):
+        found = await storage.leases.read_leases(names.client(suffix))
+        assert [lease.lane.poller_id for lease in found] == list(range(230))
+    await storage.leases.create_lanes([], watermark=3)
+
+
+async def test_two_processes_create_the_same_lanes(storage: Storage, names: Names) -> None:
+    client = names.client()
+    lanes = [Lane(client, number) for number in range(30)]
+    await asyncio.gather(*(storage.leases.create_lanes(lanes[:count], watermark=count) for count in (10, 20, 30)))
+    found = await storage.leases.read_leases(client)
+    assert [lease.lane for lease in found] == lanes
+    assert {lease.epoch for lease in found} == {0}
+    assert {lease.watermark for lease in found} <= {10, 20, 30}
+
+
+async def test_a_lease_changes_only_from_all_that_was_read(storage: Storage, names: Names) -> None:
+    lane = Lane(names.client(), 0)
+    leases = storage.leases
+    free = LeaseRow(lane=lane, owner=None, epoch=0, watermark=7, lagging=True)
+    mine = replace(free, owner=life(names), epoch=1)
+    assert await leases.write_lease(expected=free, new=mine) == Rejected(None)
+    await leases.create_lanes([lane], watermark=7)
+    for wrong in (
+        replace(free, owner=life(names)),
+        replace(free, epoch=1),
+        replace(free, watermark=8),
+        replace(free, lagging=False),
+    ):
+        assert await leases.write_lease(expected=wrong, new=mine) == Rejected(free)
+    assert await leases.write_lease(expected=free, new=mine) == APPLIED
+    assert await leases.write_lease(expected=free, new=mine) == Rejected(mine)
+    other_life = replace(mine, owner=life(names, 2))
+    assert await leases.write_lease(expected=other_life, new=free) == Rejected(mine)
+    released = replace(mine, owner=None, watermark=9, lagging=False)
+    assert await leases.write_lease(expected=mine, new=released) == APPLIED
+    assert await leases.read_lease(lane) == released
+    with pytest.raises(ValueError, match="can't become"):
+        await leases.write_lease(expected=free, new=replace(free, lane=Lane(names.client(), 1)))
+
+
+async def test_of_two_takers_one_wins(storage: Storage, names: Names) -> None:
+    lane = Lane(names.client(), 0)
+    await storage.leases.create_lanes([lane], watermark=7)
+    free = LeaseRow(lane=lane, owner=None, epoch=0, watermark=7, lagging=True)
+    takers = [replace(free, owner=life(names, number), epoch=1) for number in range(4)]
+    answers = await asyncio.gather(*(storage.leases.write_lease(expected=free, new=one) for one in takers))
+    winners = [taker for taker, answer in zip(takers, answers, strict=True) if isinstance(answer, Applied)]
+    # Unknown is an honest answer under contention; a second winner is not.
+    assert len(winners) <= 1
+    settled = await storage.leases.read_lease(lane)
+    if winners:
+        assert settled == winners[0]
+    assert all(answer.current in takers for answer in answers if isinstance(answer, Rejected))

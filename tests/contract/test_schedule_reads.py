@@ -1,0 +1,258 @@
+"""Inserting definitions and reading them back: pages, single rows, statics, pointers, the index, retention."""
+
+import pytest
+
+from cql.storage import Storage
+from membership.conditional import APPLIED
+from scheduler_service.domain.books import FailedAttempt, MinuteBalance
+from scheduler_service.domain.errors import ContentTooLarge
+from scheduler_service.domain.ids import Minute, PollerId, RowKey, UnixMillis
+from scheduler_service.domain.schedules import NO_STATICS, Kind, State
+from tests.contract.builders import MINUTE, START, advance, cancelled, definition, delivered, edit, partition, retrying
+from tests.contract.conftest import Names
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_every_column_of_a_definition_comes_back(storage: Storage, names: Names) -> None:
+    full = definition(
+        names.client(),
+        offset=59_999,
+        poller_id=1023,
+        kind=Kind.COPY,
+        body=bytes(range(256)),
+        headers='[["x","é\u2603"]]',
+        label="a label",
+        ordering_key="key",
+        cron_id="nightly",
+        nominal_due=UnixMillis(START - 7),
+        rescheduled_from=definition(names.client(), tail=99).schedule_id,
+        origin_due=UnixMillis(START - 60_001),
+        attempt_base=3,
+    )
+    await storage.schedules.insert(full)
+    statics, rows = await storage.schedules.read_rows(full.partition, [full.key])
+    assert statics == NO_STATICS
+    row = rows[full.key]
+    for name in (name for name in full.__struct_fields__ if name not in ("client_id", "poller_id")):
+        assert getattr(row, name) == getattr(full, name), name
+    assert row.defined
+    assert row.is_copy
+    assert row.state is None
+    assert not row.ended
+
+
+async def test_what_was_not_given_is_null(storage: Storage, names: Names) -> None:
+    plain = definition(names.client(), body=b"")
+    await storage.schedules.insert(plain)
+    row = (await storage.schedules.read_page(plain.partition)).rows[0]
+    assert row.body == b""
+    assert row.attempt_base == 0
+    assert row.kind == Kind.CALL
+    assert row.label is row.ordering_key is row.cron_id is row.nominal_due is row.origin_due is None
+    assert row.rescheduled_from is row.attempts is row.next_attempt_at is row.rescheduled_to is None
+
+
+async def test_repeating_an_insert_changes_nothing(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    await storage.schedules.insert(one)
+    assert await storage.schedules.edit(edit(one.partition, 1, cancelled(one))) == APPLIED
+    before = await storage.schedules.read_page(one.partition)
+    await storage.schedules.insert(one)
+    assert await storage.schedules.read_page(one.partition) == before
+    assert before.rows[0].state == State.CANCELLED
+
+
+async def test_pages_are_in_key_order_and_complete(storage: Storage, names: Names) -> None:
+    rows = [definition(names.client(), offset=offset, tail=tail) for offset in (5, 0, 9_000) for tail in (3, 1, 2)]
+    for one in rows:
+        await storage.schedules.insert(one)
+    expected = sorted(one.key for one in rows)
+    where = partition(names.client())
+    whole = await storage.schedules.read_page(where)
+    assert [row.key for row in whole.rows] == expected
+    assert not whole.more
+    exact = await storage.schedules.read_page(where, limit=9)
+    assert len(exact.rows) == 9
+    assert exact.more
+    collected: list[RowKey] = []
+    after = None
+    while True:
+        page = await storage.schedules.read_page(where, after=after, limit=4)
+        collected += [row.key for row in page.rows]
+        if not page.more:
+            break
+        after = page.rows[-1].key
+    assert collected == expected
+
+
+async def test_partitions_are_apart(storage: Storage, names: Names) -> None:
+    one = definition(names.client(), tail=1)
+    others = [
+        definition(names.client(), poller_id=1),
+        definition(names.client("-b")),
+        definition(names.client(), offset=60_000),
+    ]
+    for row in (one, *others):
+        await storage.schedules.insert(row)
+    assert [row.key for row in (await storage.schedules.read_page(one.partition)).rows] == [one.key]
+
+
+async def test_an_empty_partition_has_neither_rows_nor_statics(storage: Storage, names: Names) -> None:
+    where = partition(names.client())
+    page = await storage.schedules.read_page(where)
+    assert (page.statics, page.rows, page.more) == (NO_STATICS, [], False)
+    key = definition(names.client()).key
+    for serial in (False, True):
+        assert await storage.schedules.read_rows(where, [key], serial=serial) == (NO_STATICS, {})
+        assert await storage.schedules.read_rows(where, [key, key._replace(due=UnixMillis(1))], serial=serial) == (
+            NO_STATICS,
+            {},
+        )
+        assert await storage.schedules.read_rows(where, [], serial=serial) == (NO_STATICS, {})
+
+
+async def test_statics_without_rows_are_seen_by_every_read(storage: Storage, names: Names) -> None:
+    """An owner opened and advanced an empty partition: the server answers a row of null keys, or none at all."""
+    where = partition(names.client())
+    gone = definition(names.client())
+    assert await storage.schedules.open(where, epoch=4, expect_epoch=None) == APPLIED
+    claimed = frozenset({gone.schedule_id})
+    assert await storage.schedules.advance(advance(where, epoch=4, expect_epoch=4, in_flight=claimed)) == APPLIED
+    for after in (None, gone.key):
+        page = await storage.schedules.read_page(where, after=after)
+        assert page.rows == []
+        assert not page.more
+        assert (page.statics.claim_epoch, page.statics.version, page.statics.in_flight) == (4, 1, claimed)
+    for keys in ([], [gone.key], [gone.key, gone.key._replace(due=UnixMillis(1))]):
+        statics, rows = await storage.schedules.read_rows(where, keys, serial=True)
+        assert rows == {}
+        assert statics == page.statics
+
+
+async def test_a_page_behind_the_last_row_still_has_the_statics(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    await storage.schedules.insert(one)
+    assert await storage.schedules.open(one.partition, epoch=2, expect_epoch=None) == APPLIED
+    page = await storage.schedules.read_page(one.partition, after=one.key)
+    assert page.rows == []
+    assert page.statics.claim_epoch == 2
+
+
+async def test_many_rows_by_key(storage: Storage, names: Names) -> None:
+    """More keys than one request carries, existing and missing ones mixed, given twice."""
+    rows = [definition(names.client(), offset=number, tail=number) for number in range(230)]
+    for one in rows[::2]:
+        await storage.schedules.insert(one)
+    where = partition(names.client())
+    ids = frozenset(one.schedule_id for one in rows[:3])
+    assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
+    assert await storage.schedules.advance(advance(where, in_flight=ids)) == APPLIED
+    for serial in (False, True):
+        statics, found = await storage.schedules.read_rows(where, [one.key for one in rows + rows], serial=serial)
+        assert set(found) == {one.key for one in rows[::2]}
+        assert all(found[key].key == key for key in found)
+        assert (statics.version, statics.in_flight) == (1, ids)
+
+
+async def test_a_single_row_comes_with_the_statics(storage: Storage, names: Names) -> None:
+    one, other = definition(names.client(), tail=1), definition(names.client(), tail=2)
+    await storage.schedules.insert(one)
+    await storage.schedules.open(one.partition, epoch=1, expect_epoch=None)
+    await storage.schedules.advance(advance(one.partition, in_flight=frozenset({other.schedule_id})))
+    for serial in (False, True):
+        statics, rows = await storage.schedules.read_rows(one.partition, [one.key], serial=serial)
+        assert list(rows) == [one.key]
+        assert statics.in_flight == {other.schedule_id}
+        assert statics.claim_epoch == 1
+
+
+async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names) -> None:
+    """An outcome alone makes a row; the definition joins it later and leaves it as it is."""
+    one = definition(names.client())
+    at = START + 9_000
+    assert await storage.schedules.edit(edit(one.partition, 1, retrying(one, at))) == APPLIED
+    pointer = (await storage.schedules.read_page(one.partition)).rows[0]
+    assert (pointer.key, pointer.defined, pointer.state, pointer.next_attempt_at) == (
+        one.key,
+        False,
+        State.RETRYING,
+        at,
+    )
+    assert pointer.kind is pointer.url is pointer.body is pointer.attempt_base is None
+    await storage.schedules.insert(one)
+    _, rows = await storage.schedules.read_rows(one.partition, [one.key], serial=True)
+    joined = rows[one.key]
+    assert joined.defined
+    assert (joined.state, joined.next_attempt_at, joined.last_error) == ("retrying", at, "timeout")
+
+
+async def test_the_index_names_occupied_lanes_by_minute(storage: Storage, names: Names) -> None:
+    client = names.client()
+    for offset, poller_id in ((0, 0), (30_000, 0), (0, 7), (60_000, 1), (3_600_000, 2), (-60_000, 3)):
+        await storage.schedules.insert(definition(client, offset=offset, poller_id=poller_id))
+    found = await storage.schedules.occupied(client, first=Minute(MINUTE), last=Minute(MINUTE + 60))
+    assert found == {MINUTE: [0, 7], MINUTE + 1: [1], MINUTE + 60: [2]}
+    assert await storage.schedules.occupied(client, first=Minute(MINUTE - 1), last=Minute(MINUTE - 1)) == {
+        MINUTE - 1: [3]
+    }
+    assert await storage.schedules.occupied(client, first=Minute(MINUTE + 2), last=Minute(MINUTE + 59)) == {}
+    assert await storage.schedules.occupied(client, first=Minute(MINUTE), last=Minute(MINUTE - 1)) == {}
+    assert await storage.schedules.occupied(names.client("-b"), first=Minute(MINUTE), last=Minute(MINUTE)) == {}
+
+
+async def test_the_index_over_days(storage: Storage, names: Names) -> None:
+    client = names.client()
+    for offset in (0, 86_400_000, 2 * 86_400_000):
+        await storage.schedules.insert(definition(client, offset=offset))
+    last = Minute(MINUTE + 2 * 1440)
+    found = await storage.schedules.occupied(client, first=Minute(MINUTE), last=last)
+    assert list(found) == [MINUTE, MINUTE + 1440, last]
+
+
+async def test_deleting_a_partition_deletes_all_that_belongs_to_it(storage: Storage, names: Names) -> None:
+    client = names.client()
+    one, kept = definition(client), definition(client, poller_id=1)
+    for row in (one, kept):
+        await storage.schedules.insert(row)
+    where = one.partition
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    await storage.schedules.advance(advance(where, writes=(delivered(one),)))
+    attempt = FailedAttempt(
+        client_id=client,
+        schedule_id=one.schedule_id,
+        attempt=1,
+        started_at=one.due,
+        status=500,
+        error=None,
+        duration_ms=3,
+        excerpt="no",
+    )
+    await storage.attempts.record_failed([attempt])
+    balance = MinuteBalance(
+        client_id=client,
+        poller_id=PollerId(0),
+        minute=where.minute,
+        accepted=1,
+        delivered=1,
+        failed=0,
+        cancelled=0,
+        skipped=0,
+        open=0,
+        epoch=1,
+    )
+    assert await storage.balances.write(balance) == APPLIED
+    for _ in range(2):
+        await storage.schedules.delete_partition(where)
+        page = await storage.schedules.read_page(where)
+        assert (page.statics, page.rows) == (NO_STATICS, [])
+        assert await storage.attempts.read(client, one.schedule_id) == []
+        assert await storage.balances.read(client, first=where.minute, last=where.minute) == []
+        assert await storage.schedules.occupied(client, first=where.minute, last=where.minute) == {where.minute: [1]}
+    assert len((await storage.schedules.read_page(kept.partition)).rows) == 1
+
+
+async def test_a_row_that_no_request_can_carry_is_refused(storage: Storage, names: Names) -> None:
+    with pytest.raises(ContentTooLarge):
+        await storage.schedules.insert(definition(names.client(), body=bytes(9 * 1024 * 1024)))
+    assert await storage.schedules.occupied(names.client(), first=Minute(MINUTE), last=Minute(MINUTE)) == {}

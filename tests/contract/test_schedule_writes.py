@@ -1,0 +1,321 @@
+"""Open, advance and edit: conditions, atomicity, and what a rejection shows."""
+
+from uuid import UUID
+
+import pytest
+
+from cql.storage import Storage
+from membership.conditional import APPLIED, Rejected
+from scheduler_service.domain.errors import ContentTooLarge
+from scheduler_service.domain.ids import ScheduleId, UnixMillis
+from scheduler_service.domain.schedules import NO_STATICS, Kind, Outcome, Row, State, Statics, WriteRejection
+from tests.contract.builders import START, advance, cancelled, definition, delivered, edit, partition, retrying, write
+from tests.contract.conftest import Names
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NOBODY = frozenset[ScheduleId]()
+
+
+async def test_open_from_null_and_from_an_epoch(storage: Storage, names: Names) -> None:
+    where = partition(names.client())
+    schedules = storage.schedules
+    assert await schedules.open(where, epoch=5, expect_epoch=4) == Rejected(NO_STATICS)
+    assert await schedules.open(where, epoch=5, expect_epoch=None) == APPLIED
+    assert await schedules.open(where, epoch=6, expect_epoch=None) == Rejected(Statics(5))
+    assert await schedules.open(where, epoch=6, expect_epoch=5) == APPLIED
+    assert (await schedules.read_page(where)).statics == Statics(6)
+
+
+async def test_a_rejected_open_shows_all_statics(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    await storage.schedules.insert(one)
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    assert await storage.schedules.edit(edit(where, 9, cancelled(definition(names.client(), tail=2)))) == APPLIED
+    claim = advance(where, edits=UUID(int=9), in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.advance(claim) == APPLIED
+    everything = Statics(1, 1, frozenset({one.schedule_id}), UUID(int=9))
+    assert await storage.schedules.open(where, epoch=2, expect_epoch=None) == Rejected(everything)
+
+
+async def test_an_advance_claims_and_records(storage: Storage, names: Names) -> None:
+    first, second = definition(names.client(), tail=1), definition(names.client(), tail=2)
+    where = first.partition
+    for row in (first, second):
+        await storage.schedules.insert(row)
+    both = frozenset({first.schedule_id, second.schedule_id})
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    assert await storage.schedules.advance(advance(where, in_flight=both)) == APPLIED
+    record = advance(where, version=1, in_flight=frozenset({second.schedule_id}), writes=(delivered(first),))
+    assert await storage.schedules.advance(record) == APPLIED
+    page = await storage.schedules.read_page(where)
+    assert page.statics == Statics(1, 2, frozenset({second.schedule_id}))
+    done, waiting = page.rows
+    assert (done.state, done.attempts, done.last_status, done.fired_by, done.fired_epoch) == (
+        "delivered",
+        1,
+        200,
+        "node-1@7",
+        1,
+    )
+    assert (done.first_attempt_at, done.finished_at, done.next_attempt_at) == (first.due, first.due + 5, None)
+    assert waiting.state is None
+    assert done.url == first.url
+
+
+async def test_an_advance_may_open_the_partition(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    claim = advance(one.partition, epoch=3, expect_epoch=None, in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.advance(claim) == APPLIED
+    assert (await storage.schedules.read_page(one.partition)).statics == Statics(3, 1, frozenset({one.schedule_id}))
+
+
+async def test_nothing_of_a_stale_owner_applies(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    await storage.schedules.insert(one)
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    await storage.schedules.open(where, epoch=2, expect_epoch=1)
+    stale = advance(where, in_flight=frozenset({one.schedule_id}), writes=(delivered(one),), copies=(_copy(one, 7),))
+    assert await storage.schedules.advance(stale) == Rejected(WriteRejection(Statics(2), {}))
+    page = await storage.schedules.read_page(where)
+    assert page.statics == Statics(2)
+    assert [row.state for row in page.rows] == [None]
+
+
+async def test_an_advance_repeated_word_for_word_meets_its_own_values(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    await storage.schedules.open(one.partition, epoch=1, expect_epoch=None)
+    claim = advance(one.partition, in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.advance(claim) == APPLIED
+    met = Statics(1, 1, claim.in_flight)
+    assert await storage.schedules.advance(claim) == Rejected(WriteRejection(met, {}))
+
+
+async def test_an_advance_fails_over_an_edit_it_does_not_know(storage: Storage, names: Names) -> None:
+    one, other = definition(names.client(), tail=1), definition(names.client(), tail=2)
+    where = one.partition
+    for row in (one, other):
+        await storage.schedules.insert(row)
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    assert await storage.schedules.edit(edit(where, 8, cancelled(one))) == APPLIED
+    claim = advance(where, in_flight=frozenset({other.schedule_id}))
+    assert await storage.schedules.advance(claim) == Rejected(WriteRejection(Statics(1, None, NOBODY, UUID(int=8)), {}))
+    past = advance(where, in_flight=frozenset({other.schedule_id}), edits_known=False)
+    assert await storage.schedules.advance(past) == APPLIED
+    knowing = advance(where, version=1, edits=UUID(int=8))
+    assert await storage.schedules.advance(knowing) == APPLIED
+    assert (await storage.schedules.read_page(where)).statics == Statics(1, 2, NOBODY, UUID(int=8))
+
+
+async def test_an_advance_past_edits_still_needs_epoch_and_version(storage: Storage, names: Names) -> None:
+    where = partition(names.client())
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    for wrong in (advance(where, edits_known=False, version=1), advance(where, edits_known=False, expect_epoch=2)):
+        assert await storage.schedules.advance(wrong) == Rejected(WriteRejection(Statics(1), {}))
+
+
+async def test_an_advance_with_row_conditions_is_all_or_nothing(storage: Storage, names: Names) -> None:
+    """Originals of copies are recorded only while they still name the copy."""
+    good, moved, missing = (definition(names.client(), tail=tail) for tail in (1, 2, 3))
+    where = good.partition
+    at = START + 30_000
+    for row in (good, moved):
+        await storage.schedules.insert(row)
+    assert await storage.schedules.edit(edit(where, 1, retrying(good, at), retrying(moved, at + 1))) == APPLIED
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    writes = tuple(delivered(row, expect=State.RETRYING, expect_next=at) for row in (good, moved, missing))
+    attempt = advance(where, edits=UUID(int=1), writes=(*writes, delivered(definition(names.client(), tail=4))))
+    statics = Statics(1, None, NOBODY, UUID(int=1))
+    assert await storage.schedules.advance(attempt) == Rejected(
+        WriteRejection(
+            statics,
+            {good.key: ("retrying", at), moved.key: ("retrying", at + 1), missing.key: (None, None)},
+        )
+    )
+    page = await storage.schedules.read_page(where)
+    assert page.statics == statics
+    assert [row.state for row in page.rows] == ["retrying", "retrying"]
+    only = advance(where, edits=UUID(int=1), writes=writes[:1])
+    assert await storage.schedules.advance(only) == APPLIED
+    final = (await storage.schedules.read_page(where)).rows[0]
+    assert (final.state, final.next_attempt_at, final.last_error, final.attempts) == ("delivered", None, None, 1)
+
+
+async def test_pointer_and_copy_in_one_batch(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    await storage.schedules.insert(one)
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    copy = _copy(one, 20_000)
+    record = advance(where, writes=(retrying(one, copy.due),), copies=(copy,))
+    assert await storage.schedules.advance(record) == APPLIED
+    original, placed = (await storage.schedules.read_page(where)).rows
+    assert (original.state, original.next_attempt_at) == ("retrying", copy.due)
+    assert (placed.key, placed.is_copy, placed.state, placed.origin_due) == (copy.key, True, None, one.due)
+
+
+async def test_a_batch_of_many_rows(storage: Storage, names: Names) -> None:
+    rows = [definition(names.client(), offset=number, tail=number) for number in range(250)]
+    where = rows[0].partition
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    ids = frozenset(row.schedule_id for row in rows)
+    record = advance(where, in_flight=ids, writes=tuple(map(delivered, rows)))
+    assert await storage.schedules.advance(record) == APPLIED
+    page = await storage.schedules.read_page(where)
+    assert {row.state for row in page.rows} == {"delivered"}
+    assert len(page.rows) == 250
+    assert page.statics.in_flight == ids
+
+
+async def test_writes_over_the_bound_are_refused_unsent(storage: Storage, names: Names) -> None:
+    one = definition(names.client(), body=bytes(5 * 1024 * 1024))
+    where = one.partition
+    with pytest.raises(ContentTooLarge):
+        await storage.schedules.advance(advance(where, expect_epoch=None, copies=(one, one)))
+    elsewhere = definition(names.client(), poller_id=1)
+    with pytest.raises(ValueError, match="own partition"):
+        await storage.schedules.advance(advance(where, expect_epoch=None, copies=(elsewhere,)))
+    assert (await storage.schedules.read_page(where)).statics == NO_STATICS
+
+
+async def test_a_cancel_applies_once(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    await storage.schedules.insert(one)
+    assert await storage.schedules.edit(edit(where, 1, cancelled(one))) == APPLIED
+    again = await storage.schedules.edit(edit(where, 2, cancelled(one)))
+    met = Statics(None, None, NOBODY, UUID(int=1))
+    assert again == Rejected(WriteRejection(met, {one.key: ("cancelled", None)}))
+    page = await storage.schedules.read_page(where)
+    assert page.statics == met
+    assert page.rows[0].state == "cancelled"
+    assert page.rows[0].ended
+
+
+async def test_an_edit_fails_over_an_advance(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    await storage.schedules.insert(one)
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    # Opening is no advance: the version says whether rows were claimed.
+    assert await storage.schedules.edit(edit(where, 1, cancelled(definition(names.client(), tail=5)))) == APPLIED
+    claim = advance(where, edits=UUID(int=1), in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.advance(claim) == APPLIED
+    late = await storage.schedules.edit(edit(where, 2, cancelled(one)))
+    statics = Statics(1, 1, claim.in_flight, UUID(int=1))
+    assert late == Rejected(WriteRejection(statics, {one.key: (None, None)}))
+    knowing = await storage.schedules.edit(edit(where, 3, cancelled(one), version=1))
+    assert knowing == APPLIED
+
+
+async def test_an_edit_of_a_retrying_row_needs_no_version(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    at = START + 1
+    await storage.schedules.edit(edit(where, 1, retrying(one, at)))
+    await storage.schedules.advance(advance(where, expect_epoch=None, edits=UUID(int=1)))
+    statics = Statics(1, 1, NOBODY, UUID(int=1))
+    wrong = retrying(one, at + 9, expect=State.RETRYING, expect_next=at + 5)
+    met = WriteRejection(statics, {one.key: ("retrying", at)})
+    assert await storage.schedules.edit(edit(where, 2, wrong, known=False)) == Rejected(met)
+    right = retrying(one, at + 9, expect=State.RETRYING, expect_next=at)
+    assert await storage.schedules.edit(edit(where, 3, right, known=False)) == APPLIED
+    page = await storage.schedules.read_page(where)
+    assert page.rows[0].next_attempt_at == at + 9
+    assert page.statics.edits == UUID(int=3)
+    assert page.statics.version == 1
+
+
+async def test_a_rejection_shows_statics_though_the_row_is_missing(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    change = retrying(one, START + 9, expect=State.RETRYING, expect_next=START + 5)
+    for known in (True, False):
+        answer = await storage.schedules.edit(edit(where, 2, change, known=known))
+        assert answer == Rejected(WriteRejection(NO_STATICS, {one.key: (None, None)}))
+    await storage.schedules.open(where, epoch=7, expect_epoch=None)
+    for known in (True, False):
+        answer = await storage.schedules.edit(edit(where, 2, change, known=known))
+        assert answer == Rejected(WriteRejection(Statics(7), {one.key: (None, None)}))
+    await storage.schedules.insert(definition(names.client(), tail=2))
+    answer = await storage.schedules.edit(edit(where, 2, change))
+    assert answer == Rejected(WriteRejection(Statics(7), {one.key: (None, None)}))
+
+
+async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> None:
+    rows = [definition(names.client(), offset=number, tail=number) for number in range(20)]
+    where = rows[0].partition
+    for row in rows:
+        await storage.schedules.insert(row)
+    assert await storage.schedules.edit(edit(where, 1, cancelled(rows[7]))) == APPLIED
+    answer = await storage.schedules.edit(edit(where, 2, *map(cancelled, rows)))
+    states: dict[object, tuple[str | None, UnixMillis | None]] = {row.key: (None, None) for row in rows}
+    states[rows[7].key] = ("cancelled", None)
+    assert answer == Rejected(WriteRejection(Statics(None, None, NOBODY, UUID(int=1)), states))  # type: ignore[arg-type]
+    assert await storage.schedules.edit(edit(where, 3, *map(cancelled, rows[:7] + rows[8:]))) == APPLIED
+    page = await storage.schedules.read_page(where)
+    assert {row.state for row in page.rows} == {"cancelled"}
+
+
+async def test_redelivery_clears_the_old_outcome_and_keeps_the_link(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    where = one.partition
+    await storage.schedules.insert(one)
+    successor = definition(names.client(), tail=77).schedule_id
+    full = Outcome(
+        state=State.FAILED,
+        attempts=10,
+        first_attempt_at=one.due,
+        next_attempt_at=UnixMillis(1),
+        finished_at=UnixMillis(2),
+        last_status=500,
+        last_error="status",
+        reason="exhausted",
+        fired_by="n@1",
+        fired_epoch=4,
+        rescheduled_to=successor,
+    )
+    assert await storage.schedules.edit(edit(where, 1, write(one, full, expect=State.SCHEDULED))) == APPLIED
+    assert _outcome((await storage.schedules.read_page(where)).rows[0]) == full
+    bare = Outcome(state=State.RETRYING, next_attempt_at=UnixMillis(START + 1))
+    assert await storage.schedules.edit(edit(where, 2, write(one, bare, expect=State.FAILED))) == APPLIED
+    left = _outcome((await storage.schedules.read_page(where)).rows[0])
+    assert left == Outcome(state=State.RETRYING, next_attempt_at=UnixMillis(START + 1), rescheduled_to=successor)
+
+
+async def test_an_edit_tests_every_row(storage: Storage, names: Names) -> None:
+    one = definition(names.client())
+    with pytest.raises(ValueError, match="tests the state"):
+        await storage.schedules.edit(edit(one.partition, 1, cancelled(one, expect=None)))
+    with pytest.raises(ValueError, match="writes rows"):
+        await storage.schedules.edit(edit(one.partition, 1))
+
+
+def _copy(one, offset):  # type: ignore[no-untyped-def]
+    return definition(
+        one.client_id,
+        offset=offset,
+        schedule_id=one.schedule_id,
+        kind=Kind.COPY,
+        origin_due=one.due,
+        attempt_base=1,
+    )
+
+
+def _outcome(row: Row) -> Outcome:
+    assert row.state is not None
+    return Outcome(
+        state=State(row.state),
+        attempts=row.attempts or 0,
+        first_attempt_at=row.first_attempt_at,
+        next_attempt_at=row.next_attempt_at,
+        finished_at=row.finished_at,
+        last_status=row.last_status,
+        last_error=row.last_error,
+        reason=row.reason,
+        fired_by=row.fired_by,
+        fired_epoch=row.fired_epoch,
+        rescheduled_to=row.rescheduled_to,
+    )

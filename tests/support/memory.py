@@ -1,0 +1,387 @@
+"""The in-memory connection: the stores' own statements, compiled by name over tables that behave like Cassandra's.
+
+Deterministic, single-threaded, atomic: each call takes effect at once and completely. Delays, lost answers and partial
+batches are the business of decorators around it. A statement of a form that is not known here fails when the connection
+is made, so no test can pass over one that was never run.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from operator import eq, ge, gt, itemgetter, le, lt, ne
+from typing import Any, TypeAlias
+
+from cql.connection import UNSET, AnswerRows, Consistency, Item, Parameters
+from cql.statement import Statement, load_statements, read_resource, split_script
+from membership.conditional import APPLIED, Answer, Rejected
+from tests.support.cql_grammar import (
+    Delete,
+    Literal,
+    Parameter,
+    Parsed,
+    Parser,
+    Relation,
+    Select,
+    TableDefinition,
+    Term,
+    Write,
+)
+from tests.support.cql_tables import Key, Partition, Table, first_after, first_at_or_after
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
+Locate: TypeAlias = Callable[[Partition, Parameters], Iterable[Key]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A write with its values, checked, not yet applied."""
+
+    plan: "_WritePlan | _DeletePlan"
+    key: Key
+    clustering: Key
+    statics: list[tuple[int, Any]]
+    cells: list[tuple[int, Any]]
+    stamp: int | None
+    conditions: list[tuple[str, str, Any]]
+
+
+class InMemoryConnection:
+    """`cql.connection.Connection` over dictionaries."""
+
+    def __init__(self) -> None:
+        parsed, definitions = _compile_inputs()
+        self.tables = {name: Table(definition) for name, definition in definitions.items()}
+        self._plans: dict[str, _Plan] = {name: _plan(self.tables, statement) for name, statement in parsed.items()}
+        self.closed = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The statements that this connection can run."""
+        return frozenset(self._plans)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Every row of a table with its statics, for tests that look behind the stores."""
+        source = self.tables[table]
+        return [
+            dict(
+                zip(source.position, source.values(key, partition, clustering, partition.rows[clustering]), strict=True)
+            )
+            for key, partition in source.partitions.items()
+            for clustering in partition.keys
+        ]
+
+    async def select(
+        self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
+    ) -> list[tuple[Any, ...]]:
+        plan = self._plans[name]
+        if not isinstance(plan, _SelectPlan):
+            raise ValueError(f"{name} is not a SELECT")
+        return plan.run(parameters)
+
+    async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._apply(self._bind([(name, parameters)], conditional=False))
+
+    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._apply(self._bind(items, conditional=False))
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        bound = self._bind(items, conditional=True)
+        if len({(id(write.plan.table), write.key) for write in bound}) != 1:
+            raise ValueError("a conditional batch is for one partition")
+        table, key = bound[0].plan.table, bound[0].key
+        partition = table.partitions.get(key)
+        if all(_holds(table, partition, write) for write in bound):
+            self._apply(bound)
+            return APPLIED
+        return Rejected(_met(table, key, partition, bound))
+
+    def replicas(self, name: str, parameters: Parameters) -> Hashable:
+        return None
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _bind(self, items: Sequence[Item], *, conditional: bool) -> list[_Bound]:
+        plans = [self._plans[name] for name, _ in items]
+        if any(isinstance(plan, _SelectPlan) for plan in plans):
+            raise ValueError("a SELECT writes nothing")
+        if any(plan.conditional for plan in plans) is not conditional:
+            raise ValueError(f"conditional and plain writes have calls of their own: {[name for name, _ in items]}")
+        return [
+            plan.bind(parameters)
+            for plan, (_, parameters) in zip(plans, items, strict=True)
+            if not isinstance(plan, _SelectPlan)
+        ]
+
+    @staticmethod
+    def _apply(writes: Iterable[_Bound]) -> None:
+        for write in writes:
+            if isinstance(write.plan, _DeletePlan):
+                write.plan.table.delete(write.key, write.clustering)
+                continue
+            cells = write.cells
+            if write.plan.increments:
+                row = write.plan.table.partitions.get(write.key, Partition(0)).rows.get(write.clustering)
+                cells = [(index, (row.cells[index] if row else 0) + value) for index, value in cells]
+            write.plan.table.write(
+                write.key,
+                write.clustering,
+                statics=write.statics,
+                cells=cells,
+                marker=write.plan.insert,
+                stamp=write.stamp,
+            )
+
+
+def _holds(table: Table, partition: Partition | None, write: _Bound) -> bool:
+    row = partition.rows.get(write.clustering) if partition is not None else None
+    if write.plan.if_not_exists and row is not None:
+        return False
+    for column, operator, operand in write.conditions:
+        cell = None
+        if (static := table.static_position.get(column)) is not None:
+            cell = partition.statics[static] if partition is not None else None
+        elif row is not None:
+            cell = row.cells[table.regular_position[column]]
+        if cell is None or operand is None:
+            if not ((operator == "=" and cell is operand) or (operator == "!=" and cell is not operand)):
+                return False
+        elif not _COMPARE[operator](cell, operand):
+            return False
+    return True
+
+
+def _met(table: Table, key: Key, partition: Partition | None, writes: Sequence[_Bound]) -> AnswerRows:
+    """What a rejection shows; see `cql.connection.AnswerRows`."""
+    if partition is None:
+        return []
+    names = [column for write in writes for column, _, _ in write.conditions]
+    if any(write.plan.if_not_exists for write in writes):
+        names = list(table.position)
+    tested = {
+        write.clustering
+        for write in writes
+        if write.plan.if_not_exists or any(column in table.regular_position for column, _, _ in write.conditions)
+    }
+    found = sorted(tested & partition.rows.keys()) if tested else partition.keys[:1]
+    rows = [table.values(key, partition, clustering, partition.rows[clustering]) for clustering in found]
+    if not rows and partition.has_statics():
+        rows = [table.values(key, partition, (None,) * len(table.definition.clustering), None)]
+    if len(writes) > 1:
+        names = [*table.definition.partition_key, *table.definition.clustering, *names]
+    return [{name: row[table.position[name]] for name in names} for row in rows]
+
+
+class _SelectPlan:
+    conditional = False
+
+    def __init__(self, table: Table, parsed: Select) -> None:
+        definition = table.definition
+        unknown = set(parsed.columns) - table.position.keys()
+        if unknown:
+            raise ValueError(f"table {definition.name} has no column {unknown}")
+        self.table = table
+        self._limit = parsed.limit
+        self._distinct = parsed.distinct
+        positions = [table.position[name] for name in parsed.columns]
+        self._project: Callable[[list[Any]], tuple[Any, ...]] = (
+            itemgetter(*positions) if len(positions) > 1 else lambda values: (values[positions[0]],)
+        )
+        self._key = _key_binder(table, definition.partition_key, parsed.where) if parsed.where else None
+        rest = [relation for relation in parsed.where if relation.columns[0] not in definition.partition_key]
+        self._locate: Locate | None = _locator(table, rest) if rest else None
+
+    def run(self, parameters: Parameters) -> list[tuple[Any, ...]]:
+        table = self.table
+        limit = None if self._limit is None else _value(self._limit, parameters)
+        if self._key is None:
+            keys: Iterable[Key] = list(table.partitions)
+        else:
+            keys = (self._key(parameters),)
+        answer: list[tuple[Any, ...]] = []
+        for key in keys:
+            partition = table.partitions.get(key)
+            if partition is None:
+                continue
+            if self._distinct:
+                clusterings: Iterable[Key] = ()
+            elif self._locate is None:
+                clusterings = partition.keys
+            else:
+                clusterings = self._locate(partition, parameters)
+            for clustering in clusterings:
+                if len(answer) == limit:
+                    return answer
+                answer.append(self._project(table.values(key, partition, clustering, partition.rows[clustering])))
+            if self._distinct or (not partition.rows and self._locate is None):
+                nobody = (None,) * len(table.definition.clustering)
+                answer.append(self._project(table.values(key, partition, nobody, None)))
+        return answer
+
+
+class _WritePlan:
+    def __init__(self, table: Table, parsed: Write) -> None:
+        definition = table.definition
+        where = parsed.where
+        if parsed.insert:
+            where = tuple(
+                Relation((name,), "=", (term,)) for name, term in parsed.values.items() if _is_key(table, name)
+            )
+        self.table = table
+        self.insert = parsed.insert
+        self.increments = bool(parsed.increments)
+        self.if_not_exists = parsed.if_not_exists
+        self.conditional = bool(parsed.conditions) or parsed.if_not_exists
+        self._timestamp = parsed.timestamp
+        self._key = _key_binder(table, definition.partition_key, where)
+        rows = any(relation.columns[0] in definition.clustering for relation in where)
+        self._clustering = _key_binder(table, definition.clustering if rows else (), where)
+        assigned = {name: term for name, term in parsed.values.items() if not (parsed.insert and _is_key(table, name))}
+        self._assigned = [(name, term) for name, term in {**assigned, **parsed.increments}.items()]
+        for name, _ in self._assigned:
+            if name not in table.static_position and name not in table.regular_position:
+                raise ValueError(f"{definition.name}.{name} can't be assigned")
+            if name in table.regular_position and definition.clustering and not rows:
+                raise ValueError(f"{definition.name}.{name} needs a clustering key")
+        for condition in parsed.conditions:
+            if condition.columns[0] not in table.static_position and condition.columns[0] not in table.regular_position:
+                raise ValueError(f"{definition.name}.{condition.columns[0]} can't be tested")
+        self._conditions = parsed.conditions
+
+    def bind(self, parameters: Parameters) -> _Bound:
+        table = self.table
+        statics: list[tuple[int, Any]] = []
+        cells: list[tuple[int, Any]] = []
+        for name, term in self._assigned:
+            value = table.check(name, _value(term, parameters))
+            if value is UNSET:
+                continue
+            if (index := table.static_position.get(name)) is not None:
+                statics.append((index, value))
+            else:
+                cells.append((table.regular_position[name], value))
+        conditions = []
+        for relation in self._conditions:
+            operand = table.check(relation.columns[0], _value(relation.terms[0], parameters))
+            if operand is UNSET:
+                raise ValueError("a condition can't be unset")
+            conditions.append((relation.columns[0], relation.operator, operand))
+        stamp = None if self._timestamp is None else _value(self._timestamp, parameters)
+        return _Bound(self, self._key(parameters), self._clustering(parameters), statics, cells, stamp, conditions)
+
+
+class _DeletePlan:
+    conditional = False
+    if_not_exists = False
+
+    def __init__(self, table: Table, parsed: Delete) -> None:
+        definition = table.definition
+        self.table = table
+        self._key = _key_binder(table, definition.partition_key, parsed.where)
+        rows = any(relation.columns[0] in definition.clustering for relation in parsed.where)
+        self._clustering = _key_binder(table, definition.clustering if rows else (), parsed.where)
+
+    def bind(self, parameters: Parameters) -> _Bound:
+        return _Bound(self, self._key(parameters), self._clustering(parameters), [], [], None, [])
+
+
+_Plan: TypeAlias = _SelectPlan | _WritePlan | _DeletePlan
+
+
+def _plan(tables: Mapping[str, Table], parsed: Parsed) -> _Plan:
+    table = tables[parsed.table]
+    match parsed:
+        case Select():
+            return _SelectPlan(table, parsed)
+        case Write():
+            return _WritePlan(table, parsed)
+        case Delete():
+            return _DeletePlan(table, parsed)
+
+
+def _is_key(table: Table, name: str) -> bool:
+    return name in table.definition.partition_key or name in table.definition.clustering
+
+
+def _value(term: Term, parameters: Parameters) -> Any:
+    return parameters[term.index] if isinstance(term, Parameter) else term.value
+
+
+def _key_binder(table: Table, names: Sequence[str], where: Sequence[Relation]) -> Callable[[Parameters], Key]:
+    """All of `names`, each by an equality."""
+    terms = {relation.columns[0]: relation.terms[0] for relation in where if relation.operator == "="}
+    if missing := [name for name in names if name not in terms]:
+        raise ValueError(f"table {table.definition.name} is not addressed without {missing}")
+    wanted = [(name, terms[name]) for name in names]
+
+    def bind(parameters: Parameters) -> Key:
+        key = tuple(table.check(name, _value(term, parameters)) for name, term in wanted)
+        if None in key or UNSET in key:
+            raise ValueError(f"a key of {table.definition.name} is null")
+        return key
+
+    return bind
+
+
+def _locator(table: Table, relations: Sequence[Relation]) -> Locate:
+    """Which clustering keys the relations beside the partition key leave."""
+    clustering = table.definition.clustering
+    first = relations[0]
+    if first.columns == clustering and len(clustering) > 1:
+        if first.operator == "IN":
+            return lambda partition, parameters: sorted(
+                {
+                    tuple(map(table.check, clustering, key))
+                    for key in _value(first.terms[0], parameters)
+                    if tuple(key) in partition.rows
+                }
+            )
+        if first.operator == ">":
+            bind = _key_binder(
+                table, clustering, [Relation((n,), "=", (t,)) for n, t in zip(clustering, first.terms, strict=True)]
+            )
+            return lambda partition, parameters: partition.between(
+                first_after(partition, bind(parameters)), lambda key: True
+            )
+    if all(relation.operator == "=" for relation in relations):
+        names = clustering[: len(relations)]
+        prefix_of = _key_binder(table, names, relations)
+
+        def with_prefix(partition: Partition, parameters: Parameters) -> Iterable[Key]:
+            prefix = prefix_of(parameters)
+            start = first_at_or_after(partition, prefix)
+            return partition.between(start, lambda key: key[: len(prefix)] == prefix)
+
+        return with_prefix
+    if [(relation.columns, relation.operator) for relation in relations] == [
+        ((clustering[0],), ">="),
+        ((clustering[0],), "<="),
+    ]:
+        low, high = (relation.terms[0] for relation in relations)
+
+        def within(partition: Partition, parameters: Parameters) -> Iterable[Key]:
+            start, end = (table.check(clustering[0], _value(term, parameters)) for term in (low, high))
+            return partition.between(first_at_or_after(partition, (start,)), lambda key: bool(key[0] <= end))
+
+        return within
+    raise ValueError(f"a restriction not known here: {relations}")
+
+
+@cache
+def _compile_inputs() -> tuple[dict[str, Parsed], dict[str, TableDefinition]]:
+    scripts = [*split_script(read_resource("schema.cql")), *split_script(read_resource("bookkeeping.cql"))]
+    definitions = [
+        Parser(text.split(") WITH ")[0] + ")" if ") WITH " in text else text).create_table() for text in scripts
+    ]
+    return (
+        {name: parse_statement(statement) for name, statement in load_statements().items()},
+        {definition.name: definition for definition in definitions},
+    )
+
+
+def parse_statement(statement: Statement) -> Parsed:
+    """Raises ValueError for what this connection can't run."""
+    return Parser(statement.text).statement()
+
+
+__all__ = ["InMemoryConnection", "Literal", "parse_statement"]

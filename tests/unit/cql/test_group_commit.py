@@ -1,0 +1,290 @@
+"""Group commit: who shares a request, who waits for what, and whose failure is whose."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import pytest
+
+from cql.connection import Consistency, Item, Parameters
+from cql.group_commit import GroupCommit
+from cql.settings import StorageSettings
+from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.runtime.lifecycle import Tasks
+from tests.contract.builders import definition
+from tests.support.memory import InMemoryConnection
+
+DATA = "schedules.insert_definition"
+INDEX = "occupied_minutes.insert"
+
+
+class Gate(InMemoryConnection):
+    """Requests are held until let go; `refuse` may give an error for one."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        super().__init__()
+        self.sent: list[list[Item]] = []
+        self.held: list[asyncio.Future[None]] = []
+        self.hold = held
+        self.refuse: Callable[[Sequence[Item]], Exception | None] = lambda items: None
+        self.homes: dict[tuple[Any, ...], str] = {}
+
+    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self.sent.append(list(items))
+        if self.hold:
+            gate = asyncio.get_running_loop().create_future()
+            self.held.append(gate)
+            await gate
+        if error := self.refuse(items):
+            raise error
+        await super().write_batch(items)
+
+    def replicas(self, name: str, parameters: Parameters) -> Hashable:
+        return self.homes.get(parameters[:2])
+
+    @property
+    def data(self) -> list[list[Parameters]]:
+        return [[values for _, values in items] for items in self.sent if items[0][0] == DATA]
+
+
+def committer(connection: Gate, **settings: Any) -> GroupCommit:
+    tasks = Tasks(lambda name, error: pytest.fail(f"{name}: {error!r}"))
+    defaults = {"group_commit_delay_seconds": 0.0}
+    return GroupCommit(connection, tasks=tasks, settings=StorageSettings(**{**defaults, **settings}))
+
+
+async def turns(count: int = 20) -> None:
+    """Let everything that is ready run."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def start(commit: GroupCommit, *definitions: Definition) -> list[asyncio.Task[None]]:
+    return [asyncio.get_running_loop().create_task(commit.insert(one)) for one in definitions]
+
+
+def rows(count: int, **other: Any) -> list[Definition]:
+    return [definition("shop", offset=number, tail=number, **other) for number in range(count)]
+
+
+def lanes(count: int) -> list[Definition]:
+    return [definition("shop", poller_id=number) for number in range(count)]
+
+
+async def test_creates_of_one_moment_share_a_request() -> None:
+    connection = Gate()
+    commit = committer(connection)
+    await asyncio.gather(*start(commit, *rows(20)))
+    assert [len(items) for items in connection.sent] == [1, 20]
+    assert commit.rows == 0
+    assert len(connection.rows("schedules")) == 20
+
+
+async def test_the_index_is_acknowledged_before_the_first_row_is_sent() -> None:
+    connection = Gate(held=True)
+    commit = committer(connection)
+    (task,) = start(commit, definition("shop"))
+    await turns()
+    assert [items[0][0] for items in connection.sent] == [INDEX]
+    connection.held.pop().set_result(None)
+    await turns()
+    assert [items[0][0] for items in connection.sent] == [INDEX, DATA]
+    assert not task.done()
+    connection.held.pop().set_result(None)
+    await task
+    (later,) = start(commit, definition("shop", tail=2))
+    await turns()
+    assert connection.sent[-1][0][0] == DATA, "a known partition needs no second index row"
+    connection.held.pop().set_result(None)
+    await later
+
+
+async def test_a_failed_index_row_is_written_again() -> None:
+    connection = Gate()
+    connection.refuse = lambda items: StoreUnavailable("no") if len(connection.sent) == 1 else None
+    commit = committer(connection)
+    with pytest.raises(StoreUnavailable):
+        await commit.insert(definition("shop"))
+    assert connection.rows("schedules") == []
+    await commit.insert(definition("shop"))
+    assert [items[0][0] for items in connection.sent] == [INDEX, INDEX, DATA]
+
+
+async def test_known_partitions_do_not_wait_for_new_ones() -> None:
+    connection = Gate()
+    commit = committer(connection)
+    await commit.insert(definition("shop"))
+    connection.hold = True
+    known, new = start(commit, definition("shop", tail=2), definition("shop", poller_id=1))
+    await turns()
+    assert [items[0][0] for items in connection.sent[2:]] == [DATA, INDEX]
+    connection.held[0].set_result(None)
+    await known
+    assert not new.done()
+    connection.hold = False
+    connection.held[1].set_result(None)
+    await new
+
+
+async def test_few_partitions_share_a_request() -> None:
+    connection = Gate()
+    await asyncio.gather(*start(committer(connection, group_commit_partitions=4), *lanes(10)))
+    assert [len(items) for items in connection.data] == [4, 4, 2]
+
+
+async def test_partitions_of_other_servers_go_apart() -> None:
+    connection = Gate()
+    connection.homes = {("shop", number): f"rack {number % 2}" for number in range(6)}
+    await asyncio.gather(*start(committer(connection), *lanes(6)))
+    assert [[values[1] for values in items] for items in connection.data] == [[0, 2, 4], [1, 3, 5]]
+
+
+async def test_a_request_over_partitions_is_bounded_in_bytes() -> None:
+    connection = Gate()
+    large = [definition("shop", poller_id=number, body=bytes(15_000)) for number in range(5)]
+    await asyncio.gather(*start(committer(connection), *large))
+    assert [len(items) for items in connection.data] == [2, 2, 1]
+
+
+async def test_a_crowded_partition_goes_alone_in_parts() -> None:
+    connection = Gate()
+    commit = committer(connection, group_commit_rows=30)
+    await asyncio.gather(*start(commit, *rows(70), definition("shop", poller_id=1)))
+    assert sorted(len(items) for items in connection.data) == [1, 10, 30, 30]
+
+
+async def test_a_partition_with_large_rows_is_bounded_by_the_largest_write() -> None:
+    connection = Gate()
+    commit = committer(connection, max_write_bytes=100_000)
+    await asyncio.gather(*start(commit, *rows(5, body=bytes(45_000))))
+    assert [len(items) for items in connection.data] == [2, 2, 1]
+
+
+async def test_creates_gather_while_requests_are_under_way() -> None:
+    connection = Gate()
+    commit = committer(connection, group_commit_in_flight=1, group_commit_rows=50)
+    await commit.insert(definition("shop", tail=999))
+    connection.hold = True
+    first = start(commit, definition("shop", tail=1000))
+    await turns()
+    rest = start(commit, *rows(120))
+    await turns()
+    assert len(connection.held) == 1, "one request at a time"
+    connection.hold = False
+    connection.held[0].set_result(None)
+    await asyncio.gather(*first, *rest)
+    assert [len(items) for items in connection.data[2:]] == [50, 50, 20]
+
+
+async def test_a_failed_request_fails_its_own_creates_only() -> None:
+    connection = Gate()
+    connection.refuse = lambda items: (
+        StoreUnavailable("gone") if items[0][0] == DATA and any(values[1] == 1 for _, values in items) else None
+    )
+    commit = committer(connection, group_commit_partitions=1)
+    answers = await asyncio.gather(*start(commit, *lanes(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [type(None), StoreUnavailable, type(None)]
+    assert commit.rows == 0
+
+
+async def test_failures_are_not_shared_objects() -> None:
+    connection = Gate()
+    connection.refuse = lambda items: StoreUnavailable("gone")
+    one, two = await asyncio.gather(*start(committer(connection), *rows(2)), return_exceptions=True)
+    assert isinstance(one, StoreUnavailable)
+    assert one is not two
+
+
+async def test_what_the_server_finds_too_large_is_told_to_its_own_create() -> None:
+    connection = Gate()
+    connection.refuse = lambda items: (
+        ContentTooLarge("no") if any(len(values[9]) > 900 for name, values in items if name == DATA) else None
+    )
+    large = definition("shop", poller_id=2, body=bytes(1000))
+    answers = await asyncio.gather(
+        *start(committer(connection), *lanes(2), large, *lanes(5)[3:]), return_exceptions=True
+    )
+    assert [type(answer) for answer in answers] == [type(None), type(None), ContentTooLarge, type(None), type(None)]
+
+
+async def test_a_full_queue_refuses_and_sends_nothing() -> None:
+    connection = Gate(held=True)
+    commit = committer(connection, queue_rows=3)
+    waiting = start(commit, *rows(3))
+    await turns()
+    with pytest.raises(Overloaded):
+        await commit.insert(definition("shop", tail=77))
+    connection.hold = False
+    connection.held.pop().set_result(None)
+    await asyncio.gather(*waiting)
+    await commit.insert(definition("shop", tail=77))
+    assert commit.rows == 0
+
+
+async def test_the_queue_is_bounded_in_bytes_too() -> None:
+    connection = Gate(held=True)
+    commit = committer(connection, queue_bytes=10_000)
+    waiting = start(commit, definition("shop", body=bytes(6000)))
+    await turns()
+    with pytest.raises(Overloaded):
+        await commit.insert(definition("shop", tail=2, body=bytes(6000)))
+    await commit_all(connection, waiting)
+
+
+async def test_a_create_that_was_cancelled_in_time_is_not_sent() -> None:
+    connection = Gate()
+    commit = committer(connection)
+    await commit.insert(definition("shop", tail=0))
+    keep, drop = start(commit, definition("shop", tail=1), definition("shop", tail=2))
+    await asyncio.sleep(0)
+    drop.cancel()
+    await asyncio.gather(keep, drop, return_exceptions=True)
+    assert drop.cancelled()
+    assert len(connection.rows("schedules")) == 2
+    assert commit.rows == 0
+
+
+async def test_a_create_cancelled_after_it_was_sent_harms_nobody() -> None:
+    connection = Gate(held=True)
+    commit = committer(connection)
+    keep, drop = start(commit, *rows(2))
+    await turns()
+    drop.cancel()
+    await turns()
+    await commit_all(connection, [keep])
+    assert commit.rows == 0
+
+
+async def test_closing_fails_what_waits() -> None:
+    connection = Gate(held=True)
+    tasks = Tasks(lambda name, error: pytest.fail(f"{name}: {error!r}"))
+    commit = GroupCommit(connection, tasks=tasks, settings=StorageSettings(group_commit_in_flight=1))
+    sent = start(commit, definition("shop", tail=1))
+    await turns()
+    unsent = start(commit, definition("shop", tail=2))
+    await turns()
+    commit.close()
+    await tasks.close()
+    answers = await asyncio.gather(*sent, *unsent, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
+    with pytest.raises(StoreUnavailable):
+        await commit.insert(definition("shop", tail=3))
+    commit.close()
+    assert (commit.rows, len(tasks)) == (0, 0)
+
+
+async def test_known_partitions_are_bounded() -> None:
+    connection = Gate()
+    commit = committer(connection, known_partitions=2)
+    for one in (*lanes(3), lanes(1)[0], lanes(3)[2]):
+        await commit.insert(one)
+    indexed = [items[0][1][3] for items in connection.sent if items[0][0] == INDEX]
+    assert indexed == [0, 1, 2, 0]
+
+
+async def commit_all(connection: Gate, tasks: Sequence[asyncio.Task[None]]) -> None:
+    connection.hold = False
+    for gate in connection.held:
+        gate.set_result(None)
+    await asyncio.gather(*tasks)
