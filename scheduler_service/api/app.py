@@ -1,0 +1,68 @@
+"""The aiohttp application, built from the route table."""
+
+import re
+from collections.abc import Iterable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from scheduler_service.api.deadlines import Deadlines
+from scheduler_service.api.endpoint import Surroundings, endpoint, method_not_allowed, not_found
+from scheduler_service.api.health import StorageHealth
+from scheduler_service.api.metrics import ApiMetrics
+from scheduler_service.api.route import Route
+from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+
+_VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+def build_app(
+    *,
+    services: ApiServices,
+    settings: ApiSettings,
+    registry: CollectorRegistry | None = None,
+    routes: Iterable[Route] = ROUTES,
+) -> web.Application:
+    """The application. `registry` is what `/metrics` shows; None: this application's own series and nothing else."""
+    metrics = ApiMetrics(registry if registry is not None else CollectorRegistry())
+    around = Surroundings(
+        services=services,
+        settings=settings,
+        metrics=metrics,
+        health=StorageHealth(metrics),
+        deadlines=Deadlines(settings.request_timeout_seconds, clock=services.clock),
+    )
+    app = web.Application(client_max_size=settings.max_body_bytes)
+    by_path: dict[str, list[Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, []).append(route)
+    for path, methods in by_path.items():
+        _add_path(app, path, methods, around)
+    everything_else = app.router.add_resource("/{rest:.*}")
+    everything_else.add_route("*", not_found(around), expect_handler=_expect_later)
+
+    async def forget_deadlines(app: web.Application) -> None:
+        around.deadlines.close()
+
+    app.on_cleanup.append(forget_deadlines)
+    return app
+
+
+def _add_path(app: web.Application, path: str, routes: Iterable[Route], around: Surroundings) -> None:
+    resource = app.router.add_resource(_VARIABLE.sub(r"{\1:[^/:]+}", path))
+    allowed: list[str] = []
+    for route in routes:
+        handle = endpoint(route, around)
+        resource.add_route(route.method, handle, expect_handler=_expect_later)
+        allowed.append(route.method)
+        if route.method == "GET":
+            resource.add_route("HEAD", handle, expect_handler=_expect_later)
+            allowed.append("HEAD")
+    refuse = method_not_allowed(around, ", ".join(allowed))
+    resource.add_route("*", refuse, expect_handler=_expect_later)
+
+
+async def _expect_later(request: web.Request) -> None:
+    """`Expect: 100-continue` is answered when the body is about to be read: a refusal needs no body."""

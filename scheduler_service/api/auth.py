@@ -1,0 +1,31 @@
+"""Who may use a route. Checked in one place, for every route, before its handler sees the request."""
+
+from enum import Enum
+
+from scheduler_service.domain.errors import NotFound
+from scheduler_service.usecases.authenticate import Forbidden, Principal
+
+
+class Access(Enum):
+    """OPEN needs no key. ANY takes every good key. CLIENT takes the key of the client in the path, and administrators';
+    that client must exist. ADMIN takes administrators' keys. CONFIGURED_ADMIN takes only the one from configuration.
+    """
+
+    OPEN = "open"
+    ANY = "any key"
+    CLIENT = "client"
+    ADMIN = "admin"
+    CONFIGURED_ADMIN = "configured admin"
+
+
+def authorize(access: Access, principal: Principal, client_id: str | None) -> None:
+    """`client_id`: the one in the path, if there is one. Raises NotFound for whatever is another client's, so that a
+    key can't find out who else there is; Forbidden for what only administrators may do."""
+    if principal.client_id is None:
+        if access is Access.CONFIGURED_ADMIN and not principal.configured:
+            raise Forbidden("only the administrator's key from configuration makes and revokes administrators' keys")
+        return
+    if client_id is not None and client_id != principal.client_id:
+        raise NotFound("there is nothing here")
+    if access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
+        raise Forbidden("this needs an administrator's key")

@@ -1,0 +1,82 @@
+"""Cursors of listings: opaque, versioned, and good for the listing they came from only.
+
+A cursor holds the whole listing (window and filters) beside the place to go on, so that it is enough by itself. A
+checksum keyed by the client catches what was cut, edited or taken from elsewhere. It protects nothing: a forged cursor
+reaches what its forger may list anyway.
+"""
+
+import base64
+import binascii
+import hashlib
+
+import msgspec
+
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis
+from scheduler_service.domain.schedules import State
+from scheduler_service.usecases.list_schedules import Position, Window
+
+VERSION = 1
+_CHECKSUM_BYTES = 6
+_MAX_LENGTH = 4096
+
+
+class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    version: int
+    start: UnixMillis
+    end: UnixMillis
+    state: State | None
+    label: str | None
+    cron_id: CronId | None
+    due: UnixMillis
+    schedule_id: ScheduleId | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Cursor).decode
+
+
+def encode_cursor(window: Window, position: Position) -> str:
+    cursor = _Cursor(
+        VERSION,
+        window.start,
+        window.end,
+        window.state,
+        window.label,
+        window.cron_id,
+        position.due,
+        position.schedule_id,
+    )
+    data = _encode(cursor)
+    return base64.urlsafe_b64encode(_checksum(window.client_id, data) + data).decode().rstrip("=")
+
+
+def decode_cursor(client_id: ClientId, text: str) -> tuple[Window, Position]:
+    """Raises Invalid."""
+    try:
+        if len(text) > _MAX_LENGTH:
+            raise ValueError
+        padded = text + "=" * (-len(text) % 4)
+        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        data = raw[_CHECKSUM_BYTES:]
+        if raw[:_CHECKSUM_BYTES] != _checksum(client_id, data):
+            raise ValueError
+        cursor = _decode(data)
+        if cursor.version != VERSION or not cursor.start <= cursor.due <= cursor.end:
+            raise ValueError
+    except (ValueError, binascii.Error, msgspec.DecodeError):
+        detail = "this is not a cursor of this client's listings; begin again without it"
+        raise Invalid([FieldError("/cursor", detail)]) from None
+    window = Window(
+        client_id=client_id,
+        start=cursor.start,
+        end=cursor.end,
+        state=cursor.state,
+        label=cursor.label,
+        cron_id=cursor.cron_id,
+    )
+    return window, Position(cursor.due, cursor.schedule_id)
+
+
+def _checksum(client_id: ClientId, data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_CHECKSUM_BYTES, key=client_id.encode()).digest()

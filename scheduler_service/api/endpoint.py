@@ -1,0 +1,171 @@
+"""What surrounds every handler: request id, key, time limit, refusals, counting. One wrapper, no middleware.
+
+    request id -> key -> may this key use this route -> does the client exist -> handler -> answer, or a problem
+
+Everything that can go wrong ends here as a problem document; nothing that storage, a driver or Python says gets out.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from scheduler_service.api.auth import Access, authorize
+from scheduler_service.api.deadlines import Deadlines
+from scheduler_service.api.health import StorageHealth
+from scheduler_service.api.metrics import ApiMetrics
+from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
+from scheduler_service.api.route import SERVER, Call, Route
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.errors import MinutehandError, NotFound, Overloaded, StoreUnavailable
+from scheduler_service.domain.ids import ClientId
+
+REQUEST_ID = "X-Request-Id"
+_SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_CLIENT_ID = re.compile(r"\$?" + CLIENT_ID_PATTERN.strip("^$"))
+_PROBLEM_HEADERS = {"Content-Type": CONTENT_TYPE, **SERVER}
+_encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger("minutehand.api")
+
+Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all endpoints of an application share."""
+
+    services: ApiServices
+    settings: ApiSettings
+    metrics: ApiMetrics
+    health: StorageHealth
+    deadlines: Deadlines
+
+
+def request_id_of(request: web.BaseRequest, services: ApiServices) -> str:
+    """The caller's, if it can be repeated safely in a header and a log line."""
+    given = request.headers.get(REQUEST_ID)
+    if given is not None and _SANE_ID.fullmatch(given):
+        return given
+    return f"{services.randomness.bits(96):024x}"
+
+
+def problem_response(problem: Problem, *, error: Exception | None = None, retry_after: int = 1) -> web.Response:
+    headers = {**_PROBLEM_HEADERS, REQUEST_ID: problem.request_id}
+    if problem.status == 503:
+        headers["Retry-After"] = str(retry_after)
+    elif problem.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="minutehand"'
+    if isinstance(error, Refusal):
+        headers.update(error.headers)
+    return web.Response(body=_encode(problem), status=problem.status, headers=headers)
+
+
+def endpoint(route: Route, around: Surroundings) -> Endpoint:
+    """The aiohttp handler of a route."""
+    services, settings = around.services, around.settings
+    series = around.metrics.route(route.method, route.path)
+    handler, deadlines, health = route.handler, around.deadlines, around.health
+    monotonic, registry = services.clock.monotonic, around.metrics.registry
+    touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
+
+    async def handle(request: web.Request) -> web.Response:
+        began = monotonic()
+        call = Call(
+            request,
+            request_id=request_id_of(request, services),
+            services=services,
+            settings=settings,
+            registry=registry,
+        )
+        deadline = deadlines.begin(began)
+        try:
+            await _admit(call, route)
+            response = await handler(call)
+            response.headers[REQUEST_ID] = call.request_id
+            if touches_storage and not health.available:
+                health.worked()
+        except asyncio.CancelledError:
+            if not deadline.expired or deadline.task is None:
+                raise
+            deadline.task.uncancel()
+            response = _refuse(_too_slow(call), call, health)
+        except MinutehandError as error:
+            response = _refuse(error, call, health)
+        except (ConnectionError, web.HTTPException):
+            raise
+        except Exception as error:
+            response = _crashed(error, call, route)
+        finally:
+            deadline.met()
+        series.answered(response.status, monotonic() - began)
+        return response
+
+    return handle
+
+
+def not_found(around: Surroundings) -> Endpoint:
+    """The endpoint of every path that no route has."""
+
+    async def handle(request: web.Request) -> web.Response:
+        error = NotFound("there is no such path; the paths begin with /v1")
+        return problem_response(problem_of(error, request_id=request_id_of(request, around.services)))
+
+    return handle
+
+
+def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
+    """The endpoint of the other methods of a path. `allowed`: the value of the Allow header."""
+
+    async def handle(request: web.Request) -> web.Response:
+        error = Refusal("method-not-allowed", f"this path takes {allowed}", headers={"Allow": allowed})
+        problem = problem_of(error, request_id=request_id_of(request, around.services))
+        return problem_response(problem, error=error)
+
+    return handle
+
+
+async def _admit(call: Call, route: Route) -> None:
+    """Check the key and the client in the path. Raises Unauthenticated, Forbidden, NotFound, StoreUnavailable."""
+    if route.access is Access.OPEN:
+        return
+    services, request = call.services, call.request
+    call.principal = await services.authenticate(request.headers.get("Authorization"))
+    client_id = request.match_info.get("client_id")
+    authorize(route.access, call.principal, client_id)
+    if call.principal.client is not None:
+        call.client = call.principal.client
+    elif route.access is Access.CLIENT and client_id is not None:
+        if _CLIENT_ID.fullmatch(client_id) is None:
+            raise NotFound(f"there is no client {client_id[:128]!r}")
+        call.client = await services.catalog.client(ClientId(client_id))
+
+
+def _too_slow(call: Call) -> MinutehandError:
+    if call.reading:
+        return Refusal("request-timeout", "the body did not arrive in time", headers={"Connection": "close"})
+    return StoreUnavailable("no answer within the request's time-out")
+
+
+def _refuse(error: MinutehandError, call: Call, health: StorageHealth) -> web.Response:
+    if isinstance(error, StoreUnavailable) and not isinstance(error, Overloaded):
+        health.failed(str(error))
+    problem = problem_of(error, request_id=call.request_id)
+    if problem.status == 500:
+        _log.error("request-failed", request_id=call.request_id, error=type(error).__name__)
+    return problem_response(problem, error=error, retry_after=call.settings.retry_after_seconds)
+
+
+def _crashed(error: Exception, call: Call, route: Route) -> web.Response:
+    _log.error(
+        "request-crashed",
+        route=f"{route.method} {route.path}",
+        request_id=call.request_id,
+        exc_info=error,
+    )
+    return problem_response(internal_problem(request_id=call.request_id))

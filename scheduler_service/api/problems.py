@@ -1,0 +1,161 @@
+"""Refusals as RFC 9457 `application/problem+json`, and the pages that explain their types.
+
+Every refusal has a kind; its type is the stable path `/problems/KIND`. What storage or its driver said never gets out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from scheduler_service.domain.errors import (
+    ClientSuspended,
+    Conflict,
+    ContentTooLarge,
+    FieldError,
+    Invalid,
+    MinutehandError,
+    NotFound,
+    Overloaded,
+    StoreUnavailable,
+)
+from scheduler_service.usecases.authenticate import Forbidden, Unauthenticated
+
+CONTENT_TYPE: Final = "application/problem+json"
+MAX_FAULTS = 100
+"""Faults listed in one answer."""
+
+
+class Kind(NamedTuple):
+    """One type of problem. `advice` is what its page tells whoever got it."""
+
+    status: int
+    title: str
+    advice: str
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "malformed": Kind(400, "Malformed request", "The body is not JSON in UTF-8. `detail` says where it breaks off."),
+    "unauthorized": Kind(
+        401,
+        "No valid key",
+        "Send a key that is good: Authorization: Bearer KEY. Keys are made by an administrator and may be revoked.",
+    ),
+    "forbidden": Kind(403, "Not for this key", "The key is good, but this needs an administrator's."),
+    "client-suspended": Kind(
+        403,
+        "The client is suspended",
+        "Nothing can be created for it until an administrator resumes it. Reading and cancelling work.",
+    ),
+    "not-found": Kind(404, "Not found", "There is nothing by that name, or nothing that this key may know of."),
+    "method-not-allowed": Kind(405, "Method not allowed", "The Allow header lists the methods of this path."),
+    "request-timeout": Kind(408, "Request time-out", "The body did not arrive in time. Send it faster, or send less."),
+    "conflict": Kind(409, "Conflict", "The thing is in a state that excludes the request."),
+    "in-flight": Kind(
+        409,
+        "The schedule is being called",
+        "A poller has claimed it and may be calling the receiver right now. Look again in a few seconds.",
+    ),
+    "already-finished": Kind(409, "The schedule has ended", "`state` says how. What has ended can't be cancelled."),
+    "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
+    "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),
+    "built-in-client": Kind(
+        409, "The client is Minutehand's own", "An administrator may change its quota, and nothing else."
+    ),
+    "content-too-large": Kind(413, "Content too large", "The body has more bytes than are taken. Send less at once."),
+    "unsupported-media-type": Kind(
+        415, "Unsupported media type", "Send Content-Type: application/json, in UTF-8 and without Content-Encoding."
+    ),
+    "invalid": Kind(422, "Invalid request", "`errors` lists every fault, each with a JSON pointer to where it is."),
+    "internal": Kind(
+        500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."
+    ),
+    "overloaded": Kind(503, "Overloaded", "Too much is waiting already. Nothing was stored; retry after Retry-After."),
+    "storage-unavailable": Kind(
+        503,
+        "Storage is not reachable",
+        "Storage gave no answer in time. What you asked for may have taken effect; retry after Retry-After.",
+    ),
+}
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One thing wrong with a request: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body of every refusal. `state`: of the thing that is in the way, for conflicts."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    state: str | None = None
+    errors: tuple[Fault, ...] = ()
+
+
+class Refusal(MinutehandError):
+    """A refusal that concerns HTTP itself. `headers` go with the answer."""
+
+    def __init__(self, kind: str, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.headers = headers or {}
+
+
+def problem(
+    kind: str, detail: str, *, request_id: str, state: str | None = None, errors: Sequence[FieldError] = ()
+) -> Problem:
+    """A problem of one of KINDS."""
+    known = KINDS[kind]
+    return Problem(
+        type=f"/problems/{kind}",
+        title=known.title,
+        status=known.status,
+        detail=detail,
+        request_id=request_id,
+        state=state,
+        errors=tuple(Fault(*error) for error in errors[:MAX_FAULTS]),
+    )
+
+
+def problem_of(error: MinutehandError, *, request_id: str) -> Problem:
+    """How an error is told to the caller."""
+    match error:
+        case Refusal():
+            return problem(error.kind, str(error), request_id=request_id)
+        case Invalid():
+            count = len(error.errors)
+            detail = "1 fault was found" if count == 1 else f"{count} faults were found"
+            if count > MAX_FAULTS:
+                detail += f"; the first {MAX_FAULTS} are listed"
+            return problem("invalid", detail, request_id=request_id, errors=error.errors)
+        case Conflict():
+            kind = error.kind if error.kind in KINDS else "conflict"
+            return problem(kind, str(error), request_id=request_id, state=error.state)
+        case StoreUnavailable():
+            kind = "overloaded" if isinstance(error, Overloaded) else "storage-unavailable"
+            return problem(kind, KINDS[kind].advice, request_id=request_id)
+        case _:
+            for class_, kind in _KIND_OF.items():
+                if isinstance(error, class_):
+                    return problem(kind, str(error), request_id=request_id)
+            return internal_problem(request_id=request_id)
+
+
+_KIND_OF: Final[Mapping[type[MinutehandError], str]] = {
+    NotFound: "not-found",
+    Unauthenticated: "unauthorized",
+    Forbidden: "forbidden",
+    ClientSuspended: "client-suspended",
+    ContentTooLarge: "content-too-large",
+}
+
+
+def internal_problem(*, request_id: str) -> Problem:
+    """The one answer to everything that nobody foresaw."""
+    return problem("internal", KINDS["internal"].advice, request_id=request_id)

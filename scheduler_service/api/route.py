@@ -1,0 +1,164 @@
+"""One row of the route table, and the call that its handler is given.
+
+The table (`routes.ROUTES`) is data: the application is built from it, and whoever wants to know what there is (security
+tests, the OpenAPI document) enumerates it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from scheduler_service.api.auth import Access
+from scheduler_service.api.decoding import Body, Rules
+from scheduler_service.api.problems import Refusal
+from scheduler_service.api.schemas import NoRequest
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.usecases.authenticate import Principal
+
+T = TypeVar("T", bound=msgspec.Struct)
+JSON: Final = "application/json"
+SERVER: Final = {"Server": "Minutehand"}
+_JSON_HEADERS: Final = {"Content-Type": JSON, **SERVER}
+_NOTHING: Final = Body(NoRequest)
+_encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger("minutehand.api")
+
+
+class Call:
+    """One request on its way through a route.
+
+    `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
+    on its way.
+    """
+
+    __slots__ = ("client", "principal", "reading", "registry", "request", "request_id", "services", "settings")
+
+    def __init__(
+        self,
+        request: web.Request,
+        *,
+        request_id: str,
+        services: ApiServices,
+        settings: ApiSettings,
+        registry: CollectorRegistry,
+    ) -> None:
+        self.request = request
+        self.request_id = request_id
+        self.services = services
+        self.settings = settings
+        self.registry = registry
+        self.principal: Principal | None = None
+        self.client: Client | None = None
+        self.reading = False
+
+    @property
+    def tenant(self) -> Client:
+        """The client of a route with Access.CLIENT."""
+        assert self.client is not None
+        return self.client
+
+    def path(self, name: str) -> str:
+        """A variable part of the path, decoded."""
+        return self.request.match_info[name]
+
+    @property
+    def client_id(self) -> ClientId:
+        return ClientId(self.request.match_info["client_id"])
+
+    async def body(self, type_: Body[T], rules: Rules[T] | None = None) -> T:
+        """The body as a struct. Raises Refusal (malformed, 413, 415) and Invalid."""
+        return type_.decode(await self.read(), rules)
+
+    async def no_body(self) -> None:
+        """For verbs that take nothing: no body, or an empty object. Raises Refusal and Invalid."""
+        if self.request.can_read_body:
+            await self.body(_NOTHING)
+
+    async def read(self) -> bytes:
+        """The bytes of a JSON body, bounded. Raises Refusal."""
+        request = self.request
+        if request.headers.get("Content-Type") != JSON and not _is_json(request):
+            raise Refusal("unsupported-media-type", "send the body as Content-Type: application/json, in UTF-8")
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise Refusal("unsupported-media-type", "send the body without Content-Encoding")
+        limit = self.settings.max_body_bytes
+        if (request.content_length or 0) > limit:
+            raise _too_large(limit)
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        self.reading = True
+        try:
+            data = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            raise _too_large(limit) from None
+        self.reading = False
+        return data
+
+    def query(self, allowed: Sequence[str]) -> Mapping[str, str]:
+        """The query parameters. Raises Invalid for unknown and repeated ones."""
+        query = self.request.query
+        faults = [
+            FieldError(f"/{name[:128]}", f"is not a known parameter; known are {', '.join(allowed)}")
+            for name in dict.fromkeys(query)
+            if name not in allowed
+        ]
+        faults += [
+            FieldError(f"/{name}", "is given more than once") for name in allowed if len(query.getall(name, ())) > 1
+        ]
+        if faults:
+            raise Invalid(faults)
+        return query
+
+    def log(self, action: str, **ids: object) -> None:
+        """One line about a change that an operator cares for. Never payloads, headers or secrets."""
+        by = self.principal.name if self.principal is not None else None
+        _log.info(action, by=by, request_id=self.request_id, **ids)
+
+
+Handler = Callable[[Call], Awaitable[web.Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """`path` has its variable parts in braces; each matches one segment up to a colon, which begins a verb.
+
+    `request` and `response` are the types of the JSON bodies, `status` is that of success.
+    """
+
+    method: str
+    path: str
+    access: Access
+    handler: Handler
+    summary: str
+    request: type[msgspec.Struct] | None = None
+    response: Any = None
+    status: int = 200
+
+
+def answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """A JSON answer."""
+    return web.Response(
+        body=_encode(value), status=status, headers=_JSON_HEADERS if headers is None else {**_JSON_HEADERS, **headers}
+    )
+
+
+def no_content() -> web.Response:
+    return web.Response(status=204, headers=SERVER)
+
+
+def _is_json(request: web.Request) -> bool:
+    return request.content_type == JSON and (request.charset or "utf-8").lower() in ("utf-8", "utf8")
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal("content-too-large", f"the body is larger than the {limit} bytes that are taken")

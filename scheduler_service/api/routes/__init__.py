@@ -1,0 +1,18 @@
+"""Every route there is, as data: tests and documents enumerate `ROUTES`, and the application is built from it.
+
+A variable part of a path ends at a colon, so that `/clients/{client_id}` and `/clients/{client_id}:suspend` are two.
+"""
+
+from scheduler_service.api.route import Route
+from scheduler_service.api.routes import admin_keys, clients, health, keys, problems, schedules, signing_secrets
+
+ROUTES: tuple[Route, ...] = (
+    *schedules.ROUTES,
+    *clients.ROUTES,
+    *keys.ROUTES,
+    *signing_secrets.ROUTES,
+    *admin_keys.ROUTES,
+    *health.ROUTES,
+    *problems.ROUTES,
+)
+"""The busiest first: they are tried in this order."""

@@ -1,0 +1,171 @@
+"""Schedules: create one or many, look at one, cancel one, list by time."""
+
+from uuid import UUID
+
+import msgspec
+from aiohttp import web
+
+from scheduler_service.api.auth import Access
+from scheduler_service.api.cursor import encode_cursor
+from scheduler_service.api.decoding import Body
+from scheduler_service.api.listing import PARAMETERS, read_listing
+from scheduler_service.api.page import Items
+from scheduler_service.api.problems import problem_of
+from scheduler_service.api.route import Call, Route, answer
+from scheduler_service.api.schemas import (
+    MAX_BATCH,
+    BatchEnvelope,
+    BatchRequest,
+    BatchView,
+    CreatedView,
+    RefusedView,
+    ScheduleView,
+)
+from scheduler_service.api.views import created_schedule_view, schedule_view
+from scheduler_service.domain.errors import Conflict, Invalid, NotFound
+from scheduler_service.domain.ids import ScheduleId, is_schedule_id
+from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.usecases.create_schedules import Created, admit
+from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule
+from scheduler_service.usecases.schedule_request import ScheduleRequest
+
+_SCHEDULES = "/v1/clients/{client_id}/schedules"
+_ONE = Body(ScheduleRequest)
+_BATCH = Body(BatchRequest)
+_ENVELOPE = Body(BatchEnvelope)
+
+
+async def create_schedule(call: Call) -> web.Response:
+    client, create = call.tenant, call.services.create_schedules
+    admit(client)
+    request = await call.body(_ONE, lambda wrong: create.faults(client, wrong))
+    definition = await create.one(client, request)
+    location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
+    return answer(created_schedule_view(definition), status=201, headers={"Location": location})
+
+
+async def create_batch(call: Call) -> web.Response:
+    client, create = call.tenant, call.services.create_schedules
+    admit(client)
+    data = await call.read()
+    batch = _BATCH.decode_if_right(data)
+    requests: list[ScheduleRequest | Invalid] = []
+    if batch is not None:
+        requests.extend(batch.items)
+    else:
+        requests.extend(_item(call, item) for item in _ENVELOPE.decode(data).items)
+    created = await create.many(client, requests)
+    return answer(BatchView([_item_view(call, item) for item in created]))
+
+
+async def get_schedule(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    resolved = await call.services.edit_schedule.resolve(client_id, _schedule_id(call))
+    if resolved is None:
+        raise _no_such_schedule()
+    return answer(schedule_view(client_id, resolved.row, in_flight=resolved.in_flight))
+
+
+async def cancel_schedule(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    match await call.services.edit_schedule.cancel(client_id, _schedule_id(call)):
+        case Cancelled(row=row):
+            return answer(schedule_view(client_id, row, in_flight=False))
+        case InFlight(row=row):
+            raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=_state(row))
+        case AlreadyFinished(row=row):
+            raise Conflict("already-finished", f"it has ended before: {_state(row)}", state=_state(row))
+        case NoSuchSchedule():
+            raise _no_such_schedule()
+
+
+async def list_schedules(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    query = call.query(PARAMETERS)
+    asked = read_listing(client_id, query, now=call.services.clock.wall_ms())
+    found = await call.services.list_schedules(asked.window, limit=asked.limit, position=asked.position)
+    views = [schedule_view(client_id, listed.row, in_flight=listed.in_flight) for listed in found.items]
+    cursor = None if found.next is None else encode_cursor(asked.window, found.next)
+    return answer(Items(views, cursor))
+
+
+def _item(call: Call, item: msgspec.Raw) -> ScheduleRequest | Invalid:
+    client, create = call.tenant, call.services.create_schedules
+    try:
+        return _ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong))
+    except Invalid as invalid:
+        return invalid
+
+
+def _item_view(call: Call, item: Created) -> CreatedView | RefusedView:
+    if isinstance(item, Definition):
+        return CreatedView(201, created_schedule_view(item))
+    problem = problem_of(item, request_id=call.request_id)
+    return RefusedView(problem.status, problem)
+
+
+def _schedule_id(call: Call) -> ScheduleId:
+    """The id in the path. One that can't be ours names nothing."""
+    text = call.path("schedule_id")
+    try:
+        value = UUID(text)
+    except ValueError:
+        raise _no_such_schedule() from None
+    if str(value) != text.lower() or not is_schedule_id(value):
+        raise _no_such_schedule()
+    return ScheduleId(value)
+
+
+def _no_such_schedule() -> NotFound:
+    return NotFound("this client has no schedule of that id")
+
+
+def _state(row: Row) -> str:
+    return row.state or State.SCHEDULED.value
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=_SCHEDULES,
+        access=Access.CLIENT,
+        handler=create_schedule,
+        summary="Create a schedule",
+        request=ScheduleRequest,
+        response=ScheduleView,
+        status=201,
+    ),
+    Route(
+        method="GET",
+        path=_SCHEDULES + "/{schedule_id}",
+        access=Access.CLIENT,
+        handler=get_schedule,
+        summary="Look at a schedule",
+        response=ScheduleView,
+    ),
+    Route(
+        method="DELETE",
+        path=_SCHEDULES + "/{schedule_id}",
+        access=Access.CLIENT,
+        handler=cancel_schedule,
+        summary="Cancel a schedule: once this is answered 200, the receiver is not called",
+        response=ScheduleView,
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULES + ":batch",
+        access=Access.CLIENT,
+        handler=create_batch,
+        summary=f"Create up to {MAX_BATCH} schedules, each for itself",
+        request=BatchRequest,
+        response=BatchView,
+    ),
+    Route(
+        method="GET",
+        path=_SCHEDULES,
+        access=Access.CLIENT,
+        handler=list_schedules,
+        summary="List schedules by due time, within a window of 24 hours",
+        response=Items[ScheduleView],
+    ),
+)

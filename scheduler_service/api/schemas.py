@@ -1,0 +1,177 @@
+"""The bodies of requests and answers. Schedules as requested are `usecases.schedule_request`."""
+
+from typing import Annotated, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta
+
+from scheduler_service.api.problems import Problem
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings
+from scheduler_service.domain.ids import MAX_POLLERS
+from scheduler_service.domain.options import RetryOverride
+from scheduler_service.usecases.schedule_request import ScheduleRequest
+
+MAX_BATCH: Final = 1000
+
+Instant = Annotated[str, Meta(description="RFC 3339 in UTC with milliseconds")]
+AdminName = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN)]
+
+
+class ClientRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A client as it should be. Settings that are left out have their defaults."""
+
+    poller_quota: Annotated[int, Meta(ge=1, le=MAX_POLLERS)]
+    settings: ClientSettings | None = None
+
+
+class ClientView(msgspec.Struct, frozen=True, kw_only=True):
+    """A client. `settings` are the effective ones."""
+
+    client_id: str
+    poller_quota: int
+    poller_ceiling: int
+    guaranteed_calls_per_minute: int
+    state: str
+    settings: ClientSettings
+    revision: int
+    created_at: Instant
+
+
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its secret."""
+
+    key_id: str
+    created_at: Instant
+    revoked_at: Instant | None
+
+
+class NewKeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as it is shown once."""
+
+    key_id: str
+    key: str
+    created_at: Instant
+
+
+class AdminKeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose key it is to be."""
+
+    name: AdminName
+
+
+class AdminKeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """An administrator's key without its secret."""
+
+    key_id: str
+    name: str
+    created_at: Instant
+    revoked_at: Instant | None
+
+
+class NewAdminKeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """An administrator's key as it is shown once."""
+
+    key_id: str
+    name: str
+    key: str
+    created_at: Instant
+
+
+class SecretView(msgspec.Struct, frozen=True, kw_only=True):
+    """A signing secret without the secret."""
+
+    secret_id: str
+    created_at: Instant
+    expires_at: Instant | None
+
+
+class NewSecretView(msgspec.Struct, frozen=True, kw_only=True):
+    """A signing secret as it is shown once."""
+
+    secret_id: str
+    secret: str
+    created_at: Instant
+
+
+class NoRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An empty object, where a body may be left out."""
+
+
+class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Several schedules at once; each is created or refused for itself."""
+
+    items: Annotated[list[ScheduleRequest], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class BatchEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A batch whose items are yet to be looked at, one by one."""
+
+    items: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is sent. Credentials among the headers are masked. `body` if it is UTF-8, else `body_base64`; `headers` null
+    where they can't be decoded any more."""
+
+    url: str
+    method: str
+    headers: dict[str, str] | None
+    body: str | msgspec.UnsetType = msgspec.UNSET
+    body_base64: bytes | msgspec.UnsetType = msgspec.UNSET
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A schedule and what became of it so far. `in_flight`: a poller has claimed it and may be calling right now."""
+
+    schedule_id: UUID
+    client_id: str
+    poller_id: int
+    minute: Instant
+    due: Instant
+    state: str
+    in_flight: bool
+    attempts: int
+    next_attempt_at: Instant | None
+    first_attempt_at: Instant | None
+    finished_at: Instant | None
+    last_status: int | None
+    last_error: str | None
+    reason: str | None
+    callback: CallbackView
+    label: str | None
+    ordering_key: str | None
+    retry: RetryOverride | None
+    timeout_seconds: float | None
+    skip_after_seconds: float | None
+    cron_id: str | None
+    rescheduled_from: UUID | None
+    rescheduled_to: UUID | None
+    created_at: Instant
+
+
+class CreatedView(msgspec.Struct, frozen=True):
+    """An item of a batch that was created."""
+
+    status: int
+    schedule: ScheduleView
+
+
+class RefusedView(msgspec.Struct, frozen=True):
+    """An item of a batch that was not created."""
+
+    status: int
+    problem: Problem
+
+
+class BatchView(msgspec.Struct, frozen=True):
+    """What became of the items, in order."""
+
+    items: list[CreatedView | RefusedView]
+
+
+class ReadyView(msgspec.Struct, frozen=True):
+    """Whether this process can do its work, and if not, why."""
+
+    status: str
+    reasons: list[str] = []

@@ -1,0 +1,132 @@
+"""The API on a socket: a service that listens, serves, and stops without cutting off who is being served."""
+
+import errno
+from typing import Any
+
+import structlog
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from scheduler_service.api.endpoint import problem_response, request_id_of
+from scheduler_service.api.problems import internal_problem, problem
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.errors import MinutehandError
+
+LINGER_SECONDS = 2.0
+"""How long what is left of a refused body is read and thrown away, so that the refusal arrives."""
+_log = structlog.get_logger("minutehand.api")
+
+
+class CannotListen(MinutehandError):
+    """The address can't be listened on. Says why and what to do."""
+
+
+class ApiServer:
+    """Serves an application at `settings.host`:`settings.port` (a `runtime.lifecycle.Service`)."""
+
+    def __init__(self, app: web.Application, *, services: ApiServices, settings: ApiSettings) -> None:
+        self._app = app
+        self._services = services
+        self._settings = settings
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once started."""
+        assert self._runner is not None
+        return int(self._runner.addresses[0][1])
+
+    async def start(self) -> None:
+        """Return when listening. Raises CannotListen."""
+        settings = self._settings
+        runner = _Runner(
+            self._app,
+            services=self._services,
+            access_log=None,
+            keepalive_timeout=settings.keep_alive_seconds,
+            lingering_time=LINGER_SECONDS,
+            max_line_size=settings.max_header_bytes,
+            max_field_size=settings.max_header_bytes,
+            auto_decompress=False,
+            shutdown_timeout=settings.shutdown_seconds,
+        )
+        await runner.setup()
+        self._runner = runner
+        site = web.TCPSite(
+            runner,
+            settings.host,
+            settings.port,
+            backlog=settings.backlog,
+            reuse_port=settings.share_port or None,
+        )
+        try:
+            await site.start()
+        except OSError as error:
+            await self.stop()
+            raise CannotListen(_reason(error, settings)) from error
+        _log.info("api-listening", host=settings.host, port=self.port)
+
+    async def stop(self) -> None:
+        """Close the socket, let requests end (bounded), close idle connections. Idempotent."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+
+class _Runner(web.AppRunner):
+    """An AppRunner whose connections answer with problem documents even where no request could be parsed."""
+
+    def __init__(self, app: web.Application, *, services: ApiServices, **arguments: Any) -> None:
+        super().__init__(app, **arguments)
+        self._services = services
+
+    async def _make_server(self) -> web.Server:
+        built = await super()._make_server()
+        return _Server(
+            built.request_handler, services=self._services, request_factory=built.request_factory, **self._kwargs
+        )
+
+
+class _Server(web.Server):
+    def __init__(self, handler: Any, *, services: ApiServices, **arguments: Any) -> None:
+        super().__init__(handler, **arguments)
+        self.services = services
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+class _Connection(RequestHandler):
+    """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already")
+        assert isinstance(self._manager, _Server)
+        request_id = request_id_of(request, self._manager.services)
+        if status < 500:
+            detail = "this is not an HTTP/1.1 request that can be read, or its headers are too long"
+            answer = problem_response(problem("malformed", detail, request_id=request_id))
+        else:
+            _log.error("request-crashed", request_id=request_id, exc_info=exc)
+            answer = problem_response(internal_problem(request_id=request_id))
+        answer.force_close()
+        return answer
+
+
+def _reason(error: OSError, settings: ApiSettings) -> str:
+    where = f"{settings.host}:{settings.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"the API can't listen on {where}: the port is in use; stop what uses it or choose another port"
+    if error.errno == errno.EACCES:
+        return f"the API may not listen on {where}: choose a port above 1023"
+    return f"the API can't listen on {where}: that is no address of this machine; choose another host"

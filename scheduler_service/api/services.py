@@ -1,0 +1,90 @@
+"""The use cases that the routes speak to, and how they are put together from ports."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from membership.ports import LeaseStore
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.ports import ClientStore, HintSender, ScheduleStore
+from scheduler_service.domain.quotas import LaneChooser
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.authenticate import Authenticate
+from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.change_client import ChangeClient
+from scheduler_service.usecases.create_schedules import CreateSchedules
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.keys import Keys
+from scheduler_service.usecases.list_schedules import ListSchedules
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.probe_storage import ProbeStorage
+from scheduler_service.usecases.register_client import RegisterClient
+from scheduler_service.usecases.signing_secrets import SigningSecrets
+from scheduler_service.usecases.suspend_client import DeleteClient, SuspendClient
+
+
+class StoragePorts(Protocol):
+    """The stores that the API needs."""
+
+    @property
+    def schedules(self) -> ScheduleStore: ...
+
+    @property
+    def clients(self) -> ClientStore: ...
+
+    @property
+    def leases(self) -> LeaseStore: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiServices:
+    """What the routes may call."""
+
+    clock: Clock
+    randomness: Randomness
+    clients: ClientStore
+    catalog: Catalog
+    authenticate: Authenticate
+    register_client: RegisterClient
+    suspend_client: SuspendClient
+    delete_client: DeleteClient
+    keys: Keys
+    signing_secrets: SigningSecrets
+    create_schedules: CreateSchedules
+    edit_schedule: EditSchedule
+    list_schedules: ListSchedules
+    probe_storage: ProbeStorage
+
+
+def build_services(
+    *, storage: StoragePorts, clock: Clock, randomness: Randomness, hints: HintSender, settings: ApiSettings
+) -> ApiServices:
+    """One process's use cases over one storage."""
+    catalog = Catalog(store=storage.clients, clock=clock)
+    change = ChangeClient(store=storage.clients, catalog=catalog)
+    keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
+    place = Place(schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints)
+    return ApiServices(
+        clock=clock,
+        randomness=randomness,
+        clients=storage.clients,
+        catalog=catalog,
+        authenticate=Authenticate(catalog=catalog, admin_key=settings.admin_key),
+        register_client=RegisterClient(
+            store=storage.clients, leases=storage.leases, catalog=catalog, change=change, clock=clock
+        ),
+        suspend_client=SuspendClient(change=change),
+        delete_client=DeleteClient(store=storage.clients, change=change, keys=keys),
+        keys=keys,
+        signing_secrets=SigningSecrets(store=storage.clients, clock=clock, randomness=randomness),
+        create_schedules=CreateSchedules(
+            place=place,
+            lanes=LaneChooser(randomness),
+            policy=settings.network,
+            clock=clock,
+            randomness=randomness,
+        ),
+        edit_schedule=EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness),
+        list_schedules=ListSchedules(schedules=storage.schedules),
+        probe_storage=ProbeStorage(store=storage.clients, clock=clock),
+    )

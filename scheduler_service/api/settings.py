@@ -1,0 +1,67 @@
+"""What an operator may set of the API."""
+
+from dataclasses import dataclass, field
+
+from scheduler_service.domain.network import NetworkPolicy
+
+MIN_ADMIN_KEY = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """Settings of one API process. Raises ValueError, with a sentence for the operator, where they can't work."""
+
+    admin_key: str = field(repr=False)
+    """The configured administrator's bearer key, at least 16 printable characters without spaces. It may do everything,
+    and alone makes other administrators' keys."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. The default answers this machine only; `0.0.0.0` answers every network it is in."""
+
+    port: int = 8080
+    """Port to listen on; 0 takes a free one."""
+
+    share_port: bool = False
+    """Let several processes listen on the same port (SO_REUSEPORT), the kernel spreading connections over them."""
+
+    backlog: int = 1024
+    """Connections that may wait to be accepted."""
+
+    max_body_bytes: int = 4 * 1024 * 1024
+    """Larger request bodies are refused with 413, before they are read where their length is announced. Memory for one
+    body of this size may be needed per open connection."""
+
+    max_header_bytes: int = 16 * 1024
+    """Longest request line and longest single header; longer ones are answered 400."""
+
+    request_timeout_seconds: float = 5.0
+    """A request without answer after this long gets 503 and Retry-After; what it wrote may take effect all the same."""
+
+    retry_after_seconds: int = 1
+    """What Retry-After says beside a 503."""
+
+    keep_alive_seconds: float = 75.0
+    """An idle connection is closed after this long. Keep it above the idle time-out of a proxy in front."""
+
+    shutdown_seconds: float = 10.0
+    """How long requests that are under way may take when the process stops."""
+
+    network: NetworkPolicy = field(default_factory=NetworkPolicy)
+    """Where callbacks may go, as far as their URL tells. By default addresses that are not plainly public are refused.
+    The pollers must have the same policy: theirs judges the address that a connection is opened to."""
+
+    def __post_init__(self) -> None:
+        key = self.admin_key
+        if len(key) < MIN_ADMIN_KEY or not key.isascii() or not key.isprintable() or " " in key:
+            raise ValueError(
+                f"admin_key: use at least {MIN_ADMIN_KEY} printable ASCII characters without spaces, "
+                "such as the output of: openssl rand -hex 24"
+            )
+        if not 0 <= self.port <= 65_535:
+            raise ValueError("port: must be from 0 to 65535")
+        for name in ("backlog", "max_body_bytes", "max_header_bytes", "request_timeout_seconds", "retry_after_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: must be above 0")
+        for name in ("keep_alive_seconds", "shutdown_seconds"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: must not be negative")

@@ -1,0 +1,86 @@
+"""Who is calling, told from an `Authorization: Bearer KEY` header.
+
+Keys look like `mh_<key id>_<secret>`. The secret has 192 random bits, so a plain SHA-256 of it is what is stored; it is
+compared in constant time. The configured administrator's key is any text of the operator's choice. Keys are cached (see
+`catalog`): a revoked one is refused everywhere within five seconds, by the process that revoked it at once.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import MinutehandError, NotFound
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.usecases.catalog import Catalog
+
+KEY_PREFIX: Final = "mh"
+CONFIGURED_ADMIN: Final = "configured"
+"""The name under which the configured key acts."""
+
+
+class Unauthenticated(MinutehandError):
+    """No key, or not one that counts. Never says which, so that a guess teaches nothing."""
+
+
+class Forbidden(MinutehandError):
+    """The key is good, but not for this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who acts. `client_id` None: an administrator called `name`; else that client, which is `client`. `configured`: by
+    the key from configuration."""
+
+    name: str
+    client_id: ClientId | None = None
+    client: Client | None = None
+    configured: bool = False
+
+
+def hash_secret(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+class Authenticate:
+    """Turns the header into a principal."""
+
+    def __init__(self, *, catalog: Catalog, admin_key: str) -> None:
+        self._catalog = catalog
+        self._admin_hash = hash_secret(admin_key)
+        self._admin = Principal(CONFIGURED_ADMIN, configured=True)
+
+    async def __call__(self, authorization: str | None) -> Principal:
+        """Raises Unauthenticated, StoreUnavailable."""
+        if authorization is None:
+            raise Unauthenticated("send a key: Authorization: Bearer KEY")
+        scheme, _, key = authorization.partition(" ")
+        key = key.strip()
+        if scheme.lower() != "bearer" or not key:
+            raise Unauthenticated("the Authorization header must read: Bearer KEY")
+        principal = await self._by_stored_key(key)
+        if principal is not None:
+            return principal
+        if hmac.compare_digest(hash_secret(key), self._admin_hash):
+            return self._admin
+        raise Unauthenticated("this key is not known")
+
+    async def _by_stored_key(self, key: str) -> Principal | None:
+        """None: it is no good stored key, whatever the reason."""
+        prefix, _, rest = key.partition("_")
+        key_id, _, secret = rest.partition("_")
+        if prefix != KEY_PREFIX or not (key_id.isascii() and key_id.isalnum()) or len(key_id) > 64 or not secret:
+            return None
+        stored = await self._catalog.key(key_id)
+        if stored is None or not hmac.compare_digest(stored.secret_hash, hash_secret(secret)):
+            return None
+        if stored.revoked_at is not None:
+            return None
+        if stored.admin:
+            return Principal(stored.owner)
+        try:
+            client = await self._catalog.client(ClientId(stored.owner))
+        except NotFound:
+            return None
+        return Principal(stored.owner, client.client_id, client)

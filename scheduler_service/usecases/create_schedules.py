@@ -1,0 +1,128 @@
+"""Create: a request becomes a row, in a lane of its client's quota, through `place`.
+
+    request -> draft (every rule, every fault) -> lane and id -> place -> acknowledged
+
+A batch is many of these at once: each item succeeds or fails for itself.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+from scheduler_service.domain.clients import Client, ClientState
+from scheduler_service.domain.errors import (
+    ClientSuspended,
+    Conflict,
+    FieldError,
+    Invalid,
+    MinutehandError,
+    StoreUnavailable,
+)
+from scheduler_service.domain.ids import UnixMillis, minute_of, new_schedule_id
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.quotas import LaneChooser, pinned_lane
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_request import ScheduleRequest, draft
+
+REMEMBERED_URLS = 4096
+"""Callers send the same URLs again and again; judging one costs more than all other rules together."""
+
+Created: TypeAlias = Definition | MinutehandError
+"""What became of one item of a batch: its row, or why there is none."""
+
+
+class CreateSchedules:
+    """Creates schedules of clients that the caller has looked up."""
+
+    def __init__(
+        self, *, place: Place, lanes: LaneChooser, policy: NetworkPolicy, clock: Clock, randomness: Randomness
+    ) -> None:
+        self._place = place
+        self._lanes = lanes
+        self._check_url = lru_cache(maxsize=REMEMBERED_URLS)(policy.check_url)
+        self._clock = clock
+        self._randomness = randomness
+
+    async def one(self, client: Client, request: ScheduleRequest) -> Definition:
+        """The row, durable. Raises ClientSuspended, Conflict, Invalid, ContentTooLarge, StoreUnavailable."""
+        admit(client)
+        definition = self._define(client, request)
+        await self._place(definition)
+        return definition
+
+    async def many(self, client: Client, requests: Sequence[ScheduleRequest | Invalid]) -> list[Created]:
+        """One answer for each item, in order; an item that could not even be read is passed through.
+
+        Raises ClientSuspended and Conflict, which concern every item; StoreUnavailable where storage is why none of
+        them was created.
+        """
+        admit(client)
+        created = [self._defined(client, request) for request in requests]
+        valid = [position for position, item in enumerate(created) if isinstance(item, Definition)]
+        placed = await asyncio.gather(*(self._placed(created[position]) for position in valid))
+        for position, error in zip(valid, placed, strict=True):
+            if error is not None:
+                created[position] = error
+        lost = next((item for item in created if isinstance(item, StoreUnavailable)), None)
+        if lost is not None and not any(isinstance(item, Definition) for item in created):
+            raise lost
+        return created
+
+    def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
+        """Everything wrong with a request, without creating anything."""
+        try:
+            draft(request, settings=client.settings, check_url=self._check_url, now=self._clock.wall_ms())
+        except Invalid as invalid:
+            return invalid.errors
+        return []
+
+    def _defined(self, client: Client, request: ScheduleRequest | Invalid) -> Created:
+        if isinstance(request, Invalid):
+            return request
+        try:
+            return self._define(client, request)
+        except Invalid as invalid:
+            return invalid
+
+    async def _placed(self, definition: Created) -> MinutehandError | None:
+        assert isinstance(definition, Definition)
+        try:
+            await self._place(definition)
+        except MinutehandError as error:
+            return error
+        return None
+
+    def _define(self, client: Client, request: ScheduleRequest) -> Definition:
+        now = self._clock.wall_ms()
+        drawn = draft(request, settings=client.settings, check_url=self._check_url, now=now)
+        client_id, quota = client.client_id, client.poller_quota
+        if drawn.ordering_key is None:
+            poller_id = self._lanes.choose(client_id, minute_of(drawn.due), quota=quota)
+        else:
+            poller_id = pinned_lane(client_id, drawn.ordering_key, quota=quota)
+        return Definition(
+            client_id=client_id,
+            poller_id=poller_id,
+            due=drawn.due,
+            schedule_id=new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness),
+            method=drawn.method,
+            url=drawn.url,
+            headers=drawn.headers,
+            body=drawn.body,
+            options=drawn.options,
+            label=drawn.label,
+            ordering_key=drawn.ordering_key,
+            created_at=UnixMillis(now),
+        )
+
+
+def admit(client: Client) -> None:
+    """Raises ClientSuspended, or Conflict for clients whose rows Minutehand makes itself."""
+    if client.state is ClientState.SUSPENDED:
+        raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
+    if client.built_in:
+        raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no schedules of yours")

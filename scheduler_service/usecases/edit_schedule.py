@@ -1,0 +1,177 @@
+"""Edit: everybody else's one way to change an outcome. Cancel has one winner.
+
+An edit reads row and statics serially, decides, and writes on condition that nothing moved meanwhile:
+
+    no outcome, id not in flight -> cancelled IF state = null AND version = as read      (200)
+    no outcome, id in flight     -> the owner has it                                     (409 in-flight)
+    retrying                     -> the same on the copy it names, then the original IF it still names that copy
+    ended                        -> cancelled before: 200, else 409 already-finished
+
+An advance changes `version`, an edit changes `edits`, so between an advance and an edit exactly one wins. After a
+rejection or an unknown answer: start again.
+"""
+
+from dataclasses import dataclass
+
+from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.copies import (
+    copy_of,
+    definition_of,
+    outcome_after,
+    outcome_of,
+    successor_key,
+    successor_partition,
+)
+from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.schedules import Edit, Row, RowWrite, State, Statics
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.place import MAX_TURNS, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An original row with what the copy that it names adds: whether an owner may be sending it right now."""
+
+    row: Row
+    in_flight: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The receiver will not be called. `row` is the original as cancelled, now or before."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """The owner has claimed it: it may be on the wire."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyFinished:
+    """It ended otherwise before."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuchSchedule:
+    """There is no such row."""
+
+
+CancelResult = Cancelled | InFlight | AlreadyFinished | NoSuchSchedule
+
+
+class EditSchedule:
+    """Reads and edits single schedules by id."""
+
+    def __init__(self, *, schedules: ScheduleStore, place: Place, clock: Clock, randomness: Randomness) -> None:
+        self._schedules = schedules
+        self._place = place
+        self._clock = clock
+        self._randomness = randomness
+
+    async def resolve(self, client_id: ClientId, schedule_id: ScheduleId) -> Resolved | None:
+        """One read; a second one only while the schedule is retrying. Raises StoreUnavailable."""
+        partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
+        statics, rows = await self._schedules.read_rows(partition, [key])
+        row = rows.get(key)
+        if row is None or not row.defined:
+            return None
+        if row.state != State.RETRYING:
+            return Resolved(row, row.state is None and schedule_id in statics.in_flight)
+        assert row.next_attempt_at is not None
+        there = successor_partition(partition, row.next_attempt_at)
+        statics, copies = await self._schedules.read_rows(there, [successor_key(schedule_id, row.next_attempt_at)])
+        copy = copies.get(successor_key(schedule_id, row.next_attempt_at))
+        return Resolved(row, schedule_id in statics.in_flight and (copy is None or copy.state is None))
+
+    async def cancel(self, client_id: ClientId, schedule_id: ScheduleId) -> CancelResult:
+        """Cancel unless the owner has it. Raises StoreUnavailable when the outcome stays unknown."""
+        partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
+        for _ in range(MAX_TURNS):
+            statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
+            row = rows.get(key)
+            if row is None or not row.defined:
+                return NoSuchSchedule()
+            if row.ended:
+                return Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
+            if row.state is None:
+                if schedule_id in statics.in_flight:
+                    return InFlight(row)
+                await self._cancel_open(partition, key, row, statics)
+                continue
+            refused = await self._cancel_retrying(partition, row)
+            if refused is not None:
+                return refused
+        raise StoreUnavailable("the minute of this schedule changes too often")
+
+    async def _cancel_open(self, partition: Partition, key: RowKey, row: Row, statics: Statics) -> bool:
+        """Cancel a row that has no outcome, or isn't written yet. `row` (the original) tells of the attempts so far.
+        True when surely applied."""
+        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()))
+        answer = await self._schedules.edit(
+            Edit(
+                partition=partition,
+                edits=self._randomness.uuid4(),
+                version=statics.version,
+                version_known=True,
+                writes=(RowWrite(key=key, outcome=outcome, expect_state=State.SCHEDULED),),
+            )
+        )
+        match answer:
+            case Applied():
+                return True
+            case Rejected() | Unknown():
+                return False
+
+    async def _cancel_retrying(self, partition: Partition, row: Row) -> InFlight | None:
+        """One turn at the copy first, then at the original. None: read the original again and see."""
+        assert row.next_attempt_at is not None
+        there = successor_partition(partition, row.next_attempt_at)
+        key = successor_key(row.schedule_id, row.next_attempt_at)
+        statics, copies = await self._schedules.read_rows(there, [key], serial=True)
+        copy = copies.get(key)
+        if copy is not None and copy.state is not None:
+            if copy.state == State.CANCELLED:
+                await self._cancel_original(partition, row)
+                return None
+            known = outcome_of(copy)
+            assert known is not None
+            following = copy_of(definition_of(partition, row), at=copy.due, attempts=row.attempts or 0)
+            if copy.ended:
+                await self._place.move_original(following, known)
+            else:
+                await self._place.complete(following, known)
+            return None
+        if row.schedule_id in statics.in_flight:
+            return InFlight(row)
+        if await self._cancel_open(there, key, row, statics):
+            await self._cancel_original(partition, row)
+        return None
+
+    async def _cancel_original(self, partition: Partition, row: Row) -> None:
+        """Nobody claims a retrying original, so its own state is condition enough. The caller reads again."""
+        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()))
+        await self._schedules.edit(
+            Edit(
+                partition=partition,
+                edits=self._randomness.uuid4(),
+                version=None,
+                version_known=False,
+                writes=(
+                    RowWrite(
+                        key=row.key,
+                        outcome=outcome,
+                        expect_state=State.RETRYING,
+                        expect_next_attempt_at=row.next_attempt_at,
+                    ),
+                ),
+            )
+        )

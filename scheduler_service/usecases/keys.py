@@ -1,0 +1,81 @@
+"""Keys: making, listing and revoking bearer keys of clients and of administrators.
+
+A key is shown once, when it is made; only a hash of its secret is stored. Several may be good at the same time, so that
+one can be replaced without a gap.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scheduler_service.domain.clients import ApiKey
+from scheduler_service.domain.errors import NotFound
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ports import ClientStore
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.authenticate import KEY_PREFIX, hash_secret
+from scheduler_service.usecases.catalog import Catalog
+
+KEY_ID_BYTES = 8
+SECRET_BYTES = 24
+
+
+class NewKey(NamedTuple):
+    """`text` is the key itself: shown once, never stored."""
+
+    key: ApiKey
+    text: str
+
+
+class Keys:
+    """Keys of one owner at a time. That a client exists is the caller's to check."""
+
+    def __init__(self, *, store: ClientStore, catalog: Catalog, clock: Clock, randomness: Randomness) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+        self._randomness = randomness
+
+    async def create(self, owner: str, *, admin: bool = False) -> NewKey:
+        """`owner`: a client_id, or an administrator's name. Raises StoreUnavailable."""
+        key_id = self._randomness.secret_bytes(KEY_ID_BYTES).hex()
+        secret = self._randomness.secret_bytes(SECRET_BYTES).hex()
+        key = ApiKey(
+            key_id=key_id,
+            owner=owner,
+            admin=admin,
+            secret_hash=hash_secret(secret),
+            created_at=UnixMillis(self._clock.wall_ms()),
+        )
+        await self._store.insert_key(key)
+        self._catalog.forget()
+        return NewKey(key, f"{KEY_PREFIX}_{key_id}_{secret}")
+
+    async def of_client(self, client_id: ClientId) -> Sequence[ApiKey]:
+        """Revoked ones included, oldest first. Raises StoreUnavailable."""
+        return await self._store.list_keys(client_id)
+
+    async def of_administrators(self) -> Sequence[ApiKey]:
+        """Revoked ones included, oldest first. Raises StoreUnavailable."""
+        return await self._store.list_admin_keys()
+
+    async def revoke(self, key_id: str, *, client_id: ClientId | None) -> ApiKey:
+        """Revoke a key of this client (None: of an administrator). Repeatable. Raises NotFound, StoreUnavailable."""
+        key = await self._store.read_key(key_id)
+        if key is None or key.admin != (client_id is None) or (client_id is not None and key.owner != client_id):
+            raise NotFound(f"there is no key {key_id!r}")
+        if key.revoked_at is None:
+            await self._revoke(key)
+        return key
+
+    async def revoke_all(self, client_id: ClientId) -> None:
+        """Raises StoreUnavailable; then some may be left, and asking again carries on."""
+        for key in await self.of_client(client_id):
+            if key.revoked_at is None:
+                await self._revoke(key)
+
+    async def _revoke(self, key: ApiKey) -> None:
+        try:
+            await self._store.revoke_key(key.key_id, revoked_at=self._clock.wall_ms())
+        finally:
+            self._catalog.forget()

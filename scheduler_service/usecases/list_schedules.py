@@ -1,0 +1,227 @@
+"""List: the schedules of a client by due time, out of as many partitions as a window has.
+
+The index of occupied minutes says which lanes have rows in which minute. Within a minute the lanes' pages are merged by
+(due, id); copies and pointers without a definition are hidden. One call does a bounded amount of work, so it may answer
+fewer rows than asked for, even none, and still say where to go on.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from scheduler_service.domain.ids import (
+    MINUTES_PER_HOUR,
+    ClientId,
+    CronId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    hour_of,
+    minute_of,
+    minute_start,
+)
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.schedules import Row, State
+
+MAX_PAGES = 20
+"""Pages of rows that one call reads, beyond the first page of every lane of the minute it is in. The index is read
+besides, once for each hour of the window."""
+MAX_ROWS = 5_000
+MAX_BYTES = 4 * 1024 * 1024
+"""Bodies among the answered rows."""
+PAGE_ROWS = 250
+CONCURRENT_READS = 16
+
+_LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What to list: dues in [start, end), Unix milliseconds, of rows that have all that is asked for."""
+
+    client_id: ClientId
+    start: UnixMillis
+    end: UnixMillis
+    state: State | None = None
+    label: str | None = None
+    cron_id: CronId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a listing goes on: behind the row of this key, or at the start of `due`'s instant with no id."""
+
+    due: UnixMillis
+    schedule_id: ScheduleId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A row, where it is, and whether an owner may be sending it right now."""
+
+    partition: Partition
+    row: Row
+    in_flight: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """`next` None: the window is exhausted."""
+
+    items: list[Listed]
+    next: Position | None
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What was read of one lane of a minute and not yet looked at."""
+
+    partition: Partition
+    after: RowKey | None
+    more: bool = True
+    rows: deque[Listed] = field(default_factory=deque)
+
+    @property
+    def head(self) -> RowKey:
+        return self.rows[0].row.key
+
+
+class ListSchedules:
+    """Reads windows of one client's schedules."""
+
+    def __init__(self, *, schedules: ScheduleStore) -> None:
+        self._schedules = schedules
+
+    async def __call__(self, window: Window, *, limit: int, position: Position | None = None) -> Listing:
+        """Up to `limit` rows from `position` on (None: from the window's start). Raises StoreUnavailable."""
+        scan = _Scan(self._schedules, window, limit)
+        if position is None or position.due < window.start:
+            position = Position(window.start)
+        following = await scan.run(position)
+        return Listing(scan.items, following)
+
+
+class _Scan:
+    """One call: what it found so far, and what it may still read."""
+
+    def __init__(self, schedules: ScheduleStore, window: Window, limit: int) -> None:
+        self._schedules = schedules
+        self._window = window
+        self._limit = limit
+        self._pages = MAX_PAGES
+        self._rows = MAX_ROWS
+        self._bytes = MAX_BYTES
+        self.items: list[Listed] = []
+
+    @property
+    def _spent(self) -> bool:
+        return self._pages <= 0 or self._rows <= 0
+
+    @property
+    def _full(self) -> bool:
+        return len(self.items) >= self._limit or self._bytes <= 0
+
+    @property
+    def _done(self) -> bool:
+        return self._spent or self._full
+
+    async def run(self, position: Position) -> Position | None:
+        """Where to go on; None when the window is exhausted."""
+        window = self._window
+        for first, last in _hours(minute_of(position.due), minute_of(window.end - 1)):
+            if self._done:
+                return Position(minute_start(first))
+            occupied = await self._schedules.occupied(window.client_id, first=first, last=last)
+            for minute in sorted(occupied):
+                start = position if minute == minute_of(position.due) else Position(minute_start(minute))
+                if self._done:
+                    return start
+                stopped = await self._minute(minute, occupied[minute], start)
+                if stopped is not None:
+                    return stopped
+        return None
+
+    async def _minute(self, minute: Minute, poller_ids: Sequence[PollerId], start: Position) -> Position | None:
+        """Merge the lanes of one minute. Where to go on; None when the minute is exhausted."""
+        after = _before(start)
+        lanes = [_Lane(Partition(self._window.client_id, poller_id, minute), after) for poller_id in poller_ids]
+        page = max(10, min(PAGE_ROWS, 2 * self._limit // len(lanes)))
+        for several in _groups(lanes, CONCURRENT_READS):
+            await asyncio.gather(*(self._fill(lane, page) for lane in several))
+        heap = [(lane.head, lane.partition.poller_id, lane) for lane in lanes if lane.rows]
+        heapq.heapify(heap)
+        last = start
+        while heap:
+            lane = heap[0][2]
+            if lane.head.due >= self._window.end:
+                return None
+            if self._full:
+                return last
+            last = self._take(lane)
+            if not lane.rows and lane.more:
+                if self._spent:
+                    return last
+                await self._fill(lane, PAGE_ROWS)
+            if lane.rows:
+                heapq.heapreplace(heap, (lane.head, lane.partition.poller_id, lane))
+            else:
+                heapq.heappop(heap)
+        return None
+
+    def _take(self, lane: _Lane) -> Position:
+        listed = lane.rows.popleft()
+        if _wanted(self._window, listed):
+            self.items.append(listed)
+            self._bytes -= len(listed.row.body or b"")
+        return Position(listed.row.due, listed.row.schedule_id)
+
+    async def _fill(self, lane: _Lane, limit: int) -> None:
+        page = await self._schedules.read_page(lane.partition, after=lane.after, limit=limit)
+        self._pages -= 1
+        self._rows -= len(page.rows)
+        in_flight = page.statics.in_flight
+        lane.more = page.more and bool(page.rows)
+        if page.rows:
+            lane.after = page.rows[-1].key
+        lane.rows.extend(
+            Listed(lane.partition, row, row.state is None and row.schedule_id in in_flight) for row in page.rows
+        )
+
+
+def _hours(first: Minute, last: Minute) -> Iterator[tuple[Minute, Minute]]:
+    """The window cut at whole hours, as its index is."""
+    while first <= last:
+        end = min(last, Minute((hour_of(first) + 1) * MINUTES_PER_HOUR - 1))
+        yield first, end
+        first = Minute(end + 1)
+
+
+def _groups(lanes: Sequence[_Lane], size: int) -> Iterator[Sequence[_Lane]]:
+    for begin in range(0, len(lanes), size):
+        yield lanes[begin : begin + size]
+
+
+def _before(position: Position) -> RowKey | None:
+    """The key to read behind, so that the first row read is the first one wanted."""
+    if position.schedule_id is not None:
+        return RowKey(position.due, position.schedule_id)
+    if position.due == minute_start(minute_of(position.due)):
+        return None
+    return RowKey(UnixMillis(position.due - 1), _LAST_ID)
+
+
+def _wanted(window: Window, listed: Listed) -> bool:
+    row = listed.row
+    if not row.defined or row.is_copy:
+        return False
+    if window.state is not None and (row.state or State.SCHEDULED) != window.state:
+        return False
+    if window.label is not None and row.label != window.label:
+        return False
+    return window.cron_id is None or row.cron_id == window.cron_id

@@ -1,0 +1,176 @@
+"""Place: the one way to create rows, for API, expander, retries and bulk loads.
+
+A writer whose insert is acknowledged in time can rely on the owner's sweep (minute end + 10 s). One that is
+acknowledged later than minute end + 2 s cannot: before it answers, it looks for itself.
+
+    acknowledged in time ------------------------------------------------------------> placed
+    acknowledged late, serial read of statics and row:
+        end state (a copy's is carried over to its original) ---------------------------> placed
+        retrying: see that the copy it names is placed (the same rule) -----------------> placed
+        in flight under the lane's present epoch: the owner has it ---------------------> placed
+        in flight under an older epoch: a zombie's claim that no owner may ever see ----> re-home, in doubt
+        nothing: nobody may ever look here again ---------------------------------------> re-home
+
+Re-home is an edit to `retrying, next_attempt_at = now`, then the copy. So it competes with the owner's claim and
+exactly one of them wins: an acknowledged create is swept by its owner or re-homed, never both, never neither. A copy
+that must itself point on moves its original first, then the next copy is inserted.
+
+When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place.
+"""
+
+from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from membership.identity import Lane
+from membership.ports import LeaseStore
+from scheduler_service.domain.copies import (
+    copy_of,
+    is_in_doubt,
+    outcome_after,
+    outcome_of,
+)
+from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_start, partition_of
+from scheduler_service.domain.ports import HintSender, ScheduleStore
+from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, Row, RowWrite, State, Statics
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+
+LATE_AFTER_MS = 2_000
+"""An insert acknowledged later than this after its minute's end does not rely on the sweep."""
+HINT_AHEAD_MS = 15_000
+"""Rows of minutes that begin sooner than this may be missed by the owner's prefetch: it is told of them."""
+MAX_TURNS = 50
+"""Rejections in a row after which a placement is given up as unavailable: the partition is contended beyond reason."""
+
+
+class Place:
+    """Creates rows under the late rule; also completes chains that somebody else left half done."""
+
+    def __init__(
+        self,
+        *,
+        schedules: ScheduleStore,
+        leases: LeaseStore,
+        clock: Clock,
+        randomness: Randomness,
+        hints: HintSender,
+    ) -> None:
+        self._schedules = schedules
+        self._leases = leases
+        self._clock = clock
+        self._randomness = randomness
+        self._hints = hints
+
+    async def __call__(self, definition: Definition) -> None:
+        """Return when the row is durable and sure to be accounted for. Raises StoreUnavailable, ContentTooLarge."""
+        current: Definition | None = definition
+        while current is not None:
+            await self._schedules.insert(current)
+            acknowledged = self._clock.wall_ms()
+            partition = current.partition
+            if acknowledged <= minute_end(partition.minute) + LATE_AFTER_MS:
+                if minute_start(partition.minute) <= acknowledged + HINT_AHEAD_MS:
+                    self._hints.hint(partition, current.key)
+                return
+            current = await self._look_after(current)
+
+    async def _look_after(self, definition: Definition) -> Definition | None:
+        """Decide what a late insert came to; answers the next copy to insert, or None when all is well."""
+        partition, key = definition.partition, definition.key
+        for _ in range(MAX_TURNS):
+            statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
+            row = rows.get(key)
+            if row is None:
+                # The whole partition went with its retention: the row is long past every promise.
+                raise StoreUnavailable("the minute of this schedule was deleted while it was being created")
+            if row.state is not None:
+                if row.state != State.RETRYING:
+                    if definition.kind is Kind.COPY:
+                        await self.move_original(definition, _outcome(row))
+                    return None
+                return await self._next_copy(definition, _outcome(row))
+            in_doubt = is_in_doubt(definition)
+            if key.schedule_id in statics.in_flight:
+                if await self._owner_has_it(definition, statics):
+                    return None
+                in_doubt = True
+            at = UnixMillis(self._clock.wall_ms())
+            outcome = outcome_after(row, state=State.RETRYING, at=at, reason="in-doubt" if in_doubt else "late-create")
+            if await self._edit_open_row(definition, statics, outcome):
+                return await self._next_copy(definition, outcome)
+        raise StoreUnavailable("the minute of this schedule changes too often")
+
+    async def _owner_has_it(self, definition: Definition, statics: Statics) -> bool:
+        lease = await self._leases.read_lease(Lane(definition.client_id, definition.poller_id))
+        return lease is not None and lease.epoch == statics.claim_epoch
+
+    async def _edit_open_row(self, definition: Definition, statics: Statics, outcome: Outcome) -> bool:
+        """True when surely applied; after a rejection or an unknown answer the caller reads again."""
+        answer = await self._schedules.edit(
+            Edit(
+                partition=definition.partition,
+                edits=self._randomness.uuid4(),
+                version=statics.version,
+                version_known=True,
+                writes=(RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED),),
+            )
+        )
+        match answer:
+            case Applied():
+                return True
+            case Rejected() | Unknown():
+                return False
+
+    async def _next_copy(self, definition: Definition, outcome: Outcome) -> Definition | None:
+        """For a row with a retrying outcome: the copy it names, to be placed; None when the chain has moved past it.
+
+        A copy that points on first moves its original.
+        """
+        assert outcome.next_attempt_at is not None
+        if definition.kind is Kind.COPY and not await self.move_original(definition, outcome):
+            return None
+        return copy_of(
+            definition,
+            at=outcome.next_attempt_at,
+            attempts=outcome.attempts,
+            in_doubt=outcome.reason == "in-doubt",
+        )
+
+    async def move_original(self, copy: Definition, outcome: Outcome) -> bool:
+        """Carry a copy's outcome over to its original, if that still names the copy. Repeatable by anybody.
+
+        True: the original now says what the copy says (it may have said so before). False: it names another instant
+        or has ended otherwise, so this copy no longer counts.
+        """
+        partition = partition_of(copy.client_id, copy.schedule_id)
+        key = key_of(copy.schedule_id)
+        write = RowWrite(
+            key=key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=UnixMillis(copy.due)
+        )
+        for _ in range(MAX_TURNS):
+            edit = Edit(
+                partition=partition,
+                edits=self._randomness.uuid4(),
+                version=None,
+                version_known=False,
+                writes=(write,),
+            )
+            match await self._schedules.edit(edit):
+                case Applied():
+                    return True
+                case Rejected(current=current):
+                    return current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
+                case Unknown():
+                    continue
+        raise StoreUnavailable("no answer about the original of a copy")
+
+    async def complete(self, definition: Definition, outcome: Outcome) -> None:
+        """See that what a retrying row names is placed, whoever left it half done. Harmless to repeat."""
+        following = await self._next_copy(definition, outcome)
+        if following is not None:
+            await self(following)
+
+
+def _outcome(row: Row) -> Outcome:
+    outcome = outcome_of(row)
+    assert outcome is not None
+    return outcome

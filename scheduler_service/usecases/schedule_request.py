@@ -1,0 +1,195 @@
+"""What a caller asks for when it creates a schedule, and every rule that it must satisfy. Pure.
+
+`ScheduleRequest` is what requests are decoded into; `draft` turns one into the columns of a row or says everything that
+is wrong with it. API and bulk loads share both, so a row is judged alike wherever it comes from.
+"""
+
+import base64
+import binascii
+import math
+from collections.abc import Callable
+from typing import Annotated, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from scheduler_service.domain.callbacks import check_body, check_headers, check_method
+from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.instants import format_instant, parse_instant
+from scheduler_service.domain.network import Refusal
+from scheduler_service.domain.options import (
+    NO_OPTIONS,
+    Headers,
+    RetryOverride,
+    ScheduleOptions,
+    encode_headers,
+    encode_options,
+)
+
+PAST_TOLERANCE_MS = 60_000
+"""A due this far in the past is stored as now; an older one is refused."""
+DAY_MS = 86_400_000
+MAX_TEXT = 256
+"""Characters of a label or an ordering key."""
+
+CheckUrl: TypeAlias = Callable[[str], Refusal | None]
+"""`NetworkPolicy.check_url`, or something that remembers what it said."""
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+
+
+class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The request to make. Its body is `body` (text, sent as UTF-8), `json` (sent byte for byte as written here, with a
+    JSON content type unless the headers say otherwise) or `body_base64`; at most one of them.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    body: str | None = None
+    json: msgspec.Raw = msgspec.Raw()
+    body_base64: str | None = None
+
+
+class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One call to make, at `due` (RFC 3339 with an offset) or `delay_seconds` from now: exactly one of them.
+
+    Rows of one `ordering_key` go one at a time, in due order. `skip_after_seconds`: do not call at all when the first
+    attempt would start later than this after the due.
+    """
+
+    callback: CallbackRequest
+    due: str | None = None
+    delay_seconds: float | None = None
+    label: Name | None = None
+    ordering_key: Name | None = None
+    retry: RetryOverride | None = None
+    timeout_seconds: Annotated[float, Meta(ge=0.1, le=60)] | None = None
+    skip_after_seconds: Annotated[float, Meta(ge=0, le=604_800)] | None = None
+
+
+class Draft(NamedTuple):
+    """A request that was found right, as the columns of a row that don't depend on where the row goes."""
+
+    due: UnixMillis
+    method: str
+    url: str
+    headers: str
+    body: bytes
+    options: str
+    label: str | None
+    ordering_key: str | None
+
+
+def draft(request: ScheduleRequest, *, settings: ClientSettings, check_url: CheckUrl, now: int) -> Draft:
+    """What to store for a request made at `now` (Unix milliseconds). Raises Invalid with every fault."""
+    faults: list[FieldError] = []
+    callback = request.callback
+    due = _due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
+    headers, body = _content(callback, faults)
+    if (refusal := check_url(callback.url)) is not None:
+        faults.append(FieldError("/callback/url", refusal.detail))
+    problems = [
+        *check_method(callback.method, pointer="/callback/method"),
+        *check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers"),
+        *check_body(
+            callback.method, len(body), max_bytes=settings.payload_bytes, pointer=f"/callback/{_body_field(callback)}"
+        ),
+    ]
+    faults += [FieldError(*problem) for problem in problems]
+    if faults:
+        raise Invalid(faults)
+    return Draft(
+        due=due,
+        method=callback.method,
+        url=callback.url,
+        headers=encode_headers(headers),
+        body=body,
+        options=_options(request),
+        label=request.label,
+        ordering_key=request.ordering_key,
+    )
+
+
+def _due(request: ScheduleRequest, *, now: int, horizon_days: int, faults: list[FieldError]) -> UnixMillis:
+    """The instant to store. Answers `now` beside a fault."""
+    if (request.due is None) == (request.delay_seconds is None):
+        wrong = "neither is given" if request.due is None else "both are given"
+        faults.append(FieldError("/due", f"give exactly one of due and delay_seconds; {wrong}"))
+        return UnixMillis(now)
+    last = now + horizon_days * DAY_MS
+    if request.due is None:
+        assert request.delay_seconds is not None
+        if not 0 <= request.delay_seconds <= horizon_days * 86_400:
+            faults.append(
+                FieldError("/delay_seconds", f"must be from 0 to {horizon_days * 86_400} ({horizon_days} days)")
+            )
+            return UnixMillis(now)
+        return UnixMillis(now + math.ceil(round(request.delay_seconds * 1000, 6)))
+    try:
+        due = parse_instant(request.due)
+    except ValueError as error:
+        faults.append(FieldError("/due", str(error)))
+        return UnixMillis(now)
+    if due > last:
+        faults.append(
+            FieldError("/due", f"is more than {horizon_days} days ahead; the latest is {format_instant(last)}")
+        )
+    elif due < now - PAST_TOLERANCE_MS:
+        faults.append(FieldError("/due", f"is more than 60 seconds in the past; it is {format_instant(now)} now"))
+    return UnixMillis(max(due, now))
+
+
+def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:
+    """The headers and bytes to send. Answers an empty body beside a fault."""
+    headers: Headers = tuple(callback.headers.items())
+    json = bytes(callback.json)
+    if json == b"null":
+        json = b""
+    given = [
+        name
+        for name, present in (
+            ("body", callback.body is not None),
+            ("json", bool(json)),
+            ("body_base64", callback.body_base64 is not None),
+        )
+        if present
+    ]
+    if len(given) > 1:
+        faults.extend(
+            FieldError(f"/callback/{name}", f"give at most one of body, json and body_base64; {given[0]} is given too")
+            for name in given[1:]
+        )
+        return headers, b""
+    if callback.body is not None:
+        return headers, callback.body.encode()
+    if json:
+        if not any(name.lower() == "content-type" for name in callback.headers):
+            headers = (*headers, ("content-type", "application/json"))
+        return headers, json
+    if callback.body_base64 is not None:
+        try:
+            return headers, base64.b64decode(callback.body_base64, validate=True)
+        except (binascii.Error, ValueError):
+            faults.append(FieldError("/callback/body_base64", "is not valid base64 (RFC 4648, with padding)"))
+    return headers, b""
+
+
+def _body_field(callback: CallbackRequest) -> str:
+    if callback.body_base64 is not None:
+        return "body_base64"
+    return "json" if bytes(callback.json) not in (b"", b"null") else "body"
+
+
+def _options(request: ScheduleRequest) -> str:
+    retry = request.retry if request.retry != RetryOverride() else None
+    if retry is None and request.timeout_seconds is None and request.skip_after_seconds is None:
+        return encode_options(NO_OPTIONS)
+    return encode_options(
+        ScheduleOptions(
+            retry=retry,
+            timeout_seconds=request.timeout_seconds,
+            skip_after_seconds=request.skip_after_seconds,
+        )
+    )

@@ -1,0 +1,59 @@
+"""Signing secrets: what a client's callbacks are signed with (Standard Webhooks, `whsec_…`).
+
+Shown once, when made. Every active one signs, so that a secret is replaced without a gap: make the new one, teach it to
+the receivers, delete the old one.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scheduler_service.domain.clients import SigningSecret
+from scheduler_service.domain.errors import NotFound
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ports import ClientStore
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+
+SECRET_PREFIX = "whsec_"
+SECRET_BYTES = 32
+ID_BYTES = 8
+
+
+class NewSecret(NamedTuple):
+    """`text` is the secret as its receivers need it."""
+
+    secret: SigningSecret
+    text: str
+
+
+class SigningSecrets:
+    """Secrets of one client at a time. That the client exists is the caller's to check."""
+
+    def __init__(self, *, store: ClientStore, clock: Clock, randomness: Randomness) -> None:
+        self._store = store
+        self._clock = clock
+        self._randomness = randomness
+
+    async def create(self, client_id: ClientId) -> NewSecret:
+        """Raises StoreUnavailable."""
+        raw = self._randomness.secret_bytes(SECRET_BYTES)
+        secret = SigningSecret(
+            client_id=client_id,
+            secret_id=self._randomness.secret_bytes(ID_BYTES).hex(),
+            secret=raw,
+            encryption_key_id=None,
+            created_at=UnixMillis(self._clock.wall_ms()),
+        )
+        await self._store.insert_secret(secret)
+        return NewSecret(secret, SECRET_PREFIX + base64.b64encode(raw).decode())
+
+    async def list(self, client_id: ClientId) -> Sequence[SigningSecret]:
+        """Oldest first. Raises StoreUnavailable."""
+        return await self._store.list_secrets(client_id)
+
+    async def delete(self, client_id: ClientId, secret_id: str) -> None:
+        """Raises NotFound, StoreUnavailable."""
+        if all(secret.secret_id != secret_id for secret in await self._store.list_secrets(client_id)):
+            raise NotFound(f"there is no signing secret {secret_id!r}")
+        await self._store.delete_secret(client_id, secret_id)

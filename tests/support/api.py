@@ -1,0 +1,182 @@
+"""The API over the in-memory store: use cases, application and server, with a clock that stands still."""
+
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from cql.storage import Storage
+from scheduler_service.api.app import build_app
+from scheduler_service.api.server import ApiServer
+from scheduler_service.api.services import ApiServices, build_services
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.ids import Partition, RowKey
+from tests.support.memory import InMemoryConnection
+
+ADMIN_KEY = "the-configured-administrators-key"
+NOW = 1_795_253_400_000
+"""2026-11-21T09:30:00Z, a whole minute."""
+
+
+@dataclass(slots=True)
+class ManualTimer:
+    """A call to come at `at`, in monotonic seconds."""
+
+    at: float
+    callback: Callable[[], None] | None
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class ManualClock:
+    """A clock that moves when it is told to, and makes the calls that fall due on the way."""
+
+    def __init__(self, wall_ms: int = NOW) -> None:
+        self.now = wall_ms
+        self._timers: list[ManualTimer] = []
+
+    def advance(self, seconds: float) -> None:
+        self.now += round(seconds * 1000)
+        while due := sorted((timer for timer in self._timers if timer.at <= self.monotonic()), key=lambda one: one.at):
+            self._timers.remove(due[0])
+            if due[0].callback is not None:
+                due[0].callback()
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+    def wall_ms(self) -> int:
+        return self.now
+
+    def wall_trusted(self) -> bool:
+        return True
+
+    async def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> ManualTimer:
+        timer = ManualTimer(self.monotonic() + seconds, callback)
+        self._timers.append(timer)
+        return timer
+
+
+class SeededRandomness:
+    """The same values for the same seed, secrets included."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self.bits = self._random.getrandbits
+        self.fraction = self._random.random
+        self.secret_bytes = self._random.randbytes
+
+    def uuid4(self) -> uuid.UUID:
+        return uuid.UUID(int=self.bits(128), version=4)
+
+
+@dataclass(slots=True)
+class RecordedHints:
+    """Remembers every hint."""
+
+    hints: list[tuple[Partition, RowKey]] = field(default_factory=list)
+
+    def hint(self, partition: Partition, key: RowKey) -> None:
+        self.hints.append((partition, key))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """What a 422 lists, by pointer."""
+        return {fault["pointer"]: fault["detail"] for fault in self.json["errors"]}
+
+
+class ApiHarness:
+    """An API on a free loopback port over a store in memory."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.hints = RecordedHints()
+        self.connection = InMemoryConnection()
+        self.storage = Storage.over(self.connection)
+        self.settings = ApiSettings(**{"admin_key": ADMIN_KEY, "port": 0, **settings})
+        self.services: ApiServices = build_services(
+            storage=self.storage,
+            clock=self.clock,
+            randomness=SeededRandomness(),
+            hints=self.hints,
+            settings=self.settings,
+        )
+        self.server: ApiServer | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> "ApiHarness":
+        app = build_app(services=self.services, settings=self.settings)
+        self.server = ApiServer(app, services=self.services, settings=self.settings)
+        await self.server.start()
+        self._session = aiohttp.ClientSession(base_url=f"http://127.0.0.1:{self.server.port}")
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        assert self._session is not None
+        assert self.server is not None
+        await self._session.close()
+        await self.server.stop()
+        await self.storage.close()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        key: str | None = ADMIN_KEY,
+        json: object = None,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Send a request and read the whole answer. `key` None: without Authorization."""
+        assert self._session is not None
+        given = dict(headers or {})
+        if key is not None:
+            given.setdefault("Authorization", f"Bearer {key}")
+        if json is not None:
+            data = msgspec.json.encode(json)
+            given.setdefault("Content-Type", "application/json")
+        async with self._session.request(method, path, data=data, headers=given, params=params) as response:
+            return Reply(response.status, response.headers, await response.read())
+
+    async def register(self, client_id: str = "shop", *, quota: int = 3, settings: object = None) -> str:
+        """A client with a key, which is answered."""
+        reply = await self.send("PUT", f"/v1/clients/{client_id}", json={"poller_quota": quota, "settings": settings})
+        assert reply.status in (200, 201), reply.body
+        reply = await self.send("POST", f"/v1/clients/{client_id}/keys")
+        assert reply.status == 201, reply.body
+        return str(reply.json["key"])
+
+
+def callback(**fields: object) -> dict[str, object]:
+    """A callback that is right, but for `fields`."""
+    return {"url": "https://receiver.example/hook", **fields}
+
+
+def schedule(**fields: object) -> dict[str, object]:
+    """A schedule request that is right, but for `fields`."""
+    if "due" not in fields:
+        fields.setdefault("delay_seconds", 90)
+    return {"callback": callback(), **fields}

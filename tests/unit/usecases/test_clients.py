@@ -1,0 +1,214 @@
+from typing import Any
+
+import pytest
+
+from membership.conditional import Unknown
+from membership.identity import Lane
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.errors import Conflict, Invalid, NotFound, StoreUnavailable
+from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
+from tests.support.api import NOW, ApiHarness
+
+SHOP, CRON = ClientId("shop"), ClientId("$cron")
+
+
+async def lanes_of(world: ApiHarness, client_id: ClientId = SHOP) -> list[int]:
+    return [row.lane.poller_id for row in await world.storage.leases.read_leases(client_id)]
+
+
+async def add_built_in(world: ApiHarness) -> None:
+    await world.storage.leases.create_lanes([Lane(CRON, 0)], watermark=0)
+    await world.storage.clients.create_client(
+        Client(
+            client_id=CRON,
+            poller_quota=1,
+            poller_ceiling=1,
+            state=ClientState.ACTIVE,
+            settings=ClientSettings(),
+            revision=1,
+            created_at=UnixMillis(0),
+        )
+    )
+
+
+async def test_a_new_client_has_its_lanes(world: ApiHarness) -> None:
+    client, created = await world.services.register_client(SHOP, poller_quota=3, settings=None)
+    assert created
+    assert (client.poller_quota, client.poller_ceiling, client.state) == (3, 3, ClientState.ACTIVE)
+    assert await world.storage.clients.read_client(SHOP) == client
+    assert await lanes_of(world) == [0, 1, 2]
+
+
+async def test_new_lanes_are_watched_from_before_now(world: ApiHarness) -> None:
+    await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    lease = await world.storage.leases.read_lease(Lane(SHOP, 0))
+    assert lease is not None
+    assert lease.watermark < minute_of(NOW)
+    assert (lease.owner, lease.epoch, lease.lagging) == (None, 0, True)
+
+
+async def test_lanes_are_there_before_the_client_is(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(*args: object, **kwargs: object) -> None:
+        raise StoreUnavailable("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(world.storage.leases), "create_lanes", lost)
+        with pytest.raises(StoreUnavailable):
+            await world.services.register_client(SHOP, poller_quota=3, settings=None)
+    assert await world.storage.clients.read_client(SHOP) is None
+    await world.services.register_client(SHOP, poller_quota=3, settings=None)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(world.storage.leases), "create_lanes", lost)
+        with pytest.raises(StoreUnavailable):
+            await world.services.register_client(SHOP, poller_quota=5, settings=None)
+    client = await world.storage.clients.read_client(SHOP)
+    assert client is not None
+    assert client.poller_quota == 3
+
+
+async def test_a_grown_quota_gets_new_lanes_and_a_shrunk_one_keeps_the_old(world: ApiHarness) -> None:
+    await world.services.register_client(SHOP, poller_quota=2, settings=None)
+    client, created = await world.services.register_client(SHOP, poller_quota=5, settings=None)
+    assert not created
+    assert (client.poller_quota, client.poller_ceiling) == (5, 5)
+    assert await lanes_of(world) == [0, 1, 2, 3, 4]
+    client, _ = await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    assert (client.poller_quota, client.poller_ceiling) == (1, 5)
+    assert await lanes_of(world) == [0, 1, 2, 3, 4]
+    client, _ = await world.services.register_client(SHOP, poller_quota=4, settings=None)
+    assert (client.poller_quota, client.poller_ceiling) == (4, 5)
+
+
+async def test_asking_again_changes_nothing(world: ApiHarness) -> None:
+    settings = ClientSettings(timeout_seconds=3)
+    first, _ = await world.services.register_client(SHOP, poller_quota=2, settings=settings)
+    again, created = await world.services.register_client(SHOP, poller_quota=2, settings=settings)
+    assert not created
+    assert again == first
+
+
+async def test_settings_are_replaced_wholly(world: ApiHarness) -> None:
+    await world.services.register_client(SHOP, poller_quota=2, settings=ClientSettings(timeout_seconds=3))
+    client, _ = await world.services.register_client(SHOP, poller_quota=2, settings=ClientSettings(retention_days=9))
+    assert client.settings == ClientSettings(retention_days=9)
+    assert client.revision == 2
+
+
+async def test_two_who_change_at_once_both_take_effect(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.services.register_client(SHOP, poller_quota=2, settings=None)
+    update = type(world.storage.clients).update_client
+    turns = []
+
+    async def overtaken(self: Any, *, expected_revision: int, client: Client) -> Any:
+        if not turns:
+            turns.append(1)
+            await world.services.suspend_client.suspend(SHOP)
+        return await update(self, expected_revision=expected_revision, client=client)
+
+    monkeypatch.setattr(type(world.storage.clients), "update_client", overtaken)
+    client, _ = await world.services.register_client(SHOP, poller_quota=4, settings=None)
+    assert (client.poller_quota, client.state) == (4, ClientState.SUSPENDED)
+
+
+@pytest.mark.parametrize("method", ["create_client", "update_client"])
+async def test_an_unknown_answer_is_never_read_as_either(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    if method == "update_client":
+        await world.services.register_client(SHOP, poller_quota=2, settings=None)
+
+    async def unknown(*args: object, **kwargs: object) -> Unknown:
+        return Unknown("timed out")
+
+    monkeypatch.setattr(type(world.storage.clients), method, unknown)
+    with pytest.raises(StoreUnavailable):
+        await world.services.register_client(SHOP, poller_quota=4, settings=None)
+
+
+async def test_suspend_and_resume_may_be_repeated(world: ApiHarness) -> None:
+    await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    suspended = await world.services.suspend_client.suspend(SHOP)
+    assert suspended.state is ClientState.SUSPENDED
+    assert await world.services.suspend_client.suspend(SHOP) == suspended
+    resumed = await world.services.suspend_client.resume(SHOP)
+    assert resumed.state is ClientState.ACTIVE
+    assert await world.services.suspend_client.resume(SHOP) == resumed
+
+
+async def test_only_a_suspended_client_is_deleted_and_its_id_stays_reserved(world: ApiHarness) -> None:
+    await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    key = await world.services.keys.create(SHOP)
+    with pytest.raises(Conflict) as caught:
+        await world.services.delete_client(SHOP)
+    assert caught.value.kind == "not-suspended"
+    await world.services.suspend_client.suspend(SHOP)
+    await world.services.delete_client(SHOP)
+    await world.services.delete_client(SHOP)
+    stored = await world.storage.clients.read_key(key.key.key_id)
+    assert stored is not None
+    assert stored.revoked_at == NOW
+    with pytest.raises(Conflict) as caught:
+        await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    assert caught.value.kind == "client-deleted"
+    for verb in (world.services.suspend_client.suspend, world.services.suspend_client.resume):
+        with pytest.raises(NotFound):
+            await verb(SHOP)
+    assert await lanes_of(world) == [0]
+
+
+async def test_deleting_a_client_leaves_an_administrator_of_that_name_alone(world: ApiHarness) -> None:
+    await world.services.register_client(SHOP, poller_quota=1, settings=None)
+    admin = await world.services.keys.create(SHOP, admin=True)
+    await world.services.suspend_client.suspend(SHOP)
+    await world.services.delete_client(SHOP)
+    stored = await world.storage.clients.read_key(admin.key.key_id)
+    assert stored is not None
+    assert stored.revoked_at is None
+    assert list(await world.services.keys.of_client(SHOP)) == []
+
+
+async def test_of_a_built_in_client_only_the_quota_changes(world: ApiHarness) -> None:
+    with pytest.raises(NotFound):
+        await world.services.register_client(CRON, poller_quota=2, settings=None)
+    await add_built_in(world)
+    client, _ = await world.services.register_client(CRON, poller_quota=4, settings=None)
+    assert client.poller_quota == 4
+    assert await lanes_of(world, CRON) == [0, 1, 2, 3]
+    with pytest.raises(Invalid):
+        await world.services.register_client(CRON, poller_quota=4, settings=ClientSettings())
+    for verb in (
+        world.services.suspend_client.suspend,
+        world.services.suspend_client.resume,
+        world.services.delete_client,
+    ):
+        with pytest.raises(Conflict) as caught:
+            await verb(CRON)
+        assert caught.value.kind == "built-in-client"
+
+
+async def test_a_key_is_revoked_by_its_own_client_only(world: ApiHarness) -> None:
+    key = (await world.services.keys.create(SHOP)).key
+    admin = (await world.services.keys.create("ops", admin=True)).key
+    for key_id, client_id in ((key.key_id, ClientId("other")), (key.key_id, None), (admin.key_id, ClientId("ops"))):
+        with pytest.raises(NotFound):
+            await world.services.keys.revoke(key_id, client_id=client_id)
+    await world.services.keys.revoke(key.key_id, client_id=SHOP)
+    world.clock.advance(5)
+    await world.services.keys.revoke(key.key_id, client_id=SHOP)
+    stored = await world.storage.clients.read_key(key.key_id)
+    assert stored is not None
+    assert stored.revoked_at == NOW
+
+
+async def test_signing_secrets_overlap(world: ApiHarness) -> None:
+    first = await world.services.signing_secrets.create(SHOP)
+    world.clock.advance(1)
+    second = await world.services.signing_secrets.create(SHOP)
+    assert first.text.startswith("whsec_")
+    assert len({first.text, second.text}) == 2
+    assert list(await world.services.signing_secrets.list(SHOP)) == [first.secret, second.secret]
+    await world.services.signing_secrets.delete(SHOP, first.secret.secret_id)
+    assert list(await world.services.signing_secrets.list(SHOP)) == [second.secret]
+    with pytest.raises(NotFound):
+        await world.services.signing_secrets.delete(SHOP, first.secret.secret_id)

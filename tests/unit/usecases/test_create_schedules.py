@@ -1,0 +1,115 @@
+from collections import Counter
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import ClientSuspended, Conflict, FieldError, Invalid, StoreUnavailable
+from scheduler_service.domain.ids import ClientId, due_of, is_schedule_id, key_of, minute_of, partition_of, poller_of
+from scheduler_service.domain.quotas import pinned_lane
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_request import ScheduleRequest
+from tests.support.api import NOW, ApiHarness, callback, schedule
+
+SHOP = ClientId("shop")
+
+
+async def registered(world: ApiHarness, quota: int = 4) -> Client:
+    return (await world.services.register_client(SHOP, poller_quota=quota, settings=None)).client
+
+
+def request(**fields: object) -> ScheduleRequest:
+    return msgspec.convert(schedule(**fields), ScheduleRequest)
+
+
+async def test_the_id_says_where_the_row_is(world: ApiHarness) -> None:
+    client = await registered(world)
+    made = await world.services.create_schedules.one(client, request(delay_seconds=3600, label="order-17"))
+    assert is_schedule_id(made.schedule_id)
+    assert (due_of(made.schedule_id), made.due) == (NOW + 3_600_000, NOW + 3_600_000)
+    assert poller_of(made.schedule_id) == made.poller_id < 4
+    _, rows = await world.storage.schedules.read_rows(partition_of(SHOP, made.schedule_id), [key_of(made.schedule_id)])
+    row = rows[key_of(made.schedule_id)]
+    assert (row.url, row.method, row.label, row.created_at, row.state) == (
+        "https://receiver.example/hook",
+        "POST",
+        "order-17",
+        NOW,
+        None,
+    )
+    occupied = await world.storage.schedules.occupied(SHOP, first=minute_of(made.due), last=minute_of(made.due))
+    assert list(occupied.values()) == [[made.poller_id]]
+
+
+async def test_the_owner_hears_of_near_ones_only(world: ApiHarness) -> None:
+    client = await registered(world)
+    near = await world.services.create_schedules.one(client, request(delay_seconds=1))
+    await world.services.create_schedules.one(client, request(delay_seconds=3600))
+    assert world.hints.hints == [(near.partition, near.key)]
+
+
+async def test_an_ordering_key_pins_the_lane(world: ApiHarness) -> None:
+    client = await registered(world, quota=16)
+    lanes = {
+        (await world.services.create_schedules.one(client, request(delay_seconds=delay, ordering_key="a"))).poller_id
+        for delay in range(60, 600, 60)
+    }
+    assert lanes == {pinned_lane(SHOP, "a", quota=16)}
+
+
+async def test_a_batch_fills_lanes_evenly(world: ApiHarness) -> None:
+    client = await registered(world)
+    made = await world.services.create_schedules.many(client, [request(delay_seconds=90)] * 400)
+    lanes = Counter(item.poller_id for item in made if isinstance(item, Definition))
+    assert lanes == {0: 100, 1: 100, 2: 100, 3: 100}
+    assert len({item.schedule_id for item in made if isinstance(item, Definition)}) == 400
+
+
+async def test_each_item_of_a_batch_fails_for_itself(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = await registered(world)
+    insert = Place.__call__
+
+    async def insert_but_b(self: Place, definition: Definition) -> None:
+        if definition.label == "b":
+            raise StoreUnavailable("no answer")
+        await insert(self, definition)
+
+    monkeypatch.setattr(Place, "__call__", insert_but_b)
+    unread = Invalid([FieldError("/callback", "is required")])
+    wrong = request(callback=callback(url="ftp://x"))
+    made = await world.services.create_schedules.many(
+        client, [request(label="a"), wrong, unread, request(label="b"), request(label="c")]
+    )
+    assert [type(item) for item in made] == [Definition, Invalid, Invalid, StoreUnavailable, Definition]
+    assert made[2] is unread
+    assert sorted(row["label"] for row in world.connection.rows("schedules")) == ["a", "c"]
+
+
+async def test_nothing_is_created_for_a_suspended_client(world: ApiHarness) -> None:
+    await registered(world)
+    client = await world.services.suspend_client.suspend(SHOP)
+    with pytest.raises(ClientSuspended):
+        await world.services.create_schedules.one(client, request())
+    with pytest.raises(ClientSuspended):
+        await world.services.create_schedules.many(client, [request()])
+    assert world.connection.rows("schedules") == []
+
+
+async def test_nothing_is_created_for_a_built_in_client(world: ApiHarness) -> None:
+    client = msgspec.structs.replace(await registered(world), client_id=ClientId("$cron"))
+    with pytest.raises(Conflict):
+        await world.services.create_schedules.one(client, request())
+
+
+async def test_a_create_without_answer_is_not_acknowledged(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = await registered(world)
+
+    async def lost(self: Place, definition: Definition) -> None:
+        raise StoreUnavailable("no answer")
+
+    monkeypatch.setattr(Place, "__call__", lost)
+    with pytest.raises(StoreUnavailable):
+        await world.services.create_schedules.one(client, request())
+    with pytest.raises(StoreUnavailable):
+        await world.services.create_schedules.many(client, [request(), request(label="b"), Invalid([])])

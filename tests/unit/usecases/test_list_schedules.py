@@ -1,0 +1,210 @@
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scheduler_service.domain.ids import (
+    ClientId,
+    CronId,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    minute_of,
+    minute_start,
+    new_schedule_id,
+)
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, Outcome, RowWrite, State
+from scheduler_service.usecases import list_schedules
+from scheduler_service.usecases.list_schedules import Listed, ListSchedules, Position, Window
+from tests.support.api import NOW, ApiHarness, SeededRandomness
+
+SHOP = ClientId("shop")
+RANDOM = SeededRandomness(7)
+
+
+def definition(due: int, lane: int = 0, **fields: Any) -> Definition:
+    at = UnixMillis(due)
+    return Definition(
+        **{
+            "client_id": SHOP,
+            "poller_id": PollerId(lane),
+            "due": at,
+            "schedule_id": new_schedule_id(due=due, poller_id=lane, randomness=RANDOM),
+            "method": "POST",
+            "url": "https://receiver.example/",
+            "headers": "[]",
+            "body": b"",
+            "options": "{}",
+            "created_at": UnixMillis(NOW),
+            **fields,
+        }
+    )
+
+
+async def insert(world: ApiHarness, definitions: Iterable[Definition]) -> list[Definition]:
+    made = list(definitions)
+    for one in made:
+        await world.storage.schedules.insert(one)
+    return made
+
+
+def window(start: int = NOW, end: int = NOW + 86_400_000, **filters: Any) -> Window:
+    return Window(client_id=SHOP, start=UnixMillis(start), end=UnixMillis(end), **filters)
+
+
+async def pages(world: ApiHarness, asked: Window, *, limit: int) -> list[list[Listed]]:
+    list_all = ListSchedules(schedules=world.storage.schedules)
+    found: list[list[Listed]] = []
+    position: Position | None = None
+    while True:
+        listing = await list_all(asked, limit=limit, position=position)
+        found.append(listing.items)
+        assert len(listing.items) <= limit
+        if listing.next is None:
+            return found
+        assert listing.next != position, "a listing must get on"
+        position = listing.next
+        assert len(found) < 2_000
+
+
+def ids(found: list[list[Listed]]) -> list[ScheduleId]:
+    return [listed.row.schedule_id for page in found for listed in page]
+
+
+DUES = st.lists(
+    st.tuples(
+        st.one_of(st.integers(0, 200), st.integers(0, 200_000), st.integers(0, 7_200_000)),
+        st.integers(0, 5),
+    ),
+    max_size=60,
+)
+
+
+@given(rows=DUES, limit=st.integers(1, 12), start=st.integers(0, 130_000), length=st.integers(1, 7_300_000))
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_pages_together_are_the_window_in_due_order(
+    rows: list[tuple[int, int]], limit: int, start: int, length: int
+) -> None:
+    world = ApiHarness()
+    made = await insert(world, (definition(NOW + offset, lane) for offset, lane in rows))
+    first, last = NOW + start, NOW + start + length
+    expected = sorted((one.due, one.schedule_id) for one in made if first <= one.due < last)
+    found = await pages(world, window(first, last), limit=limit)
+    assert [(listed.row.due, listed.row.schedule_id) for page in found for listed in page] == expected
+    await world.storage.close()
+
+
+async def test_start_is_included_and_end_is_not(world: ApiHarness) -> None:
+    made = await insert(world, (definition(NOW + offset) for offset in (99, 100, 101, 200)))
+    found = await pages(world, window(NOW + 100, NOW + 200), limit=10)
+    assert ids(found) == [made[1].schedule_id, made[2].schedule_id]
+
+
+async def test_copies_and_pointers_without_definition_are_hidden(world: ApiHarness) -> None:
+    (shown,) = await insert(world, [definition(NOW + 1)])
+    await insert(world, [definition(NOW + 2, kind=Kind.COPY, origin_due=UnixMillis(NOW - 60_000), attempt_base=1)])
+    pointer = definition(NOW + 3)
+    await world.storage.schedules.edit(
+        Edit(
+            partition=pointer.partition,
+            edits=RANDOM.uuid4(),
+            version=None,
+            version_known=True,
+            writes=(RowWrite(key=pointer.key, outcome=Outcome(state=State.CANCELLED), expect_state=State.SCHEDULED),),
+        )
+    )
+    assert ids(await pages(world, window(), limit=10)) == [shown.schedule_id]
+
+
+async def test_filters(world: ApiHarness) -> None:
+    made = await insert(
+        world,
+        [
+            definition(NOW + 1, label="a"),
+            definition(NOW + 2, label="b"),
+            definition(NOW + 3, label="a", cron_id=CronId("nightly")),
+            definition(NOW + 4),
+        ],
+    )
+    await world.storage.schedules.advance(
+        Advance(
+            partition=made[0].partition,
+            epoch=1,
+            expect_epoch=None,
+            version=None,
+            edits=None,
+            edits_known=True,
+            in_flight=frozenset([made[3].schedule_id]),
+            writes=(RowWrite(key=made[1].key, outcome=Outcome(state=State.DELIVERED, attempts=1)),),
+        )
+    )
+
+    async def found(**filters: Any) -> list[int]:
+        listed = ids(await pages(world, window(**filters), limit=10))
+        return [[one.schedule_id for one in made].index(id_) for id_ in listed]
+
+    assert await found() == [0, 1, 2, 3]
+    assert await found(label="a") == [0, 2]
+    assert await found(state=State.DELIVERED) == [1]
+    assert await found(state=State.SCHEDULED) == [0, 2, 3]
+    assert await found(cron_id=CronId("nightly")) == [2]
+    assert await found(label="b", state=State.SCHEDULED) == []
+    (page,) = await pages(world, window(), limit=10)
+    assert [listed.in_flight for listed in page] == [False, False, False, True]
+
+
+async def test_work_is_bounded_and_a_page_may_be_short(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = await insert(world, (definition(NOW + minute * 60_000) for minute in range(100)))
+    reads: list[object] = []
+    read_page = type(world.storage.schedules).read_page
+
+    async def counted(self: Any, partition: Any, **arguments: Any) -> Any:
+        reads.append(partition)
+        return await read_page(self, partition, **arguments)
+
+    monkeypatch.setattr(type(world.storage.schedules), "read_page", counted)
+    list_all = ListSchedules(schedules=world.storage.schedules)
+    listing = await list_all(window(), limit=1000)
+    assert len(reads) <= list_schedules.MAX_PAGES
+    assert 0 < len(listing.items) < 100
+    assert listing.next is not None
+    assert ids(await pages(world, window(), limit=1000)) == [one.schedule_id for one in made]
+
+
+async def test_nothing_is_read_beyond_a_full_page(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await insert(world, (definition(NOW + minute * 60_000) for minute in range(10)))
+    minutes: list[int] = []
+    read_page = type(world.storage.schedules).read_page
+
+    async def noted(self: Any, partition: Any, **arguments: Any) -> Any:
+        minutes.append(partition.minute - minute_of(NOW))
+        return await read_page(self, partition, **arguments)
+
+    monkeypatch.setattr(type(world.storage.schedules), "read_page", noted)
+    await ListSchedules(schedules=world.storage.schedules)(window(), limit=3)
+    assert minutes == [0, 1, 2]
+
+
+async def test_large_bodies_make_short_pages(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_schedules, "MAX_BYTES", 1_000)
+    made = await insert(world, (definition(NOW + offset, body=b"x" * 400) for offset in range(10)))
+    found = await pages(world, window(), limit=10)
+    assert [len(page) for page in found] == [3, 3, 3, 1]
+    assert ids(found) == [one.schedule_id for one in made]
+
+
+async def test_a_crowded_minute_of_many_lanes_is_merged_in_order(world: ApiHarness) -> None:
+    made = await insert(world, (definition(NOW + 7 * number % 1_000, number % 40) for number in range(600)))
+    found = await pages(world, window(), limit=100)
+    assert ids(found) == [one.schedule_id for one in sorted(made, key=lambda one: (one.due, one.schedule_id))]
+
+
+async def test_an_old_position_does_not_reach_before_the_window(world: ApiHarness) -> None:
+    made = await insert(world, [definition(NOW + 1), definition(NOW + 500)])
+    listing = await ListSchedules(schedules=world.storage.schedules)(
+        window(NOW + 100), limit=10, position=Position(minute_start(minute_of(NOW)))
+    )
+    assert [listed.row.key for listed in listing.items] == [RowKey(made[1].due, made[1].schedule_id)]

@@ -1,0 +1,199 @@
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.errors import Invalid
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.options import RetryOverride, ScheduleOptions, decode_headers, decode_options
+from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft
+from tests.support.api import NOW, callback, schedule
+
+DAY = 86_400_000
+
+
+def drafted(request: dict[str, Any], settings: ClientSettings | None = None, **policy: Any) -> Draft:
+    decoded = msgspec.json.decode(msgspec.json.encode(request), type=ScheduleRequest)
+    return draft(
+        decoded, settings=settings or ClientSettings(), check_url=NetworkPolicy.parse(**policy).check_url, now=NOW
+    )
+
+
+def faults(request: dict[str, Any], settings: ClientSettings | None = None) -> dict[str, str]:
+    with pytest.raises(Invalid) as caught:
+        drafted(request, settings)
+    return {error.pointer: error.detail for error in caught.value.errors}
+
+
+def test_a_delay_counts_from_now() -> None:
+    assert drafted(schedule(delay_seconds=90)).due == NOW + 90_000
+    assert drafted(schedule(delay_seconds=0)).due == NOW
+    assert drafted(schedule(delay_seconds=0.07)).due == NOW + 70
+    assert drafted(schedule(delay_seconds=0.0001)).due == NOW + 1
+
+
+@pytest.mark.parametrize(("behind_ms", "stored"), [(-1, NOW + 1), (0, NOW), (1, NOW), (60_000, NOW)])
+def test_a_due_a_little_in_the_past_is_stored_as_now(behind_ms: int, stored: int) -> None:
+    assert drafted(schedule(due=format_instant(NOW - behind_ms))).due == stored
+
+
+def test_an_older_due_is_refused() -> None:
+    assert "60 seconds in the past" in faults(schedule(due=format_instant(NOW - 60_001)))["/due"]
+
+
+def test_the_horizon_is_the_clients() -> None:
+    settings = ClientSettings(horizon_days=2)
+    assert drafted(schedule(due=format_instant(NOW + 2 * DAY)), settings).due == NOW + 2 * DAY
+    assert "2 days ahead" in faults(schedule(due=format_instant(NOW + 2 * DAY + 1)), settings)["/due"]
+    assert drafted(schedule(delay_seconds=2 * 86_400), settings).due == NOW + 2 * DAY
+    assert "2 days" in faults(schedule(delay_seconds=2 * 86_400 + 1), settings)["/delay_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "detail"),
+    [
+        (schedule(delay_seconds=None), "neither"),
+        (schedule(due="2026-11-21T09:31:00Z", delay_seconds=5), "both"),
+        (schedule(due="in a minute"), "RFC 3339"),
+        (schedule(due="2026-11-21T09:31:00"), "offset"),
+    ],
+)
+def test_exactly_one_readable_due(request_: dict[str, Any], detail: str) -> None:
+    assert detail in faults(request_)["/due"]
+
+
+def test_a_negative_delay_is_refused() -> None:
+    assert list(faults(schedule(delay_seconds=-0.001))) == ["/delay_seconds"]
+
+
+def test_text_is_sent_as_utf_8_with_the_headers_as_given() -> None:
+    drawn = drafted(schedule(callback=callback(body="né", headers={"X-A": "1"})))
+    assert drawn.body == "né".encode()
+    assert decode_headers(drawn.headers) == (("X-A", "1"),)
+
+
+def test_json_is_sent_byte_for_byte_with_its_content_type() -> None:
+    raw = (
+        b'{"callback": {"url": "https://a.example", "json": {"big": 12345678901234567890.10, "a" : 1}}, '
+        b'"delay_seconds": 1}'
+    )
+    decoded = msgspec.json.decode(raw, type=ScheduleRequest)
+    drawn = draft(decoded, settings=ClientSettings(), check_url=NetworkPolicy().check_url, now=NOW)
+    assert drawn.body == b'{"big": 12345678901234567890.10, "a" : 1}'
+    assert decode_headers(drawn.headers) == (("content-type", "application/json"),)
+
+
+def test_a_content_type_of_the_callers_own_stays() -> None:
+    drawn = drafted(schedule(callback=callback(json=[1], headers={"Content-Type": "application/vnd.x+json"})))
+    assert decode_headers(drawn.headers) == (("Content-Type", "application/vnd.x+json"),)
+
+
+def test_bytes_come_as_base64() -> None:
+    data = bytes(range(256))
+    drawn = drafted(schedule(callback=callback(body_base64=base64.b64encode(data).decode())))
+    assert drawn.body == data
+    assert "base64" in faults(schedule(callback=callback(body_base64="a")))["/callback/body_base64"]
+    assert "base64" in faults(schedule(callback=callback(body_base64="é===")))["/callback/body_base64"]
+
+
+def test_no_body_at_all_is_an_empty_one() -> None:
+    assert drafted(schedule()).body == b""
+    assert drafted(schedule(callback=callback(body=None, json=None, body_base64=None))).body == b""
+
+
+def test_one_body_at_most() -> None:
+    wrong = faults(schedule(callback=callback(body="", json={}, body_base64="")))
+    assert list(wrong) == ["/callback/json", "/callback/body_base64"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"body": "x" * 11}, "/callback/body"),
+        ({"body": "é" * 6}, "/callback/body"),
+        ({"json": "x" * 9}, "/callback/json"),
+        ({"body_base64": base64.b64encode(b"x" * 11).decode()}, "/callback/body_base64"),
+    ],
+)
+def test_the_payload_bound_counts_the_bytes_that_are_sent(fields: dict[str, Any], pointer: str) -> None:
+    settings = ClientSettings(payload_bytes=10)
+    assert "at most 10" in faults(schedule(callback=callback(**fields)), settings)[pointer]
+    drafted(schedule(callback=callback(body="x" * 10)), settings)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://a.example/",
+        "/relative",
+        "",
+        "http://127.0.0.1/",
+        "http://2130706433/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://localhost:8080/",
+        "http://user:pass@a.example/",
+        "http://a.example:99999/",
+        "http://a.example/\r\nX: y",
+    ],
+)
+def test_forbidden_urls_are_refused_at_create(url: str) -> None:
+    assert list(faults(schedule(callback=callback(url=url)))) == ["/callback/url"]
+
+
+def test_what_the_operator_allows_is_not_refused() -> None:
+    request = schedule(callback=callback(url="http://127.0.0.1:9000/hook"))
+    assert drafted(request, allow=["127.0.0.0/8"]).url == "http://127.0.0.1:9000/hook"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X-A", "b\r\nX-B: c"),
+        ("X-A", "b\nc"),
+        ("X\r\nA", "b"),
+        ("webhook-id", "1"),
+        ("Minutehand-Fence", "1"),
+        ("User-Agent", "me"),
+        ("Host", "other.example"),
+        ("Content-Length", "5"),
+        ("Transfer-Encoding", "chunked"),
+        ("", "x"),
+    ],
+)
+def test_headers_that_are_ours_or_break_the_line_are_refused(name: str, value: str) -> None:
+    (pointer,) = faults(schedule(callback=callback(headers={name: value})))
+    assert pointer.startswith("/callback/headers/")
+
+
+def test_options_keep_only_what_was_asked_for() -> None:
+    assert drafted(schedule(retry={}, timeout_seconds=None)).options == "{}"
+    drawn = drafted(schedule(retry={"max_attempts": 5}, timeout_seconds=2, skip_after_seconds=0))
+    assert decode_options(drawn.options) == ScheduleOptions(
+        retry=RetryOverride(max_attempts=5), timeout_seconds=2, skip_after_seconds=0
+    )
+
+
+def test_every_fault_is_named_at_once() -> None:
+    wrong = faults(
+        {
+            "callback": {
+                "url": "gopher://x",
+                "method": "BREW",
+                "headers": {"Host": "x", "a b": "c"},
+                "body_base64": "!",
+            },
+            "due": "soon",
+        }
+    )
+    assert set(wrong) == {
+        "/due",
+        "/callback/url",
+        "/callback/method",
+        "/callback/headers/Host",
+        "/callback/headers/a b",
+        "/callback/body_base64",
+    }
