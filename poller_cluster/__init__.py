@@ -1,0 +1,37 @@
+"""The nodes that fire: how a poller's minute is read, claimed, called, recorded and settled.
+
+    prefetch --> open --> advance (claim + record) --> fire at due --> ... --> sweep --> settled
+      -5 s        CAS      CAS, at most 5 s ahead       never early      +10 s    balance
+
+Follow one callback: `node` holds leases and gives each lane to `poller`, which enters and sweeps minutes; `minute`
+decides (pure), `minute_run` does; `dispatcher` starts attempts when they are due, fairly; `delivery` makes the HTTP
+request; `outcome` says what it came to; the next advance records it.
+
+Why a row is called by one owner at a time, and never forgotten:
+
+- A row is sent only after the advance that names it in `in_flight` was applied, under the lease's epoch, and only while
+  this life is trusted (see `membership`).
+- An advance tests claim_epoch, version and edits; an edit (cancel, re-home) tests the row's state and version. So
+  between an advance and an edit exactly one wins, and each learns of the other. When only `edits` moved, the advance
+  goes without that test; the rows it claims are then read again serially before they are sent, and the outcomes it
+  carries test that their rows have none yet.
+- `edits` as known comes from the first page of a read of the whole partition, from nothing else.
+- An unknown advance is repeated word for word until it is answered. A rejection that shows our own version counts as
+  applied: under one epoch nobody else writes it.
+- An id found in `in_flight` that this machine did not claim is in doubt; it stays there until claimed anew or recorded.
+- What was read before an open of a partition that somebody had opened before is thrown away and read again.
+- A minute is settled when a whole pass begun after the grace saw every row, each has an end or is retrying with its
+  copy acknowledged, and every copy's end has reached its original. Then the watermark may pass.
+
+Retries are copies, pointer first: the advance that records a failed attempt points the row to an instant, then the copy
+is placed there (`scheduler_service.usecases.place`). A copy's outcome is written to the copy, then carried to its
+original: by an edit that tests that the original still names this copy. The copy's outcome is the decision, made once
+under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the original's
+partition, which may be long settled.
+
+Not guaranteed: a process that stops between its trust check and the socket, and a receiver that answers after its
+time-out, see at-least-once. `Minutehand-Fence` and the schedule's id let a receiver tell.
+
+On failure: storage that does not answer is asked again with growing pauses, sent rows stay in flight, and whoever owns
+the lane next finds them in doubt. A lost lease abandons its minutes at once.
+"""

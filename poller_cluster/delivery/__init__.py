@@ -1,0 +1,35 @@
+"""From a claimed schedule to what came of one attempt: headers, signature, network policy, libcurl, outcome.
+
+    CallbackRequest --start_attempt--> [resolve, connect, TLS] --> request on the wire --> answer --> AttemptResult
+          |                                 |         |                  |
+      may_start?                      policy.judge  may_start?       may_start?
+                                       may_start?  (fresh connections and kept ones alike)
+
+One attempt is one HTTP request. The engine makes no decision about retries, limits or order: whoever starts an attempt
+has claimed its row, and decides by the result what follows.
+
+What holds:
+- `on_done` is called exactly once for every attempt that was accepted, never from within `start_attempt`, also when the
+  engine is stopped.
+- `may_start` is asked when an attempt is handed in, whenever a socket is opened for it, and in the last instant before
+  its request is written, on fresh and on kept connections alike. Where it answers False nothing is sent.
+- `nothing_sent` is said only when the request was never begun: no byte of it can have reached a receiver. TLS early
+  data is not used.
+- The address is judged when the socket is opened, after DNS, so a name that changes its address gains nothing. Kept
+  connections were judged when they were opened; the policy of an engine never changes.
+- A final status (200 and above) decides. What breaks after it, while the rest of the answer is read, changes nothing:
+  the receiver has answered. At most 64 KB of an answer are read, and 1 KiB is kept.
+
+What does not hold: that a receiver is called at most once per attempt. A kept connection may be closed by the receiver
+in the very moment it is used; libcurl then repeats the request on a fresh one if not a byte had been answered. Requests
+marked `at_most_once` are not repeated: the attempt ends as `reset`, and something may have been sent.
+
+Nor that slow name servers delay only their own: look-ups run on libcurl's threads, 20 at most, and one of them is held
+for as long as the system's resolver waits. A name that was looked up is remembered (`dns_cache_seconds`).
+
+Failure: an engine that can't open sockets (file descriptors) ends attempts as `internal` with nothing sent. Errors of
+libcurl are mapped in one table, `outcome.py`.
+
+Cost: the loop's own readiness calls are avoided (`readiness.py`), a libcurl handle is reused with only what changed set
+anew (`transfer.py`), there is one timer for all attempts.
+"""

@@ -1,0 +1,60 @@
+"""What one HTTP attempt came to."""
+
+from typing import Literal
+
+import msgspec
+
+AttemptError = Literal[
+    "bad-request",
+    "bad-response",
+    "bad-url",
+    "connect-failed",
+    "connect-refused",
+    "forbidden-address",
+    "forbidden-port",
+    "internal",
+    "not-trusted",
+    "reset",
+    "resolve-failed",
+    "stopped",
+    "timeout",
+    "tls-failed",
+]
+"""Why there is no final status.
+
+bad-url, bad-request               libcurl can't make this request (final)
+forbidden-address, forbidden-port  the network policy refuses where it leads (final)
+resolve-failed                     the name has no address
+connect-refused, connect-failed    no connection
+tls-failed                         the handshake failed or the certificate is not to be trusted
+timeout                            not done within the request's time-out; the connection within its own
+reset                              the connection broke before an answer
+bad-response                       the answer is not HTTP
+not-trusted                        this node lost its right to act before anything was sent
+stopped                            the engine was stopped meanwhile
+internal                           our own failure: no descriptors, no memory
+"""
+
+
+class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`status` or `error`, never both: a final status that arrived decides.
+
+    `detail` is a short text for people, without payloads or secrets. `nothing_sent`: surely nothing of the request
+    left. `final`: our own refusal, the same if repeated. `started_at_ms` is the wall time of the start,
+    `duration_seconds` runs from there to the end. `excerpt` is the beginning of a failed attempt's answer, undecodable
+    bytes replaced. `retry_after_seconds` is what the receiver asked for, by seconds or by date (6 hours at most).
+    """
+
+    status: int | None
+    error: AttemptError | None
+    detail: str = ""
+    nothing_sent: bool = False
+    final: bool = False
+    started_at_ms: int
+    duration_seconds: float
+    excerpt: str = ""
+    retry_after_seconds: float | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status is not None and 200 <= self.status <= 299

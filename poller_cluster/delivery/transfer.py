@@ -1,0 +1,261 @@
+"""One reusable libcurl handle and the attempt it is making."""
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pycurl
+
+from poller_cluster.delivery.outcome import Ending, judge
+from poller_cluster.delivery.policy import NetworkPolicy, Refusal, judge_socket_address
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.result import AttemptError, AttemptResult
+from poller_cluster.delivery.settings import DeliverySettings
+from scheduler_service.domain.callbacks import is_token
+
+OnDone = Callable[[AttemptResult], None]
+MayStart = Callable[[], bool]
+
+_LENGTH_EXPECTED = frozenset({"POST", "PUT", "PATCH"})
+"""Methods whose requests say Content-Length: 0 when they have no body (RFC 9110, 8.6)."""
+_SUPPRESSED = ("Accept:", "Content-Type:", "Expect:", "User-Agent:")
+"""Keeps libcurl from adding its own; a user's header of that name is sent all the same."""
+_LARGE_BODY = 16_384
+_FIRST_FINAL_STATUS = 200
+_DISALLOW_USERNAME_IN_URL = 278
+"""A CURLOPT_* that pycurl has no name for."""
+
+
+class BadRequest(Exception):
+    """libcurl can't be given this request."""
+
+
+class Transfer:
+    """Its options are set once; an attempt sets only what differs from the one before.
+
+    `prepare`, hand `curl` to the multi handle, take it back, `result`, `release`; then again.
+    """
+
+    __slots__ = (
+        "_body_kept",
+        "_capped",
+        "_chunks",
+        "_connect_timeout_ms",
+        "_excerpt_bytes",
+        "_failure",
+        "_max_connect_timeout_ms",
+        "_method",
+        "_opened",
+        "_policy",
+        "_received",
+        "_refusal",
+        "_repeat_refused",
+        "_response_bytes",
+        "_sends",
+        "_sends_body",
+        "_timeout_ms",
+        "_untrusted",
+        "curl",
+        "may_start",
+        "on_done",
+        "request",
+        "started_at_ms",
+        "started_monotonic",
+    )
+
+    request: CallbackRequest
+    on_done: OnDone
+    may_start: MayStart
+    started_at_ms: int
+    started_monotonic: float
+
+    def __init__(self, *, settings: DeliverySettings, policy: NetworkPolicy) -> None:
+        self._policy = policy
+        self._response_bytes = settings.response_bytes
+        self._excerpt_bytes = settings.excerpt_bytes
+        self._max_connect_timeout_ms = max(round(settings.connect_timeout_seconds * 1000), 1)
+        self._method = ""
+        self._sends_body = False
+        self._body_kept = False
+        self._timeout_ms = self._connect_timeout_ms = 0
+        self._chunks: list[bytes] = []
+        self.curl: Any = pycurl.Curl()
+        for option, value in self._constant_options(settings).items():
+            self.curl.setopt(option, value)
+        self._begin()
+
+    def _constant_options(self, settings: DeliverySettings) -> dict[int, Any]:
+        protocols = {"http": pycurl.PROTO_HTTP, "https": pycurl.PROTO_HTTPS}
+        options: dict[int, Any] = {
+            pycurl.NOSIGNAL: 1,
+            pycurl.PROTOCOLS: sum(protocols[scheme] for scheme in self._policy.schemes),
+            pycurl.FOLLOWLOCATION: 0,
+            pycurl.PROXY: "",
+            pycurl.NOPROXY: "*",
+            pycurl.NETRC: pycurl.NETRC_IGNORED,
+            pycurl.PATH_AS_IS: 1,
+            _DISALLOW_USERNAME_IN_URL: 1,
+            pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_2TLS,
+            pycurl.HTTP09_ALLOWED: 0,
+            pycurl.TCP_NODELAY: 1,
+            pycurl.SSL_VERIFYPEER: 1,
+            pycurl.SSL_VERIFYHOST: 2,
+            pycurl.SSLVERSION: pycurl.SSLVERSION_TLSv1_2,
+            pycurl.MAXAGE_CONN: settings.idle_seconds,
+            pycurl.MAXLIFETIME_CONN: settings.connection_lifetime_seconds,
+            pycurl.DNS_CACHE_TIMEOUT: settings.dns_cache_seconds,
+            pycurl.OPENSOCKETFUNCTION: self._open_socket,
+            pycurl.PREREQFUNCTION: self._before_request,
+            pycurl.WRITEFUNCTION: self._receive,
+        }
+        if settings.ca_file is not None:
+            options[pycurl.CAINFO] = settings.ca_file
+        return options
+
+    def _begin(self) -> None:
+        self._sends = 0
+        self._received = 0
+        self._opened = self._untrusted = self._repeat_refused = self._capped = False
+        self._refusal: Refusal | None = None
+        self._failure: str | None = None
+
+    def prepare(self, request: CallbackRequest, *, on_done: OnDone, may_start: MayStart) -> None:
+        """Set the handle up. Raises BadRequest, and leaves the transfer fit for another request."""
+        curl = self.curl
+        lines = [f"{name}: {value}" if value else f"{name};" for name, value in request.headers]
+        lines += _SUPPRESSED
+        together = "".join(lines)
+        if "\n" in together or "\r" in together or "\0" in together:
+            raise BadRequest("a header has a line break")
+        sends_body = bool(request.body) or request.method in _LENGTH_EXPECTED
+        try:
+            if request.method != self._method or sends_body is not self._sends_body:
+                self._reshape(request.method, sends_body)
+            curl.setopt(pycurl.URL, request.url)
+            curl.setopt(pycurl.HTTPHEADER, lines)
+            if sends_body:
+                curl.setopt(pycurl.POSTFIELDS, request.body)
+                self._body_kept = len(request.body) > _LARGE_BODY
+        except (pycurl.error, ValueError, TypeError) as error:
+            raise BadRequest("the URL, method or headers can't be sent as they are") from error
+        timeout_ms = max(round(request.timeout_seconds * 1000), 1)
+        if timeout_ms != self._timeout_ms:
+            self._set_timeouts(timeout_ms)
+        self.request, self.on_done, self.may_start = request, on_done, may_start
+
+    def _reshape(self, method: str, sends_body: bool) -> None:
+        if not is_token(method):
+            raise BadRequest("the method is not a valid one")
+        self._method = ""
+        self.curl.setopt(pycurl.HTTPGET, 1)
+        if sends_body:
+            self.curl.setopt(pycurl.POST, 1)
+        elif method == "HEAD":
+            self.curl.setopt(pycurl.NOBODY, 1)
+        self.curl.setopt(pycurl.CUSTOMREQUEST, method)
+        self._method, self._sends_body = method, sends_body
+
+    def _set_timeouts(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._connect_timeout_ms = min(timeout_ms, self._max_connect_timeout_ms)
+        self.curl.setopt(pycurl.TIMEOUT_MS, timeout_ms)
+        self.curl.setopt(pycurl.CONNECTTIMEOUT_MS, self._connect_timeout_ms)
+
+    def _open_socket(self, purpose: int, address: Any) -> int:
+        """libcurl is about to connect. Refusing makes it try the next address of the name, if there is one."""
+        try:
+            refusal = judge_socket_address(self._policy, address.addr)
+            if refusal is not None:
+                self._refusal = refusal
+            elif not self.may_start():
+                self._untrusted = True
+            else:
+                opened = socket.socket(address.family, address.socktype, address.protocol).detach()
+                self._opened = True
+                return opened
+        except OSError as error:
+            self._failure = f"no socket could be opened: {error.strerror}"
+        except Exception as error:
+            self._failure = f"opening a socket failed: {type(error).__name__}"
+        return int(pycurl.SOCKET_BAD)
+
+    def _before_request(self, remote: str, local: str, remote_port: int, local_port: int) -> int:
+        """The connection stands; the request is about to be written. Called anew when libcurl repeats it."""
+        try:
+            if self._sends and self.request.at_most_once:
+                self._repeat_refused = True
+            elif not self.may_start():
+                self._untrusted = True
+            else:
+                self._sends += 1
+                return int(pycurl.PREREQFUNC_OK)
+        except Exception as error:
+            self._failure = f"asking whether to start failed: {type(error).__name__}"
+        return int(pycurl.PREREQFUNC_ABORT)
+
+    def _receive(self, data: bytes) -> int:
+        if self._received < self._excerpt_bytes:
+            self._chunks.append(data[: self._excerpt_bytes - self._received])
+        self._received += len(data)
+        if self._received > self._response_bytes:
+            self._capped = True
+            return 0
+        return len(data)
+
+    def result(self, code: int, message: str, *, duration_seconds: float) -> AttemptResult:
+        """What the attempt came to; `code` and `message` are libcurl's."""
+        status = self.curl.getinfo(pycurl.RESPONSE_CODE)
+        if status < _FIRST_FINAL_STATUS:
+            return self._without_status(code, message, duration_seconds)
+        if status < 300:
+            return AttemptResult(
+                status=status, error=None, started_at_ms=self.started_at_ms, duration_seconds=duration_seconds
+            )
+        return AttemptResult(
+            status=status,
+            error=None,
+            detail="the answer broke off" if code and not self._capped else "",
+            started_at_ms=self.started_at_ms,
+            duration_seconds=duration_seconds,
+            excerpt=b"".join(self._chunks).decode(errors="replace"),
+            retry_after_seconds=float(self.curl.getinfo(pycurl.RETRY_AFTER)) or None,
+        )
+
+    def _without_status(self, code: int, message: str, duration_seconds: float) -> AttemptResult:
+        verdict = judge(
+            Ending(
+                code=code,
+                message=message,
+                os_errno=self.curl.getinfo(pycurl.OS_ERRNO),
+                sends=self._sends,
+                timeout_seconds=self._timeout_ms / 1000,
+                connect_timeout_seconds=self._connect_timeout_ms / 1000,
+                refusal=None if self._opened else self._refusal,
+                untrusted=self._untrusted,
+                repeat_refused=self._repeat_refused,
+                failure=self._failure,
+            )
+        )
+        return self.ended(verdict.error, verdict.detail, final=verdict.final, duration_seconds=duration_seconds)
+
+    def ended(self, error: AttemptError, detail: str, *, duration_seconds: float, final: bool = False) -> AttemptResult:
+        """The result of an attempt that got no final status."""
+        return AttemptResult(
+            status=None,
+            error=error,
+            detail=detail,
+            nothing_sent=self._sends == 0,
+            final=final,
+            started_at_ms=self.started_at_ms,
+            duration_seconds=duration_seconds,
+        )
+
+    def release(self) -> None:
+        """Forget the attempt, so that an idle handle holds no large body and no caller."""
+        del self.request, self.on_done, self.may_start
+        if self._chunks:
+            self._chunks.clear()
+        if self._body_kept:
+            self.curl.setopt(pycurl.POSTFIELDS, b"")
+            self._body_kept = False
+        self._begin()

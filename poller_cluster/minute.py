@@ -1,0 +1,397 @@
+"""One poller minute as a pure state machine: prefetch, open, claim, record, sweep, settle.
+
+The shell asks `step(now, room)` what to do, does it, and reports the answer; in between it reports attempts that ended,
+hints, and follow-ups. One step is under way at a time, so a partition never has two unanswered advances.
+
+    READING --> RUNNING --> SWEEPING --> SETTLED        LOST: a newer epoch opened the partition
+       ^___________|___________|  opened by an older    DRAINED: asked to stop, nothing left in flight
+                                  epoch: read again
+
+    row:  waiting --(advance applied)--> claimed --(attempt ended)--> ended --(advance applied)--> recorded
+
+Why this is safe is told in the package's docstring.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from poller_cluster.account import Account
+from poller_cluster.debts import Debts, superseded
+from poller_cluster.known_statics import KnownStatics, next_version
+from poller_cluster.open_rows import OpenRow, OpenRows
+from poller_cluster.page_pass import Pass
+from poller_cluster.settings import MinuteSettings
+from poller_cluster.steps import (
+    OVER,
+    Claim,
+    OpenPartition,
+    Phase,
+    ReadHinted,
+    ReadOriginals,
+    ReadPage,
+    RecheckClaimed,
+    Step,
+    Stop,
+    Wait,
+    WriteAdvance,
+    WriteBalance,
+)
+from scheduler_service.domain.copies import outcome_of
+from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
+from scheduler_service.domain.schedules import (
+    Advance,
+    Outcome,
+    Page,
+    Row,
+    RowWrite,
+    State,
+    Statics,
+    WriteRejection,
+)
+
+
+class PollerMinute:
+    """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many rows may be claimed on top."""
+
+    def __init__(self, *, partition: Partition, epoch: int, settings: MinuteSettings) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.phase = Phase.READING
+        self.draining = False
+        self.account = Account()
+        self.rows = OpenRows()
+        self.debts = Debts(partition)
+        self._settings = settings
+        self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
+        self._statics = KnownStatics()
+        self._open_from: int | None = None
+        self._pass = Pass()
+        # Writes under way, and what they leave to do.
+        self._unanswered: Advance | None = None
+        self._claiming: tuple[OpenRow, ...] = ()
+        self._claims: list[Claim] = []
+        self._recheck: tuple[RowKey, ...] = ()
+        self._release_due = False
+        self._hinted: dict[RowKey, None] = {}
+        self._edited: dict[RowKey, None] = {}
+
+    @property
+    def claims_under_way(self) -> int:
+        """Rows in a claim that is written but not answered, or applied but not handed out."""
+        return len(self._claiming) + len(self._recheck)
+
+    @property
+    def write_unanswered(self) -> bool:
+        """A conditional write is under way or of unknown fate: it has to be repeated until it is answered."""
+        return self._unanswered is not None or self._open_from is not None
+
+    # What to do next.
+
+    def step(self, now: int, room: int) -> Step:
+        """The next thing to do. Asked again without an event in between, it answers the same."""
+        if self.phase in OVER:
+            return Stop()
+        if self._unanswered is not None:
+            return WriteAdvance(self._unanswered)
+        if self._recheck:
+            return RecheckClaimed(self._recheck)
+        if self._needs_open():
+            self._open_from = self._statics.claim_epoch
+        if self._open_from is not None:
+            return OpenPartition(self._open_from)
+        if not self._pass.begun and not self.draining:
+            if now >= self._sweep_at:
+                self.phase = Phase.SWEEPING
+            return ReadPage(None)
+        if (advance := self._due_advance(now, 0 if self.draining else room)) is not None:
+            return WriteAdvance(advance)
+        if self.draining:
+            return self._drain_step()
+        if self._hinted or self._edited:
+            return ReadHinted((*self._hinted, *self._edited))
+        if soon := self._unchecked_soon(now):
+            return ReadOriginals(soon)
+        if self._wants_page(now):
+            return ReadPage(self._pass.after)
+        if self._all_accounted():
+            return WriteBalance()
+        return Wait(self._next_instant(now, room))
+
+    def _needs_open(self) -> bool:
+        """Opening costs a write: only where there is something to write, and somebody older had opened."""
+        opened_by = self._statics.claim_epoch
+        return opened_by not in (None, self.epoch) and len(self.rows) > 0 and not self.draining
+
+    def _drain_step(self) -> Step:
+        if self.rows.claimed_count or self.rows.ended or self.debts:
+            return Wait(None)
+        self.phase = Phase.DRAINED
+        return Stop()
+
+    def _unchecked_soon(self, now: int) -> tuple[Row, ...]:
+        horizon = now + self._settings.claim_ahead_ms
+        return tuple(entry.row for entry in self.rows.unchecked.values() if entry.row.due <= horizon)
+
+    def _wants_page(self, now: int) -> bool:
+        if self.phase is Phase.RUNNING and now >= self._sweep_at:
+            self._begin_pass(Phase.SWEEPING)
+        return not self._pass.done and len(self.rows) < self._settings.window_rows
+
+    def _begin_pass(self, phase: Phase) -> None:
+        if self.phase is not Phase.LOST:
+            self.phase = phase
+        self._pass = Pass()
+
+    def _all_accounted(self) -> bool:
+        return self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts
+
+    def _next_instant(self, now: int, room: int) -> UnixMillis | None:
+        instants: list[int] = []
+        if (oldest := self.rows.oldest_end()) is not None:
+            instants.append(oldest + self._settings.record_after_ms)
+        if room > 0 and (due := self.rows.next_due()) is not None:
+            instants.append(due - self._settings.claim_lead_ms)
+        if self.phase is Phase.RUNNING:
+            instants.append(self._sweep_at)
+        return UnixMillis(max(min(instants), now + 1)) if instants else None
+
+    # Advance: claims and outcomes.
+
+    def _due_advance(self, now: int, room: int) -> Advance | None:
+        due = self.rows.next_due()
+        claims_due = room > 0 and due is not None and due <= now + self._settings.claim_lead_ms
+        if not (claims_due or self._release_due or self._record_due(now, idle=due is None)):
+            return None
+        horizon = now + self._settings.claim_ahead_ms
+        claims = self.rows.pick(horizon=horizon, room=room) if claims_due else ()
+        writes = tuple(self._outcome_writes())
+        if not (claims or writes or self._release_due):
+            return None
+        recorded = {write.key for write in writes}
+        in_flight = self.rows.on_the_wire(without=recorded)
+        in_flight.update(entry.row.schedule_id for entry in claims)
+        self._claiming = claims
+        self._unanswered = self._statics.advance(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
+        return self._unanswered
+
+    def _record_due(self, now: int, *, idle: bool) -> bool:
+        oldest = self.rows.oldest_end()
+        if oldest is None:
+            return False
+        ended = len(self.rows.ended)
+        return (
+            ended >= self._settings.record_rows
+            or self.draining
+            or oldest + self._settings.record_after_ms <= now
+            or (idle and self.rows.claimed_count <= ended)
+        )
+
+    def _outcome_writes(self) -> Iterable[RowWrite]:
+        expect = None if self._statics.edits_known else State.SCHEDULED
+        for count, (key, entry) in enumerate(self.rows.ended.items()):
+            if count >= self._settings.record_rows:
+                return
+            assert entry.outcome is not None
+            yield RowWrite(key=key, outcome=entry.outcome, expect_state=expect)
+
+    def advanced(self, answer: Answer[WriteRejection]) -> None:
+        """The answer to the advance of the last step. Unknown: the very same comes again."""
+        advance = self._unanswered
+        assert advance is not None
+        match answer:
+            case Unknown():
+                return
+            case Applied():
+                self._advance_applied(advance)
+            case Rejected(current=current):
+                statics = current.statics
+                if statics.claim_epoch == self.epoch and statics.version == next_version(advance):
+                    self._advance_applied(advance)
+                else:
+                    self._advance_rejected(advance, current)
+
+    def _advance_applied(self, advance: Advance) -> None:
+        self._statics.advanced(advance)
+        self._release_due = False
+        claims, self._unanswered, self._claiming = self._claiming, None, ()
+        for write in advance.writes:
+            self._recorded(write.key, write.outcome)
+        self.rows.claimed(claims)
+        if advance.edits_known:
+            self._claims.extend(entry.claim() for entry in claims)
+        else:
+            self._recheck = tuple(entry.row.key for entry in claims)
+
+    def _advance_rejected(self, advance: Advance, current: WriteRejection) -> None:
+        statics = current.statics
+        self.rows.put_back(self._claiming)
+        self._unanswered, self._claiming = None, ()
+        if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+            self.phase = Phase.LOST
+        elif statics.claim_epoch != advance.expect_epoch or statics.version != advance.version:
+            self._statics.claim_epoch = statics.claim_epoch
+            self._read_again()
+        elif advance.edits_known and statics.edits != advance.edits:
+            self._statics.edits_known = False
+        else:
+            for write in advance.writes:
+                # Whoever edited this row has decided it; our outcome for it is void.
+                if write.expect_state is not None and current.rows.get(write.key, (None, None))[0] is not None:
+                    self._void(write.key)
+
+    def _void(self, key: RowKey) -> None:
+        self.rows.forget(key)
+        self._statics.settled([key])
+        self._release_due = True
+        self._edited[key] = None
+
+    # Open, and reads of the whole partition.
+
+    def opened(self, answer: Answer[Statics]) -> None:
+        """The answer to OpenPartition. Applied or not, nothing read before counts. Unknown: the same comes again."""
+        match answer:
+            case Unknown():
+                return
+            case Applied():
+                self._statics.claim_epoch = self.epoch
+            case Rejected(current=statics):
+                self._statics.claim_epoch = statics.claim_epoch
+                if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+                    self.phase = Phase.LOST
+                    return
+        self._open_from = None
+        self._read_again()
+
+    def _read_again(self) -> None:
+        self._statics.fresh = False
+        self.rows.discard_unclaimed()
+        self._begin_pass(Phase.READING)
+
+    def page_read(self, page: Page, *, trusted: bool) -> None:
+        """A page of the pass under way. `trusted`: trust held when the read had ended; else it does not count."""
+        if not trusted:
+            return
+        if not self._pass.begun and not self._first_page_read(page.statics):
+            return
+        for row in page.rows:
+            self._row_read(row)
+        self._pass.page_read(page)
+        if self._pass.done:
+            self._statics.whole_read(self._pass.edits, in_doubt=self.rows.in_doubt())
+        if self.phase is Phase.READING:
+            self.phase = Phase.RUNNING
+
+    def _first_page_read(self, statics: Statics) -> bool:
+        self._pass.begin(statics.edits)
+        if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+            self.phase = Phase.LOST
+            return False
+        self.account.begin()
+        if not self._statics.fresh or self._statics.claim_epoch != self.epoch:
+            # What an earlier pass read may have been edited since, and these edits would hide it.
+            self.rows.discard_unclaimed()
+            self._statics.read(statics, ours={key.schedule_id for key, entry in self.rows if entry.claimed})
+        return True
+
+    def _row_read(self, row: Row) -> None:
+        key = row.key
+        known = self.rows.get(key)
+        if row.state is not None:
+            if known is not None and not known.claimed:
+                self.rows.forget(key)
+            if self.phase is Phase.SWEEPING and (known is None or not known.claimed):
+                self._account_row(row)
+        elif known is None and row.defined:
+            self.rows.add(row, redelivery=row.schedule_id in self._statics.doubt)
+
+    # Single rows.
+
+    def hint(self, keys: Iterable[RowKey]) -> None:
+        """Rows that somebody created near their time; read by key if we don't know them."""
+        if self.phase not in OVER:
+            self._hinted.update((key, None) for key in keys if key not in self.rows)
+
+    def hinted_read(self, asked: Iterable[RowKey], rows: Mapping[RowKey, Row], *, trusted: bool) -> None:
+        """The rows of ReadHinted that exist; the others are left to the sweep."""
+        if not trusted:
+            return
+        for row in rows.values():
+            if row.state is None and row.defined and row.key not in self.rows:
+                self.rows.add(row, redelivery=row.schedule_id in self._statics.doubt)
+            elif row.key in self._edited and row.state is not None and self._swept_past(row.key):
+                self._account_row(row)
+        for key in asked:
+            self._hinted.pop(key, None)
+            self._edited.pop(key, None)
+
+    def claims_rechecked(self, rows: Mapping[RowKey, Row]) -> None:
+        """Rows just claimed without the test of `edits`: those that have an outcome by now are not ours to send."""
+        for key in self._recheck:
+            entry, row = self.rows.get(key), rows.get(key)
+            if entry is None:
+                continue
+            if row is not None and row.state is None:
+                self._claims.append(entry.claim())
+            else:
+                self._void(key)
+        self._recheck = ()
+
+    def originals_read(self, asked: Iterable[Row], originals: Mapping[ScheduleId, Row]) -> None:
+        """Originals of the copies asked for. A copy that its original does not name is dropped."""
+        for copy in asked:
+            entry = self.rows.unchecked.pop(copy.key, None)
+            if entry is None:
+                continue
+            entry.checked = True
+            original = originals.get(copy.schedule_id)
+            if original is not None:
+                entry.first_attempt_at = original.first_attempt_at
+                if original.state == State.RETRYING and original.next_attempt_at == copy.due:
+                    continue
+                if original.state == State.RETRYING:
+                    self.debts.owe_for_original(original)
+            self.rows.end(entry, superseded(entry.row, original), at=0)
+
+    # Attempts and follow-ups.
+
+    def take_claims(self) -> list[Claim]:
+        """The rows that became ours to send since the last call."""
+        claims, self._claims = self._claims, []
+        return claims
+
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
+        """What became of a claimed row; recorded with one of the next advances."""
+        entry = self.rows.get(key)
+        if entry is not None and entry.outcome is None:
+            self.rows.end(entry, outcome, at=now)
+
+    def unclaimed(self, key: RowKey) -> None:
+        """A claimed row that was given back unsent: it waits again, in flight no longer unless it was in doubt
+        before."""
+        entry = self.rows.get(key)
+        if entry is not None and entry.claimed and entry.outcome is None:
+            self.rows.unclaim(entry)
+            self._release_due = True
+
+    def settled(self) -> None:
+        """The balance is written, or there was nothing to write."""
+        if self.phase is not Phase.LOST:
+            self.phase = Phase.SETTLED
+
+    def _recorded(self, key: RowKey, outcome: Outcome) -> None:
+        entry = self.rows.forget(key)
+        assert entry is not None
+        if self._swept_past(key):
+            self.account.add(entry.row, outcome)
+        self.debts.owe(entry.row, outcome)
+
+    def _swept_past(self, key: RowKey) -> bool:
+        """Whether the sweep has read this key's place already, so that nobody will count the row later."""
+        return self.phase is Phase.SWEEPING and self._pass.has_passed(key)
+
+    def _account_row(self, row: Row) -> None:
+        """A row with an outcome, seen by the sweep. A pointer whose definition is to come is its writer's care."""
+        outcome = outcome_of(row)
+        if outcome is not None and row.defined:
+            self.account.add(row, outcome)
+            self.debts.owe(row, outcome)

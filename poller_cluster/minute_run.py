@@ -1,0 +1,240 @@
+"""The shell of one poller minute: does the steps its machine asks for, one at a time, and reports the answers.
+
+Storage that gives no answer is asked again after a pause that grows to `LONGEST_PAUSE_SECONDS`. While this life is not
+trusted, or the wall clock is in doubt, nothing is begun but the repetition of an unanswered write.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from membership.conditional import Answer, Unknown
+from membership.errors import StoreUnavailable
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.dispatcher import Dispatcher, Job
+from poller_cluster.minute import PollerMinute
+from poller_cluster.steps import (
+    FollowUp,
+    OpenPartition,
+    Phase,
+    ReadHinted,
+    ReadOriginals,
+    ReadPage,
+    RecheckClaimed,
+    Step,
+    Stop,
+    Wait,
+    WriteAdvance,
+    WriteBalance,
+)
+from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.runtime.signal import Signal
+from scheduler_service.usecases.place import Place
+
+PAGE_ROWS = 1_000
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+DOUBT_PAUSE_SECONDS = 0.2
+"""How soon to look again whether trust, or the clock, is back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """What every minute's shell works with."""
+
+    schedules: ScheduleStore
+    place: Place
+    dispatcher: Dispatcher
+    clock: Clock
+    randomness: Randomness
+    trusted: Callable[[], bool]
+    spawn: Callable[[Coroutine[Any, Any, None], str], object]
+    books: Bookkeeper
+
+
+class MinuteRun:
+    """Runs one machine to its end. `on_room` hears how many rows of the client ended or were given back at once, so
+    that others may claim."""
+
+    def __init__(self, *, machine: PollerMinute, firing: Firing, on_room: Callable[[int], None]) -> None:
+        self.machine = machine
+        self._firing = firing
+        self._on_room = on_room
+        self._wake = Signal(firing.clock)
+        self._pause = FIRST_PAUSE_SECONDS
+
+    def wake(self) -> None:
+        """Something that the machine waits for may have changed: room, trust, the client's state."""
+        self._wake.set()
+
+    def hint(self, keys: Iterable[RowKey]) -> None:
+        self.machine.hint(keys)
+        self._wake.set()
+
+    def drain(self) -> None:
+        """Claim nothing more; give back what was not started; end when nothing is left in flight."""
+        self.machine.draining = True
+        self._give_back()
+        self._wake.set()
+
+    def resume(self) -> None:
+        """Go on where a drain has not ended yet."""
+        self.machine.draining = False
+        self._wake.set()
+
+    def abandon(self) -> None:
+        """The lane is lost: write nothing more, start nothing more."""
+        self.machine.phase = Phase.LOST
+        self._give_back()
+        self._wake.set()
+
+    def _give_back(self) -> None:
+        jobs = self._firing.dispatcher.withdraw(self)
+        for job in jobs:
+            self.machine.unclaimed(job.claim.row.key)
+        if jobs:
+            self._on_room(len(jobs))
+
+    async def run(self) -> Phase:
+        """Until the minute is settled, drained or lost; answers which."""
+        firing, machine = self._firing, self.machine
+        client_id = machine.partition.client_id
+        while True:
+            if not machine.write_unanswered and not self._may_begin():
+                if machine.phase is Phase.LOST:
+                    return machine.phase
+                await self._wake.wait(DOUBT_PAUSE_SECONDS)
+                continue
+            room = firing.dispatcher.room(client_id) - machine.claims_under_way
+            step = machine.step(firing.clock.wall_ms(), max(room, 0))
+            match step:
+                case Stop():
+                    return machine.phase
+                case Wait(until=until):
+                    await self._wake.wait(None if until is None else (until - firing.clock.wall_ms()) / 1000.0)
+                case _:
+                    await self._do(step)
+            self._hand_out()
+
+    def _may_begin(self) -> bool:
+        return self._firing.trusted() and self._firing.clock.wall_trusted()
+
+    async def _do(self, step: Step) -> None:
+        try:
+            await self._ask(step)
+        except StoreUnavailable:
+            await self._back_off()
+        else:
+            self._pause = FIRST_PAUSE_SECONDS
+
+    async def _ask(self, step: Step) -> None:
+        machine, schedules = self.machine, self._firing.schedules
+        partition = machine.partition
+        match step:
+            case ReadPage(after=after):
+                page = await schedules.read_page(partition, after=after, limit=PAGE_ROWS)
+                machine.page_read(page, trusted=self._firing.trusted())
+            case ReadHinted(keys=keys):
+                _, rows = await schedules.read_rows(partition, keys)
+                machine.hinted_read(keys, rows, trusted=self._firing.trusted())
+            case RecheckClaimed(keys=keys):
+                _, rows = await schedules.read_rows(partition, keys, serial=True)
+                machine.claims_rechecked(rows)
+            case ReadOriginals(copies=copies):
+                machine.originals_read(copies, await self._read_originals(copies))
+            case OpenPartition(expect_epoch=expect):
+                await self._report(
+                    machine.opened,
+                    await schedules.open(partition, epoch=machine.epoch, expect_epoch=expect),
+                )
+            case WriteAdvance(advance=advance):
+                await self._report(machine.advanced, await schedules.advance(advance))
+            case WriteBalance():
+                await self._firing.books.settle(partition, machine.epoch, machine.account)
+                machine.settled()
+            case Wait() | Stop():
+                raise AssertionError("not a thing to ask storage")
+
+    async def _report(self, event: Callable[[Answer[Any]], None], answer: Answer[Any]) -> None:
+        event(answer)
+        if isinstance(answer, Unknown):
+            raise StoreUnavailable(answer.reason)
+
+    async def _read_originals(self, copies: Iterable[Row]) -> dict[ScheduleId, Row]:
+        """Grouped by partition: copies of one minute mostly come from few."""
+        wanted: dict[Partition, list[RowKey]] = {}
+        for copy in copies:
+            home = partition_of(self.machine.partition.client_id, copy.schedule_id)
+            wanted.setdefault(home, []).append(key_of(copy.schedule_id))
+        originals: dict[ScheduleId, Row] = {}
+        for home, keys in wanted.items():
+            _, rows = await self._firing.schedules.read_rows(home, keys)
+            originals.update((row.schedule_id, row) for row in rows.values())
+        return originals
+
+    async def _back_off(self) -> None:
+        await self._firing.clock.sleep(self._pause * (0.5 + self._firing.randomness.fraction()))
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _hand_out(self) -> None:
+        """Pass on what the last event made possible."""
+        firing, machine = self._firing, self.machine
+        if machine.phase is Phase.LOST:
+            self._give_back()
+            return
+        for claim in machine.take_claims():
+            firing.dispatcher.submit(
+                Job(
+                    client_id=machine.partition.client_id,
+                    claim=claim,
+                    epoch=machine.epoch,
+                    owner=self,
+                    done=self._attempt_ended,
+                    may_start=self._may_send,
+                    queued_again=self._queued_again,
+                )
+            )
+        if machine.draining:
+            self._give_back()
+        for follow_up in machine.debts.take():
+            firing.spawn(self._follow_up(follow_up), f"follow-up {follow_up.key.schedule_id}")
+
+    def _may_send(self) -> bool:
+        return self._firing.trusted() and self.machine.phase is not Phase.LOST
+
+    def _queued_again(self) -> None:
+        if self.machine.phase is Phase.LOST:
+            self._give_back()
+        self._wake.set()
+
+    def _attempt_ended(self, key: RowKey, outcome: Outcome) -> None:
+        self.machine.attempt_ended(key, outcome, now=UnixMillis(self._firing.clock.wall_ms()))
+        self._wake.set()
+        self._on_room(1)
+
+    async def _follow_up(self, follow_up: FollowUp) -> None:
+        """Repeat until storage has taken it. The minute does not settle before."""
+        pause = FIRST_PAUSE_SECONDS
+        while self.machine.phase is not Phase.LOST:
+            try:
+                await self._pay(follow_up.definition, follow_up.outcome)
+            except StoreUnavailable:
+                await self._firing.clock.sleep(pause * (0.5 + self._firing.randomness.fraction()))
+                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                continue
+            self.machine.debts.paid(follow_up)
+            self._wake.set()
+            return
+
+    async def _pay(self, definition: Definition, outcome: Outcome) -> None:
+        if outcome.state is State.RETRYING:
+            await self._firing.place.complete(definition, outcome)
+            return
+        if outcome.state is State.FAILED:
+            await self._firing.books.dead_letter(definition, outcome)
+        if definition.kind is Kind.COPY:
+            await self._firing.place.move_original(definition, outcome)

@@ -1,0 +1,269 @@
+"""The shell that runs a node: its life among the members, its leases, the pollers of every client it holds lanes of.
+
+    Heartbeater --trust--> Keeper --granted/drain/revoked--> ClientPollers --claims--> Dispatcher --> engine
+    Tenants --quota, state, settings--------^                     |
+    hints --------------------------------------------------------'
+
+A node is a `LaneHost`: the keeper of the leases tells it which lanes are its own and under which epoch. What it sends
+and writes, it does only for those, only under trust. Stopping is a drain: every lane is handed over before it leaves.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from membership.heartbeater import Heartbeater
+from membership.identity import Lane, Life
+from membership.keeper import Keeper
+from membership.ports import LeaseStore, MemberStore, NodeState
+from membership.settings import MembershipSettings
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.callback import Sender
+from poller_cluster.dispatcher import Dispatcher, Engine
+from poller_cluster.minute_run import Firing
+from poller_cluster.poller import ClientPollers
+from poller_cluster.retention import Retention
+from poller_cluster.settings import NodeSettings
+from poller_cluster.tenants import Tenants
+from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
+from scheduler_service.domain.ports import (
+    AttemptStore,
+    BalanceStore,
+    ClientStore,
+    DeadLetterStore,
+    ScheduleStore,
+)
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
+from scheduler_service.usecases.place import Place
+
+
+class DeliveryEngine(Engine, Protocol):
+    """The engine as a service."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStores:
+    """The stores a node works with."""
+
+    schedules: ScheduleStore
+    clients: ClientStore
+    members: MemberStore
+    leases: LeaseStore
+    balances: BalanceStore
+    attempts: AttemptStore
+    dead_letters: DeadLetterStore
+
+
+class Node:
+    """A `Service` and a `LaneHost`. `on_over(reason)` is called when its life ended by itself: the process must end."""
+
+    def __init__(
+        self,
+        *,
+        life: Life,
+        address: str,
+        version: str,
+        stores: NodeStores,
+        engine: DeliveryEngine,
+        clock: DisciplinedClock,
+        randomness: Randomness,
+        settings: NodeSettings,
+        membership: MembershipSettings,
+        on_over: Callable[[str], None],
+        on_crash: Callable[[str, BaseException], None],
+    ) -> None:
+        self.life = life
+        self._clock = clock
+        self._randomness = randomness
+        self._settings = settings
+        self._stores = stores
+        self._engine = engine
+        self._tasks = Tasks(on_crash)
+        self._clients: dict[ClientId, ClientPollers] = {}
+        self._client_tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
+        self._slots = asyncio.Semaphore(settings.recovery_minutes_at_once)
+        self._tenants = Tenants(store=stores.clients, clock=clock, on_change=self._tenants_changed)
+        self.heartbeater = Heartbeater(
+            life=life,
+            address=address,
+            version=version,
+            weight=settings.weight,
+            capacity_per_minute=settings.capacity_per_minute,
+            store=stores.members,
+            clock=clock,
+            settings=membership,
+            spawn=self._spawn,
+            on_over=on_over,
+            floor=self._floor,
+        )
+        self.keeper = Keeper(
+            life=life,
+            members=self.heartbeater,
+            store=stores.leases,
+            host=self,
+            clock=clock,
+            settings=membership,
+            spawn=self._spawn,
+        )
+        self._books = Bookkeeper(
+            balances=stores.balances,
+            dead_letters=stores.dead_letters,
+            attempts=stores.attempts,
+            clock=clock,
+            spawn=self._spawn,
+        )
+        self.dispatcher = Dispatcher(
+            engine=engine,
+            tenants=self._tenants,
+            clock=clock,
+            randomness=randomness,
+            sender=Sender(life=str(life), version=version),
+            trusted=self.heartbeater.trusted,
+            ahead_ms=self._ahead_ms,
+            on_result=self._books.attempt_made,
+        )
+        self._firing = Firing(
+            schedules=stores.schedules,
+            place=Place(
+                schedules=stores.schedules,
+                leases=stores.leases,
+                clock=clock,
+                randomness=randomness,
+                hints=self,
+            ),
+            dispatcher=self.dispatcher,
+            clock=clock,
+            randomness=randomness,
+            trusted=self.heartbeater.trusted,
+            spawn=self._spawn,
+            books=self._books,
+        )
+
+    # Service.
+
+    async def start(self) -> None:
+        await self._engine.start()
+        while not await self._tenants.refresh():
+            await self._clock.sleep(0.5)
+        await self.heartbeater.start()
+        timekeeper = Timekeeper(
+            clock=self._clock,
+            offset_ms=lambda: self.heartbeater.view.offset_ms,
+            alone=lambda: len(self.heartbeater.view.members) <= 1,
+        )
+        self._spawn(timekeeper.run(), "timekeeper")
+        self._spawn(self._tenants.run(), "tenants")
+        self._spawn(self.dispatcher.run(), "dispatcher")
+        retention = Retention(
+            schedules=self._stores.schedules,
+            clock=self._clock,
+            tenants=self._tenants.all,
+            positions=self._positions,
+            trusted=self.heartbeater.trusted,
+        )
+        self._spawn(retention.run(), "retention")
+        await self.keeper.start()
+        self._tenants_changed()
+
+    async def stop(self) -> None:
+        """Hand every lane over, leave, stop."""
+        self.heartbeater.set_state(NodeState.DRAINING)
+        await self.keeper.release_all()
+        await self.keeper.stop()
+        await self.heartbeater.stop()
+        await self._engine.stop()
+        await self._tasks.close()
+
+    async def crash(self) -> None:
+        """Stop without handing anything over, as a killed process does. For tests of what others make of that."""
+        await self._tasks.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
+        return self._tasks.spawn(work, name=name)
+
+    # LaneHost.
+
+    def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
+        client_id = ClientId(lane.client_id)
+        pollers = self._clients.get(client_id) or self._begin_client(client_id)
+        pollers.grant(PollerId(lane.poller_id), epoch=epoch, start=Minute(start))
+
+    def position(self, lane: Lane) -> int:
+        return self._clients[ClientId(lane.client_id)].position(PollerId(lane.poller_id))
+
+    async def drain(self, lane: Lane) -> None:
+        pollers = self._clients.get(ClientId(lane.client_id))
+        if pollers is not None:
+            await pollers.drain(PollerId(lane.poller_id))
+
+    def revoked(self, lane: Lane) -> None:
+        client_id = ClientId(lane.client_id)
+        pollers = self._clients.get(client_id)
+        if pollers is None:
+            return
+        pollers.revoke(PollerId(lane.poller_id))
+        if not pollers.lanes:
+            del self._clients[client_id]
+            for task in self._client_tasks.pop(client_id):
+                task.cancel()
+
+    def _begin_client(self, client_id: ClientId) -> ClientPollers:
+        pollers = self._clients[client_id] = ClientPollers(
+            client_id=client_id,
+            firing=self._firing,
+            settings=self._settings.minute,
+            stagger=self._randomness.fraction(),
+            recovery_slots=self._slots,
+            spawn=self._spawn,
+            on_lost=lambda poller_id, epoch: self.keeper.suspect(Lane(client_id, poller_id), epoch=epoch),
+        )
+        self._client_tasks[client_id] = [
+            self._spawn(pollers.run(), f"pollers {client_id}"),
+            self._spawn(pollers.walk(), f"recovery {client_id}"),
+        ]
+        self._follow_state(client_id, pollers)
+        return pollers
+
+    # Hints: a node tells itself of the copies it places, others tell it through its port.
+
+    def hint(self, partition: Partition, key: RowKey) -> None:
+        self.hinted([(partition, key)])
+
+    def hinted(self, hints: Sequence[tuple[Partition, RowKey]]) -> None:
+        for partition, key in hints:
+            pollers = self._clients.get(partition.client_id)
+            if pollers is not None:
+                pollers.hint(partition.poller_id, partition.minute, [key])
+
+    # What the parts ask of the node.
+
+    def _tenants_changed(self) -> None:
+        self.keeper.set_lanes({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self._tenants.all()})
+        for client_id, pollers in self._clients.items():
+            self._follow_state(client_id, pollers)
+
+    def _follow_state(self, client_id: ClientId, pollers: ClientPollers) -> None:
+        tenant = self._tenants.get(client_id)
+        if tenant is not None and tenant.active:
+            pollers.resume()
+            pollers.wake()
+        else:
+            pollers.suspend()
+
+    def _positions(self, client_id: ClientId) -> dict[PollerId, Minute]:
+        pollers = self._clients.get(client_id)
+        return {} if pollers is None else {poller_id: pollers.position(poller_id) for poller_id in pollers.lanes}
+
+    def _floor(self) -> int | None:
+        return self.keeper.floor()
+
+    def _ahead_ms(self) -> int:
+        """How far this node's wall clock is ahead of the members': its calls start that much later."""
+        return max(self.heartbeater.view.offset_ms or 0, 0)

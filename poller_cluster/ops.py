@@ -1,0 +1,186 @@
+"""A node's own port: health, metrics, and hints from the API.
+
+    POST /hints    rows placed near their time; needs the cluster's token
+    GET  /livez    200 while the event loop turns
+    GET  /readyz   200 while the node is trusted, else 503; the body says why
+    GET  /metrics  Prometheus
+
+Nothing here answers questions about schedules. It listens on loopback unless configured otherwise; the token is all
+that stands before `/hints`, and a hint can do no more than make the node read a row earlier.
+"""
+
+import errno
+import hmac
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+from uuid import UUID
+
+import msgspec
+import structlog
+from aiohttp import web
+from msgspec import Meta
+
+from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.domain.ids import (
+    MAX_DUE,
+    MAX_POLLERS,
+    MINUTE_MS,
+    ClientId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+)
+from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
+
+MAX_BODY_BYTES = 1 << 20
+OnHints = Callable[[Sequence[tuple[Partition, RowKey]]], None]
+_log = structlog.get_logger("minutehand.poller")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpsSettings:
+    """Where a node listens for hints, health checks and metrics. Raises ValueError for ports that don't exist."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. The default answers this machine only: APIs on other machines can't send hints then."""
+    port: int = 0
+    """Port to listen on; 0 takes a free one, so that several nodes fit on one machine."""
+    advertised_host: str | None = None
+    """Name or address under which the APIs reach this node. None: the address it listens on, or this machine's name
+    where that is every address."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65_535:
+            raise ValueError("port: must be from 0 to 65535")
+
+
+class CannotListen(MinutehandError):
+    """The port can't be listened on. Says why and what to do."""
+
+
+def listen(settings: OpsSettings) -> socket.socket:
+    """The bound socket: a node's address must be known before its life begins. Raises CannotListen."""
+    where = f"{settings.host}:{settings.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(
+            f"The poller can't listen on {where}: that is no address of this machine; choose another ops.host."
+        ) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        reasons = {
+            errno.EADDRINUSE: "the port is in use; stop what uses it, or choose another ops.port (0 takes a free one)",
+            errno.EACCES: "a port below 1024 needs rights that this user does not have; choose a higher ops.port",
+        }
+        reason = reasons.get(error.errno or 0, "that is no address of this machine; choose another ops.host")
+        raise CannotListen(f"The poller can't listen on {where}: {reason}.") from error
+    return listener
+
+
+def advertised_address(settings: OpsSettings, listener: socket.socket) -> str:
+    """`host:port` for the heartbeat."""
+    host, port = listener.getsockname()[:2]
+    if settings.advertised_host is not None:
+        host = settings.advertised_host
+    elif host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _Hint(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    client_id: Annotated[str, Meta(max_length=64)]
+    poller_id: Annotated[int, Meta(ge=0, lt=MAX_POLLERS)]
+    minute: Annotated[int, Meta(ge=0, le=MAX_DUE // MINUTE_MS)]
+    due: Annotated[int, Meta(ge=0, le=MAX_DUE)]
+    schedule_id: UUID
+
+
+class _Hints(msgspec.Struct, frozen=True):
+    hints: list[_Hint]
+
+
+_decode = msgspec.json.Decoder(_Hints).decode
+
+
+class OpsServer:
+    """A `Service` on a socket from `listen`. `unready` answers why the node is not ready, None when it is."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        *,
+        token: str,
+        on_hints: OnHints,
+        unready: Callable[[], str | None],
+        metrics: Metrics,
+    ) -> None:
+        self._listener = listener
+        self._token = token.encode()
+        self._on_hints = on_hints
+        self._unready = unready
+        self._metrics = metrics
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_post("/hints", self._take_hints)
+        app.router.add_get("/livez", self._live)
+        app.router.add_get("/readyz", self._ready)
+        app.router.add_get("/metrics", self._show_metrics)
+        runner = web.AppRunner(app, access_log=None, keepalive_timeout=120.0, shutdown_timeout=1.0)
+        await runner.setup()
+        self._runner = runner
+        await web.SockSite(runner, self._listener).start()
+        host, port = self._listener.getsockname()[:2]
+        _log.info("node-listening", host=host, port=port)
+
+    async def stop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+        self._listener.close()
+
+    async def _take_hints(self, request: web.Request) -> web.Response:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer" or not hmac.compare_digest(given.encode(errors="replace"), self._token):
+            return web.json_response({"detail": "the cluster's token is needed"}, status=401)
+        try:
+            told = _decode(await request.read())
+        except msgspec.DecodeError as error:
+            return web.json_response({"detail": f"not a list of hints: {error}"}, status=400)
+        self._on_hints(
+            [
+                (
+                    Partition(ClientId(hint.client_id), PollerId(hint.poller_id), Minute(hint.minute)),
+                    RowKey(UnixMillis(hint.due), ScheduleId(hint.schedule_id)),
+                )
+                for hint in told.hints
+            ]
+        )
+        return web.Response(status=204)
+
+    async def _live(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "live"})
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        reason = self._unready()
+        if reason is None:
+            return web.json_response({"status": "ready"})
+        return web.json_response({"status": "not-ready", "detail": reason}, status=503)
+
+    async def _show_metrics(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,60 @@
+"""From what an attempt came to, to the outcome of its row. Pure."""
+
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.steps import Claim
+from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.ids import UnixMillis, due_of
+from scheduler_service.domain.options import ScheduleOptions
+from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, Success, decide
+from scheduler_service.domain.schedules import Outcome, State
+
+
+def conclude(
+    claim: Claim,
+    result: AttemptResult,
+    *,
+    options: ScheduleOptions,
+    settings: ClientSettings,
+    epoch: int,
+    life: str,
+    now: int,
+    jitter: float,
+) -> Outcome:
+    """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant."""
+    attempts = (claim.row.attempt_base or 0) + 1
+    first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
+    decision = decide(
+        options.retry_settings(settings.retry),
+        attempt=attempts,
+        status=result.status,
+        nothing_sent=result.nothing_sent,
+        final=result.final,
+        retry_after_seconds=result.retry_after_seconds,
+        due_ms=max(due_of(claim.row.schedule_id), first),
+        now_ms=now,
+        jitter=jitter,
+        at_most_once=settings.in_doubt == "drop",
+    )
+    state, reason, next_at = _read(decision)
+    return Outcome(
+        state=state,
+        attempts=attempts,
+        first_attempt_at=first,
+        next_attempt_at=next_at,
+        finished_at=None if next_at is not None else UnixMillis(now),
+        last_status=result.status,
+        last_error=result.error,
+        reason=reason,
+        fired_by=life,
+        fired_epoch=epoch,
+    )
+
+
+def _read(decision: Decision) -> tuple[State, str | None, UnixMillis | None]:
+    match decision:
+        case Success():
+            return State.DELIVERED, None, None
+        case RetryAt(at_ms=at):
+            return State.RETRYING, None, UnixMillis(at)
+        case GiveUp(reason=reason):
+            return State.FAILED, reason, None

@@ -1,0 +1,44 @@
+"""What a new owner reads next: from the watermark to the present, oldest first, occupied minutes only. Pure.
+
+Each recovering lane has a range [at, to) of minutes nobody has looked at under its new epoch. The walk takes the lanes
+of one client together, an hour of the index at a time, so that a thousand lanes of a dead node cost one read an hour.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler_service.domain.ids import MINUTES_PER_HOUR, Minute, PollerId
+
+
+@dataclass(slots=True)
+class Walk:
+    """One lane's range still to look at; `at` is the oldest minute of it."""
+
+    poller_id: PollerId
+    at: Minute
+    to: Minute
+
+    @property
+    def done(self) -> bool:
+        return self.at >= self.to
+
+
+def next_chunk(walks: Iterable[Walk]) -> tuple[Minute, Minute] | None:
+    """The minutes [first, last] to read the index of next: from the oldest unread one to the end of its hour."""
+    todo = [walk for walk in walks if not walk.done]
+    if not todo:
+        return None
+    first = min(walk.at for walk in todo)
+    end_of_hour = first - first % MINUTES_PER_HOUR + MINUTES_PER_HOUR - 1
+    return first, Minute(min(end_of_hour, max(walk.to for walk in todo) - 1))
+
+
+def found(walks: Sequence[Walk], occupied: Mapping[Minute, Sequence[PollerId]]) -> list[tuple[Minute, Walk]]:
+    """The lanes' minutes to run, oldest first; equal minutes in the order of the lanes."""
+    by_poller = {walk.poller_id: walk for walk in walks}
+    return [
+        (minute, walk)
+        for minute in sorted(occupied)
+        for poller_id in sorted(occupied[minute])
+        if (walk := by_poller.get(poller_id)) is not None and walk.at <= minute < walk.to
+    ]

@@ -1,0 +1,45 @@
+"""What an operator may tune about a node."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinuteSettings:
+    """Times in milliseconds, bounds in rows."""
+
+    claim_ahead_ms: int = 5_000
+    """Rows due sooner than this may be claimed; until then a cancel is certain."""
+    claim_lead_ms: int = 1_000
+    """A claim is written when the next row is due within this; it then takes everything within `claim_ahead_ms`."""
+    record_after_ms: int = 500
+    """An outcome waits this long for others to share its write, unless nothing else is under way."""
+    record_rows: int = 250
+    """Outcomes in one advance; as many waiting make it due at once."""
+    window_rows: int = 2_000
+    """Rows of one minute held in memory; what does not fit stays in Cassandra and is read when there is room."""
+    grace_ms: int = 10_000
+    """From the minute's end to its sweep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Bounds of one poller process."""
+
+    minute: MinuteSettings = field(default_factory=MinuteSettings)
+    recovery_minutes_at_once: int = 4
+    """Minutes of the past that run beside the present after a takeover or an outage. More recovers sooner, at the cost
+    of fresh calls' lateness."""
+    drain_seconds: float = 15.0
+    """How long a planned hand-over waits for attempts under way. What lasts longer is in doubt for the next owner."""
+    capacity_per_minute: int = 300_000
+    """Calls a minute that this node is sized for; shown against what the quotas guarantee."""
+    weight: float = 1.0
+    """This node's share of the pollers, relative to the others'."""
+
+    def __post_init__(self) -> None:
+        if self.recovery_minutes_at_once < 1:
+            raise ValueError("recovery_minutes_at_once must be at least 1")
+        if not self.weight > 0:
+            raise ValueError("weight must be above 0")
+        if self.drain_seconds < 0:
+            raise ValueError("drain_seconds can't be negative")

@@ -1,0 +1,111 @@
+"""What a poller minute asks its shell to do next, one step at a time. Values only."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from scheduler_service.domain.ids import RowKey, UnixMillis
+from scheduler_service.domain.schedules import Advance, Definition, Outcome, Row
+
+
+class Phase(Enum):
+    """Where a poller minute is."""
+
+    READING = "reading"
+    RUNNING = "running"
+    SWEEPING = "sweeping"
+    SETTLED = "settled"
+    DRAINED = "drained"
+    LOST = "lost"
+
+
+OVER = (Phase.SETTLED, Phase.DRAINED, Phase.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """Read rows behind `after`; report `page_read`."""
+
+    after: RowKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHinted:
+    """Read rows by key at quorum; report `hinted_read`."""
+
+    keys: tuple[RowKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecheckClaimed:
+    """Read rows by key serially, after a claim that did not test `edits`; report `claims_rechecked`."""
+
+    keys: tuple[RowKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOriginals:
+    """Read the originals of copies about to be claimed; report `originals_read`."""
+
+    copies: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPartition:
+    """Raise claim_epoch from `expect_epoch`; report `opened`."""
+
+    expect_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAdvance:
+    """Write it; report `advanced`. After Unknown the very same step comes again."""
+
+    advance: Advance
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBalance:
+    """Every row is accounted for: write the minute's balance; report `settled`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before `until`, unless an event comes first. None: only an event can help."""
+
+    until: UnixMillis | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The minute is settled, drained or lost; see `phase`."""
+
+
+Step: TypeAlias = (
+    ReadPage | ReadHinted | RecheckClaimed | ReadOriginals | OpenPartition | WriteAdvance | WriteBalance | Wait | Stop
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What a recorded outcome still owes other partitions: the next copy of a retrying row, for a copy the news to its
+    original, a dead letter for what failed. Repeatable; the minute settles only after it was acknowledged."""
+
+    definition: Definition
+    outcome: Outcome
+
+    @property
+    def key(self) -> RowKey:
+        return self.definition.key
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A row that is ours to send: named by an applied advance and free of any outcome since.
+
+    `redelivery`: an earlier owner may have called already. `first_attempt_at`: of the schedule, for a copy.
+    """
+
+    row: Row
+    redelivery: bool
+    first_attempt_at: UnixMillis | None

@@ -1,0 +1,63 @@
+"""TLS: whom the engine trusts, and what it calls it when it does not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from poller_cluster.delivery.result import AttemptResult
+from tests.support.certificates import Authority
+from tests.support.delivery import EngineMaker, Trust, attempt, engines, post
+from tests.support.raw_receiver import RawReceiver
+
+
+@pytest.fixture
+async def make_engine() -> AsyncIterator[EngineMaker]:
+    async with engines() as make:
+        yield make
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def assert_untrusted(result: AttemptResult) -> None:
+    assert (result.status, result.error, result.nothing_sent, result.final) == (None, "tls-failed", True, False)
+
+
+async def test_a_trusted_receiver(make_engine: EngineMaker, authority: Authority) -> None:
+    engine = await make_engine(ca_file=str(authority.bundle))
+    async with RawReceiver(tls=authority.server_context("127.0.0.1")) as receiver:
+        for _ in range(3):
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert receiver.connections == 1
+        result = await attempt(engine, post(receiver.url()), Trust(1))
+        assert (result.error, result.nothing_sent, len(receiver.requests)) == ("not-trusted", True, 3)
+        await engine.stop()
+
+
+async def test_an_unknown_authority(make_engine: EngineMaker, authority: Authority) -> None:
+    engine = await make_engine()
+    async with RawReceiver(tls=authority.server_context("127.0.0.1")) as receiver:
+        assert_untrusted(await attempt(engine, post(receiver.url())))
+        assert receiver.requests == []
+
+
+async def test_a_certificate_for_somebody_else(make_engine: EngineMaker, authority: Authority) -> None:
+    engine = await make_engine(ca_file=str(authority.bundle))
+    async with RawReceiver(tls=authority.server_context("127.0.0.2")) as receiver:
+        assert_untrusted(await attempt(engine, post(receiver.url())))
+
+
+async def test_a_receiver_that_speaks_no_tls(make_engine: EngineMaker) -> None:
+    async def complain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 The plain HTTP request was not sent\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    engine = await make_engine()
+    async with await asyncio.start_server(complain, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        assert_untrusted(await attempt(engine, post(f"https://127.0.0.1:{port}/")))

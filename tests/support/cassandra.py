@@ -1,0 +1,194 @@
+"""The real Cassandra that a test session runs on.
+
+A pytest plugin: the option `--cassandra` and the session fixture `cassandra`. The server is, in this order: a container
+(`--cassandra=testcontainers`), the running cluster that `MINUTEHAND_CASSANDRA_CONTACT_POINTS` names
+(`host[:port],host[:port]`, data centre in `MINUTEHAND_CASSANDRA_DATACENTER`), or an embedded one on free ports in a
+temporary directory that dies with the test process.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from minutehand.local import EmbeddedCassandra, ProgressLines, RunningCassandra, start_cassandra
+from minutehand.local.ports import free_ports
+
+OPTION = "--cassandra"
+CONTACT_POINTS_VARIABLE = "MINUTEHAND_CASSANDRA_CONTACT_POINTS"
+DATACENTER_VARIABLE = "MINUTEHAND_CASSANDRA_DATACENTER"
+DEFAULT_PORT = 9042
+IMAGE = "cassandra:5.0"
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCassandra:
+    """What tests connect to. `running` is None when the server is not ours to stop, pause or kill."""
+
+    contact_points: tuple[str, ...]
+    port: int
+    datacenter: str
+    running: RunningCassandra | None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        OPTION,
+        default="embedded",
+        choices=["embedded", "testcontainers"],
+        help="where the suite's Cassandra comes from, unless MINUTEHAND_CASSANDRA_CONTACT_POINTS names one",
+    )
+
+
+@pytest.fixture(scope="session")
+def cassandra(pytestconfig: pytest.Config) -> Iterator[SuiteCassandra]:
+    """The session's Cassandra, started at its first use. Tests make a keyspace of their own in it."""
+    with suite_cassandra(pytestconfig.getoption(OPTION)) as server:
+        yield server
+
+
+@contextmanager
+def suite_cassandra(
+    source: str = "embedded", *, environment: Mapping[str, str] = os.environ
+) -> Iterator[SuiteCassandra]:
+    """A Cassandra from `source` (`embedded` or `testcontainers`), or the one that the environment names."""
+    if source == "testcontainers":
+        with _container() as server:
+            yield server
+    elif named := environment.get(CONTACT_POINTS_VARIABLE):
+        yield named_cassandra(named, environment.get(DATACENTER_VARIABLE, RunningCassandra.datacenter))
+    else:
+        with embedded_cassandra() as running:
+            yield SuiteCassandra(running.contact_points, running.port, running.datacenter, running)
+
+
+@contextmanager
+def embedded_cassandra(*, heap_mb: int = 768) -> Iterator[RunningCassandra]:
+    """An embedded Cassandra of one's own, on free ports, whose data is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="minutehand-cassandra-", ignore_cleanup_errors=True) as scratch:
+        running = start_cassandra(Path(scratch) / "data", heap_mb=heap_mb, progress=ProgressLines())
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+class EmbeddedCluster:
+    """Embedded nodes on 127.0.0.1, 127.0.0.2, ... that share their ports. Index 0 is the seed."""
+
+    def __init__(self, recipes: list[EmbeddedCassandra]) -> None:
+        self._recipes = recipes
+        self.nodes: list[RunningCassandra] = []
+
+    @property
+    def contact_points(self) -> tuple[str, ...]:
+        return tuple(recipe.host for recipe in self._recipes)
+
+    @property
+    def port(self) -> int:
+        return self._recipes[0].native_port
+
+    @property
+    def datacenter(self) -> str:
+        return RunningCassandra.datacenter
+
+    def start_all(self) -> None:
+        """One after another: nodes may not join a ring at the same time."""
+        for recipe in self._recipes:
+            self.nodes.append(recipe.start(ProgressLines()))
+        self.await_agreement()
+
+    def restart(self, index: int) -> RunningCassandra:
+        """Start a node again that was stopped or killed; its data is as it left it."""
+        self.nodes[index] = self._recipes[index].start(ProgressLines())
+        self.await_agreement()
+        return self.nodes[index]
+
+    def await_agreement(self, patience_seconds: float = 60.0) -> None:
+        """Return when every running node knows every running node completely.
+
+        A node answers CQL a moment before the others have heard all about it, and until then a driver leaves it out.
+        """
+        hosts = [node.contact_points[0] for node in self.nodes if node.is_running()]
+        deadline = time.monotonic() + patience_seconds
+        for host in hosts:
+            while _known_to(host, self.port) != set(hosts):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{host} does not know all of {hosts} after {patience_seconds} s")
+                time.sleep(0.2)
+
+    def stop(self, index: int) -> None:
+        """Let a node flush and leave; the others know at once that it is gone."""
+        self.nodes[index].stop()
+
+    def kill(self, index: int) -> None:
+        """End a node at once; the others find out in some seconds, and conditional writes may time out until then."""
+        self.nodes[index].kill()
+
+    def kill_all(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+
+def _known_to(host: str, port: int) -> set[str]:
+    """The nodes that take part in the ring as `host` sees it, and of which it knows all that a driver asks for."""
+    from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+    from cassandra.policies import WhiteListRoundRobinPolicy
+
+    profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([host]))
+    cluster = Cluster([host], port=port, protocol_version=5, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
+    try:
+        session = cluster.connect()
+        gossip = session.execute("SELECT address, status_with_port FROM system_views.gossip_info")
+        normal = {str(row.address) for row in gossip if (row.status_with_port or "").startswith("NORMAL")}
+        peers = session.execute("SELECT peer, host_id, rpc_address, schema_version, tokens FROM system.peers")
+        return normal & ({str(row.peer) for row in peers if None not in row} | {host})
+    finally:
+        cluster.shutdown()
+
+
+@contextmanager
+def embedded_cluster(count: int = 3, *, heap_mb: int = 512) -> Iterator[EmbeddedCluster]:
+    """A cluster of embedded nodes, about 10 s a node to start. Fails where loopback has one address only (macOS)."""
+    hosts = [f"127.0.0.{number}" for number in range(1, count + 1)]
+    native_port, storage_port = free_ports(2, hosts)
+    with tempfile.TemporaryDirectory(prefix="minutehand-cluster-", ignore_cleanup_errors=True) as scratch:
+        cluster = EmbeddedCluster(
+            [
+                EmbeddedCassandra(
+                    data_dir=Path(scratch) / f"node{number}",
+                    host=host,
+                    native_port=native_port,
+                    storage_port=storage_port,
+                    seeds=(hosts[0],),
+                    heap_mb=heap_mb,
+                )
+                for number, host in enumerate(hosts, start=1)
+            ]
+        )
+        try:
+            cluster.start_all()
+            yield cluster
+        finally:
+            cluster.kill_all()
+
+
+def named_cassandra(contact_points: str, datacenter: str) -> SuiteCassandra:
+    """The cluster that `host[:port],host[:port]` names; all its nodes listen on one port, the first one given."""
+    pairs = [point.strip().partition(":") for point in contact_points.split(",") if point.strip()]
+    ports = [int(port) for _, _, port in pairs if port]
+    return SuiteCassandra(tuple(host for host, _, _ in pairs), (ports or [DEFAULT_PORT])[0], datacenter, None)
+
+
+@contextmanager
+def _container() -> Iterator[SuiteCassandra]:
+    from testcontainers.community.cassandra import CassandraContainer
+
+    with CassandraContainer(IMAGE) as container:
+        host, port = container.get_contact_points()[0]
+        yield SuiteCassandra((host,), int(port), container.get_local_datacenter(), None)

@@ -1,0 +1,164 @@
+"""Whole processes for acceptance tests and the bench: an API, pollers and a receiver over one Cassandra.
+
+Everything is tied to this process and gone with it. Ports are free ones, files are in the directory that is given.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from cql.migrate import migrate
+from cql.settings import StorageSettings
+from minutehand.client import ClientScope, Minutehand
+from minutehand.config_page import toml
+from minutehand.local.ports import free_ports
+from minutehand.local.programs import Program
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.randomness import SystemRandomness
+from tests.support.cassandra import SuiteCassandra
+
+Tables = Mapping[str, Mapping[str, Any]]
+
+
+class Receiver:
+    """`tests.support.receiver` as a process."""
+
+    def __init__(self, directory: Path) -> None:
+        (self._port,) = free_ports(1)
+        self.program = Program(
+            "receiver",
+            ["--port", str(self._port)],
+            log_file=directory / "receiver.log",
+            module="tests.support.receiver",
+        )
+        self.program.await_ready(f"http://127.0.0.1:{self._port}/livez")
+        self.url = f"http://127.0.0.1:{self._port}/callbacks"
+
+    def count(self) -> int:
+        """How many different schedules were called for since the last `forget`. Cheap."""
+        return int(self._get("/count"))
+
+    def await_count(self, count: int, *, seconds: float) -> int:
+        """Wait until as many were called for, or the time is over; answers how many were."""
+        deadline = time.monotonic() + seconds
+        while (seen := self.count()) < count and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return seen
+
+    def report(self) -> dict[str, Any]:
+        """Counts and lateness of what came since the last `forget`."""
+        return dict(self._get("/report"))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Every call that came since the last `forget`."""
+        return list(self._get("/calls"))
+
+    def forget(self) -> None:
+        httpx.post(f"http://127.0.0.1:{self._port}/forget", timeout=30, trust_env=False).raise_for_status()
+
+    def _get(self, path: str) -> Any:
+        return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=60, trust_env=False).raise_for_status().json()
+
+
+class Deployment:
+    """One keyspace, its API and its pollers. Made by `deployment`."""
+
+    def __init__(self, cassandra: SuiteCassandra, directory: Path, *, keyspace: str, tables: Tables) -> None:
+        self.directory = directory
+        self.admin_key = secrets.token_hex(24)
+        self.api_port, *self._spare = free_ports(9)
+        self.api_url = f"http://127.0.0.1:{self.api_port}"
+        self.receiver = Receiver(directory)
+        self.programs: dict[str, Program] = {}
+        self._poller_ports: dict[str, int] = {}
+        self._settings = directory / "minutehand.toml"
+        self._storage = StorageSettings(
+            contact_points=cassandra.contact_points,
+            port=cassandra.port,
+            local_dc=cassandra.datacenter,
+            keyspace=keyspace,
+        )
+        self._write_settings(cassandra, keyspace, tables)
+
+    def migrate(self) -> None:
+        asyncio.run(migrate(self._storage, clock=SystemClock(), randomness=SystemRandomness()))
+
+    def start_api(self) -> Program:
+        """An API that is ready."""
+        program = self._start("api", ["api"], {})
+        program.await_ready(f"{self.api_url}/readyz")
+        return program
+
+    def start_poller(self, node_id: str, *, ready: bool = True) -> Program:
+        """A poller; with `ready` one that is trusted."""
+        port = self._poller_ports.setdefault(node_id, self._spare[len(self._poller_ports)])
+        program = self._start(node_id, ["poller", "--node-id", node_id], {"MINUTEHAND_OPS_PORT": str(port)})
+        if ready:
+            program.await_ready(f"http://127.0.0.1:{port}/readyz")
+        return program
+
+    def admin(self) -> Minutehand:
+        return Minutehand(self.api_url, self.admin_key, timeout_seconds=60)
+
+    def register(self, client_id: str, *, poller_quota: int) -> str:
+        """A client with a signing secret; answers a key of it."""
+        with self.admin() as api:
+            api.clients.register(client_id, poller_quota=poller_quota)
+            api.client(client_id).signing_secrets.create()
+            return api.client(client_id).keys.create().key
+
+    @contextmanager
+    def client(self, client_id: str, key: str) -> Iterator[ClientScope]:
+        with Minutehand(self.api_url, key, timeout_seconds=60) as api:
+            yield api.client(client_id)
+
+    def stop(self) -> None:
+        """Everything, pollers first."""
+        for name in sorted(self.programs, key=lambda name: name == "api"):
+            self.programs.pop(name).stop()
+        self.receiver.program.stop(2.0)
+
+    def _start(self, name: str, arguments: list[str], variables: dict[str, str]) -> Program:
+        program = Program(
+            name,
+            [*arguments, "--config", str(self._settings)],
+            log_file=self.directory / f"{name}-{secrets.token_hex(2)}.log",
+            variables=variables,
+        )
+        self.programs[name] = program
+        return program
+
+    def _write_settings(self, cassandra: SuiteCassandra, keyspace: str, tables: Tables) -> None:
+        document: dict[str, dict[str, Any]] = {
+            "cluster": {"token": secrets.token_hex(24)},
+            "cassandra": {
+                "contact_points": cassandra.contact_points,
+                "port": cassandra.port,
+                "local_dc": cassandra.datacenter,
+                "keyspace": keyspace,
+            },
+            "api": {"admin_key": self.admin_key, "port": self.api_port},
+            "network": {"allow": ("127.0.0.0/8",)},
+        }
+        for name, values in tables.items():
+            document.setdefault(name, {}).update(values)
+        lines = []
+        for name, given in document.items():
+            lines += [f"[{name}]", *(f"{key} = {toml(value)}" for key, value in given.items())]
+        self._settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def deployment(cassandra: SuiteCassandra, directory: Path, *, tables: Tables | None = None) -> Iterator[Deployment]:
+    """A migrated keyspace of one's own and a receiver; API and pollers are started by whoever needs them."""
+    with ExitStack() as parts:
+        built = Deployment(cassandra, directory, keyspace=f"accept_{secrets.token_hex(4)}", tables=tables or {})
+        parts.callback(built.stop)
+        built.migrate()
+        yield built

@@ -1,0 +1,161 @@
+"""A lean receiver as a process of its own, for benches and acceptance tests: answers 204 and remembers who called.
+
+    python -m tests.support.receiver --port PORT
+
+A callback is any POST. It costs a few microseconds, so that a bench measures its sender. What came is asked for over
+the same port: `GET /report` (counts and lateness), `GET /calls` (every call), `POST /forget`; `GET /livez` answers 200.
+Lateness is arrival minus `Minutehand-Due`, on this machine's clock.
+"""
+
+import argparse
+import asyncio
+import calendar
+import json
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import uvloop
+
+_ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+_HEAD_END = b"\r\n\r\n"
+
+
+class Calls:
+    """What came."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.ids: list[bytes] = []
+        self.attempts: list[bytes] = []
+        self.redeliveries: list[bool] = []
+        self.due = array("d")
+        self.arrived = array("d")
+        self._unique: set[bytes] = set()
+        self._seconds: dict[bytes, int] = {}
+
+    @property
+    def unique(self) -> int:
+        """How many different schedules were called for."""
+        return len(self._unique)
+
+    def add(self, head: bytes, at: float) -> None:
+        """`head` is in lower case."""
+        id_ = _header(head, b"\r\nwebhook-id: ")
+        self.ids.append(id_)
+        self._unique.add(id_)
+        self.attempts.append(_header(head, b"\r\nminutehand-attempt: "))
+        self.redeliveries.append(b"\r\nminutehand-redelivery: true" in head)
+        due = _header(head, b"\r\nminutehand-due: ")
+        second = self._seconds.get(due[:19])
+        if second is None:
+            second = calendar.timegm(time.strptime(due[:19].decode(), "%Y-%m-%dt%H:%M:%S"))
+            self._seconds[due[:19]] = second
+        self.due.append(second + int(due[20:23]) / 1000)
+        self.arrived.append(at)
+
+    def report(self) -> dict[str, Any]:
+        """Counts, lateness in milliseconds (of first attempts only), and when the first and the last call came."""
+        lateness = sorted(
+            (at - due) * 1000
+            for at, due, attempt in zip(self.arrived, self.due, self.attempts, strict=True)
+            if attempt == b"1"
+        )
+        return {
+            "calls": len(self.ids),
+            "unique": self.unique,
+            "repeated": len(self.ids) - self.unique,
+            "redeliveries": sum(self.redeliveries),
+            "early": sum(late < 0 for late in lateness),
+            "lateness_ms": {
+                "p50": percentile(lateness, 0.50),
+                "p99": percentile(lateness, 0.99),
+                "max": percentile(lateness, 1.0),
+            },
+            "first_at": min(self.arrived, default=None),
+            "last_at": max(self.arrived, default=None),
+        }
+
+    def every(self) -> list[dict[str, Any]]:
+        return [
+            {"id": id_.decode(), "due": due, "arrived": at, "attempt": int(attempt), "redelivery": again}
+            for id_, due, at, attempt, again in zip(
+                self.ids, self.due, self.arrived, self.attempts, self.redeliveries, strict=True
+            )
+        ]
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The nearest rank; None of nothing."""
+    return round(ordered[min(int(len(ordered) * share), len(ordered) - 1)], 2) if ordered else None
+
+
+def _header(head: bytes, name: bytes) -> bytes:
+    start = head.find(name)
+    if start < 0:
+        return b""
+    start += len(name)
+    return head[start : head.find(b"\r\n", start)]
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._buffer = b""
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer + data if self._buffer else data
+        while (end := buffer.find(_HEAD_END)) >= 0:
+            head = buffer[: end + 2].lower()
+            length = int(_header(head, b"\r\ncontent-length: ") or 0)
+            whole = end + 4 + length
+            if len(buffer) < whole:
+                break
+            buffer = buffer[whole:]
+            self._transport.write(self._answer(head))
+        self._buffer = buffer
+
+    def _answer(self, head: bytes) -> bytes:
+        if b"\r\nwebhook-id: " in head:
+            self._calls.add(head, time.time())
+            return _ANSWER
+        path = head.split(b" ", 2)[1]
+        if path == b"/forget":
+            self._calls.forget()
+            return _ANSWER
+        calls = self._calls
+        answers: dict[bytes, Callable[[], Any]] = {
+            b"/report": calls.report,
+            b"/calls": calls.every,
+            b"/count": lambda: calls.unique,
+            b"/livez": dict,
+        }
+        answer = answers.get(path)
+        if answer is None:
+            return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+        body = json.dumps(answer()).encode()
+        return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def _serve(port: int) -> None:
+    calls = Calls()
+    server = await asyncio.get_running_loop().create_server(lambda: _Connection(calls), "127.0.0.1", port, backlog=1024)
+    await server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A receiver that remembers who called.")
+    parser.add_argument("--port", type=int, required=True)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(parser.parse_args().port))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""A process's clock on a virtual loop: it may be skewed, run at another rate, and stand still with its process."""
+
+import asyncio
+
+EPOCH_MS = 1_795_000_000_000
+"""Wall time at virtual time zero."""
+
+
+class VirtualClock:
+    """`rate`: its seconds per virtual second. While paused nothing that waits by this clock goes on; time does."""
+
+    def __init__(self, *, rate: float = 1.0, skew_ms: float = 0.0) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._rate = rate
+        self.skew_ms = skew_ms
+        self._resumed: asyncio.Event | None = None
+
+    def monotonic(self) -> float:
+        return 1_000.0 + self._loop.time() * self._rate
+
+    def wall_ms(self) -> int:
+        return int(EPOCH_MS + self.skew_ms + self._loop.time() * 1000.0)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            passed = self._loop.create_future()
+            timer = self._loop.call_later(seconds / self._rate, passed.set_result, None)
+            try:
+                await passed
+            finally:
+                timer.cancel()
+        else:
+            await asyncio.sleep(0)
+        while self._resumed is not None:
+            await self._resumed.wait()
+
+    def pause(self) -> None:
+        """The process is stopped; what it waits for is noticed when it goes on."""
+        self._resumed = self._resumed or asyncio.Event()
+
+    def resume(self) -> None:
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None

@@ -1,0 +1,156 @@
+"""Signatures, on our side and on the receiver's."""
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minutehand.webhooks import (
+    BadSignatureError,
+    MalformedHeaderError,
+    MissingHeaderError,
+    TimestampError,
+    VerificationError,
+    VerifiedCallback,
+    verify,
+)
+from poller_cluster.delivery.signing import sign
+
+SECRET_TEXT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+SECRET = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+OTHER_TEXT = "whsec_" + base64.b64encode(b"another secret of some length").decode()
+NOW = 1_614_265_330
+BODY = b'{"test": 2432232314}'
+ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
+
+
+def signed_headers(*secrets: str, body: bytes = BODY, **more: str) -> dict[str, str]:
+    signature = sign(
+        [base64.b64decode(text.removeprefix("whsec_")) for text in secrets or (SECRET_TEXT,)], ID, NOW, body
+    )
+    return {"webhook-id": ID, "webhook-timestamp": str(NOW), "webhook-signature": signature} | more
+
+
+def test_the_published_example_of_standard_webhooks() -> None:
+    assert sign([SECRET], ID, NOW, BODY) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_one_signature_per_secret() -> None:
+    both = sign([SECRET, b"second"], ID, NOW, BODY)
+    assert both == f"{sign([SECRET], ID, NOW, BODY)} {sign([b'second'], ID, NOW, BODY)}"
+    assert sign([], ID, NOW, BODY) == ""
+
+
+@given(secret=st.binary(min_size=1, max_size=200), body=st.binary(max_size=300), timestamp=st.integers(0, 2**40))
+def test_is_the_hmac_of_the_standard_library(secret: bytes, body: bytes, timestamp: int) -> None:
+    digest = hmac.digest(secret, f"id-1.{timestamp}.".encode() + body, hashlib.sha256)
+    assert sign([secret], "id-1", timestamp, body) == "v1," + base64.b64encode(digest).decode()
+
+
+@pytest.mark.parametrize("text", ["", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_*", "whsec_abc", "WHSEC_MfKQ"])
+def test_texts_that_are_no_secret(text: str) -> None:
+    with pytest.raises(ValueError, match="a signing secret") as caught:
+        verify(BODY, signed_headers(), text, now=NOW)
+    assert "MfKQ" not in str(caught.value)
+
+
+def test_a_verified_callback_tells_about_itself() -> None:
+    headers = signed_headers() | {
+        "Minutehand-Client": "shop",
+        "Minutehand-Cron-Id": "nightly",
+        "Minutehand-Due": "2026-11-21T09:30:00.250Z",
+        "Minutehand-Attempt": "3",
+        "Minutehand-Fence": "17",
+        "Minutehand-Redelivery": "true",
+    }
+    assert verify(BODY, headers, SECRET_TEXT, now=NOW) == VerifiedCallback(
+        webhook_id=ID,
+        timestamp=NOW,
+        client_id="shop",
+        cron_id="nightly",
+        due="2026-11-21T09:30:00.250Z",
+        attempt=3,
+        fence=17,
+        redelivery=True,
+    )
+
+
+def test_what_is_absent_is_none() -> None:
+    callback = verify(BODY, signed_headers(), SECRET_TEXT, now=NOW)
+    assert (callback.client_id, callback.cron_id, callback.due, callback.attempt, callback.fence) == (None,) * 5
+    assert callback.redelivery is False
+
+
+def test_names_in_any_case() -> None:
+    headers = {name.title(): value for name, value in signed_headers().items()}
+    assert verify(BODY, headers, SECRET_TEXT, now=NOW).webhook_id == ID
+
+
+def test_rotation_with_overlap() -> None:
+    assert verify(BODY, signed_headers(OTHER_TEXT, SECRET_TEXT), SECRET_TEXT, now=NOW).webhook_id == ID
+    assert verify(BODY, signed_headers(SECRET_TEXT), [OTHER_TEXT, SECRET_TEXT], now=NOW).webhook_id == ID
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_missing_headers(name: str) -> None:
+    headers = signed_headers()
+    del headers[name]
+    with pytest.raises(MissingHeaderError, match=name):
+        verify(BODY, headers, SECRET_TEXT, now=NOW)
+    with pytest.raises(MissingHeaderError, match=name):
+        verify(BODY, headers | {name: ""}, SECRET_TEXT, now=NOW)
+
+
+@pytest.mark.parametrize("text", ["now", "-5", "1.5", "1_0", "٣", " 1614265330", "9" * 30])
+def test_timestamps_that_are_no_number(text: str) -> None:
+    with pytest.raises(MalformedHeaderError):
+        verify(BODY, signed_headers() | {"webhook-timestamp": text}, SECRET_TEXT, now=NOW)
+
+
+@pytest.mark.parametrize("seconds", [-300, 0, 300])
+def test_tolerated_ages(seconds: int) -> None:
+    assert verify(BODY, signed_headers(), SECRET_TEXT, now=NOW + seconds).timestamp == NOW
+
+
+@pytest.mark.parametrize("seconds", [-301, 301, 10**9])
+def test_too_old_or_from_the_future(seconds: int) -> None:
+    with pytest.raises(TimestampError):
+        verify(BODY, signed_headers(), SECRET_TEXT, now=NOW + seconds)
+
+
+def test_the_system_clock_is_the_default() -> None:
+    with pytest.raises(TimestampError, match="ago"):
+        verify(BODY, signed_headers(), SECRET_TEXT)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"webhook-id": "msg_other"},
+        {"webhook-timestamp": str(NOW + 1)},
+        {"webhook-signature": "v1,"},
+        {"webhook-signature": "v1,AAAA"},
+        {"webhook-signature": "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
+        {"webhook-signature": "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="},
+        {"webhook-signature": "v1,\udcff\ud800ü"},
+        {"webhook-id": "\udcff\ud800ü"},
+    ],
+)
+def test_whatever_was_changed_is_noticed(change: dict[str, str]) -> None:
+    with pytest.raises(BadSignatureError):
+        verify(BODY, signed_headers() | change, SECRET_TEXT, now=NOW)
+
+
+def test_another_body_or_secret() -> None:
+    with pytest.raises(BadSignatureError):
+        verify(BODY + b" ", signed_headers(), SECRET_TEXT, now=NOW)
+    with pytest.raises(VerificationError):
+        verify(BODY, signed_headers(), OTHER_TEXT, now=NOW)
+
+
+def test_no_secret_at_all_is_the_caller_s_mistake() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        verify(BODY, signed_headers(), [], now=NOW)
