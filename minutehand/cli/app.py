@@ -1,0 +1,47 @@
+"""The command tree."""
+
+from typing import Annotated
+
+import typer
+
+from minutehand.cli import cassandra, clients, config, demo, keys, schedules, servers
+from minutehand.version import VERSION
+
+app = typer.Typer(
+    name="minutehand",
+    help="Minutehand calls your service at the second you asked for.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"minutehand {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Minutehand calls your service at the second you asked for."""
+
+
+app.command(short_help="Run everything here and watch callbacks arrive.")(demo.demo)
+app.command(short_help="Run an API process.")(servers.api)
+app.command(short_help="Run a poller node.")(servers.poller)
+app.command(short_help="Create the keyspace, or bring it up to date.")(servers.migrate)
+app.command(short_help="Print every setting with its default.")(config.config)
+app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
+app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
+app.add_typer(
+    schedules.app, name="schedules", short_help="Create, look at, cancel and list schedules.", no_args_is_help=True
+)
+app.add_typer(
+    cassandra.app, name="cassandra", short_help="Start and stop a Cassandra on this machine.", no_args_is_help=True
+)

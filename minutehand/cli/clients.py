@@ -1,0 +1,106 @@
+"""`minutehand clients`: tenants and their quotas."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.output import fail, print_fields, print_json, print_table
+from minutehand.client import Client
+
+app = typer.Typer(help="Register clients, look at them, suspend and resume them. Needs an administrator's key.")
+
+Quota = Annotated[
+    int,
+    typer.Option(
+        "--poller-quota", min=1, max=1024, help="Pollers of the client; each guarantees 1,000 calls a minute."
+    ),
+]
+Settings = Annotated[
+    str | None,
+    typer.Option(
+        "--settings",
+        metavar="JSON",
+        help="Settings as a JSON object; what is left out has its default. Without this option, all have.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def register(
+    client_id: ClientId,
+    poller_quota: Quota = 1,
+    settings: Settings = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register a client, or replace the quota and settings of one."""
+    wanted = _settings(settings)
+    with connect(url, key) as api:
+        _show(api.clients.register(client_id, poller_quota=poller_quota, settings=wanted), as_json)
+
+
+@app.command("list")
+def list_(url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """List all clients."""
+    with connect(url, key) as api:
+        clients = api.clients.list()
+    if as_json:
+        print_json(clients)
+        return
+    rows = [
+        (client.client_id, client.state, client.poller_quota, client.guaranteed_calls_per_minute, client.created_at)
+        for client in clients
+    ]
+    print_table(("CLIENT", "STATE", "QUOTA", "CALLS/MINUTE", "CREATED"), rows)
+
+
+@app.command()
+def show(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Show a client with its effective settings."""
+    with connect(url, key) as api:
+        _show(api.clients.get(client_id), as_json)
+
+
+@app.command()
+def suspend(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Hold a client's calls and refuse its creates, until it is resumed."""
+    with connect(url, key) as api:
+        _show(api.clients.suspend(client_id), as_json)
+
+
+@app.command()
+def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Let a suspended client go on; what fell due meanwhile fires or is skipped, as its late policy says."""
+    with connect(url, key) as api:
+        _show(api.clients.resume(client_id), as_json)
+
+
+def _settings(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        fail(f"--settings is not a JSON object: {error}.")
+
+
+def _show(client: Client, as_json: bool) -> None:
+    if as_json:
+        print_json(client)
+        return
+    print_fields(
+        [
+            ("client", client.client_id),
+            ("state", client.state),
+            ("poller quota", client.poller_quota),
+            ("highest quota ever", client.poller_ceiling),
+            ("guaranteed calls a minute", client.guaranteed_calls_per_minute),
+            ("revision", client.revision),
+            ("created", client.created_at),
+            *((name, msgspec.json.encode(value).decode()) for name, value in client.settings.items()),
+        ]
+    )

@@ -1,0 +1,43 @@
+"""`minutehand demo`: everything on this machine, to be watched."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="End by itself when the first callbacks were verified.")] = False,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where data, logs and demo.json are kept.", show_default=True)
+    ] = Path(".minutehand"),
+    pollers: Annotated[int, typer.Option("--pollers", min=1, max=8, help="Poller processes.")] = 2,
+    heap_mb: Annotated[int, typer.Option("--heap-mb", min=512, help="Memory of Cassandra's Java heap, in MiB.")] = 768,
+    api_port: Annotated[
+        int | None, typer.Option("--api-port", min=1, max=65_535, help="Port of the API.", show_default=False)
+    ] = None,
+    receiver_port: Annotated[
+        int | None, typer.Option("--receiver-port", min=1, max=65_535, help="Port of the receiver.", show_default=False)
+    ] = None,
+    cassandra_port: Annotated[
+        int | None, typer.Option("--native-port", min=1, max=65_535, help="Cassandra's port.", show_default=False)
+    ] = None,
+) -> None:
+    """Start a Cassandra, an API, pollers and a receiver on this machine, and watch callbacks arrive.
+
+    Ports that are not given are chosen. While it runs, DIR/demo.json holds addresses, keys and process ids for scripts.
+    Ctrl-C stops everything; the data stays, and the next start goes on with it.
+    """
+    from minutehand.local.demo import DemoOptions, run_demo
+    from minutehand.local.progress import ProgressLines
+
+    options = DemoOptions(
+        directory=directory,
+        once=once,
+        pollers=pollers,
+        heap_mb=heap_mb,
+        cassandra_port=cassandra_port,
+        api_port=api_port,
+        receiver_port=receiver_port,
+    )
+    run_demo(options, say=lambda line: typer.echo(line), progress=ProgressLines())

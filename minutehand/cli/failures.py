@@ -1,0 +1,56 @@
+"""Errors to sentences: the one place where commands end badly."""
+
+import sys
+from collections.abc import Sequence
+
+from membership.errors import MinutehandError
+from minutehand.cli.app import app
+from minutehand.client import MinutehandApiError, MinutehandClientError, MinutehandUnreachable
+from minutehand.config_values import ConfigurationInvalid
+from minutehand.local.errors import LocalError
+
+INTERRUPTED = 130
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of the command line."""
+    try:
+        app(list(arguments), prog_name="minutehand")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        say(sentence_for(error))
+        return 1
+    return 0
+
+
+def sentence_for(error: Exception) -> str:
+    """What the user reads. Only what nobody foresaw names a Python type."""
+    match error:
+        case MinutehandApiError():
+            return _ended(f"Minutehand refused ({error.status} {error.kind}): {error}")
+        case MinutehandUnreachable():
+            return _ended(f"{error}; start the API, or name another with --url or MINUTEHAND_URL")
+        case ConfigurationInvalid():
+            return "\n".join(_ended(str(fault)) for fault in error.faults)
+        case MinutehandClientError() | MinutehandError() | LocalError():
+            return _ended(str(error))
+        case BrokenPipeError():
+            return "The output could not be written: its reader went away."
+        case OSError():
+            return _ended(f"The system refused: {error}")
+        case ValueError() if str(error):
+            return _ended(str(error))
+        case _:
+            return _ended(f"This is a fault of Minutehand's, please report it: {type(error).__name__}: {error}")
+
+
+def say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+def _ended(text: str) -> str:
+    text = " ".join(text.split())
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,46 @@
+"""Options that many commands share, and what they lead to."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.output import fail
+from minutehand.client import Minutehand
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Url = Annotated[str, typer.Option("--url", envvar="MINUTEHAND_URL", help="Address of the API.", show_default=True)]
+KeyText = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        envvar="MINUTEHAND_KEY",
+        help="Key to use: an administrator's, or for schedules the client's own. Better given by the environment.",
+        show_default=False,
+    ),
+]
+ClientId = Annotated[str, typer.Argument(metavar="CLIENT", help="The client's id.", show_default=False)]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="TOML file with settings; `minutehand config` prints one. Also: MINUTEHAND_CONFIG.",
+        show_default=False,
+    ),
+]
+
+
+def connect(url: str, key: str | None) -> Minutehand:
+    """A connection for one command."""
+    if not key:
+        fail("No key is given: set MINUTEHAND_KEY, or use --key.")
+    return Minutehand(url, key)
+
+
+def environment() -> dict[str, str]:
+    """What the process was started with; the configuration is read from it."""
+    return dict(os.environ)

@@ -1,0 +1,72 @@
+"""How commands answer: tables for people, JSON for programs, one sentence for errors."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_UNBOUNDED = 10_000
+
+
+def fail(sentence: str) -> NoReturn:
+    """Say why and exit with 1."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(sentence))
+    raise typer.Exit(1)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table; of no rows, its head and `none`."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(show(value)) for value in row))
+    console = _console()
+    console.print(table)
+    if not table.rows:
+        console.print("none")
+
+
+def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
+    """Names and values below one another, without those that have none."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in fields:
+        if value is not None:
+            table.add_row(Text(name, style="bold"), Text(show(value)))
+    _console().print(table)
+
+
+def say(sentence: str) -> None:
+    """One line of text."""
+    _console().print(Text(sentence))
+
+
+def show(value: Any) -> str:
+    """A value for people."""
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _console() -> Console:
+    """As wide as the terminal; for a file or a pipe as wide as it takes."""
+    console = Console(soft_wrap=True, highlight=False)
+    if not console.is_terminal:
+        console.width = _UNBOUNDED
+    return console

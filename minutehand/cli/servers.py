@@ -1,0 +1,99 @@
+"""`minutehand api`, `minutehand poller` and `minutehand migrate`: the processes of a cluster."""
+
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from minutehand.cli.options import AsJson, ConfigFile, environment
+from minutehand.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from minutehand.config import Settings
+
+
+def api(
+    config: ConfigFile = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Address to listen on, over the configuration's.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65_535, help="Port to listen on; 0 takes a free one.", show_default=False),
+    ] = None,
+) -> None:
+    """Run an API process until it is told to stop (SIGTERM, Ctrl-C).
+
+    Needs a migrated keyspace, an administrator's key (api.admin_key) and the cluster's token (cluster.token).
+    """
+    from minutehand.compose_api import serve_api
+    from minutehand.config import FOR_API
+    from minutehand.running import run_process
+    from scheduler_service.runtime.logging import configure_logging
+
+    given = {"MINUTEHAND_API_HOST": host, "MINUTEHAND_API_PORT": port}
+    settings = _load(config, FOR_API, given)
+    configure_logging(settings.logging, identity={"program": "api"})
+    run_process(lambda stop: serve_api(settings, stop))
+
+
+def poller(
+    config: ConfigFile = None,
+    node_id: Annotated[
+        str | None,
+        typer.Option(
+            "--node-id",
+            help="This node's name: the same after a restart, and unlike any other's. Without it: from the host name.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Run a poller node until it is told to stop (SIGTERM, Ctrl-C); it hands its pollers over first.
+
+    Needs a migrated keyspace and the cluster's token (cluster.token).
+    """
+    from membership.identity import NodeId
+    from minutehand.compose_poller import serve_poller
+    from minutehand.config import FOR_POLLER
+    from minutehand.running import run_process
+    from scheduler_service.runtime.logging import configure_logging
+
+    settings = _load(config, FOR_POLLER, {"MINUTEHAND_CLUSTER_NODE_ID": node_id})
+    name = settings.cluster.node_id or _default_node_id()
+    configure_logging(settings.logging, identity={"program": "poller", "node_id": name})
+    run_process(lambda stop: serve_poller(settings, node_id=NodeId(name), stop=stop))
+
+
+def migrate(config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """Create the keyspace, or bring it to this version's schema. Harmless to repeat, and to run twice at once."""
+    import asyncio
+
+    from cql.migrate import migrate as bring_up_to_date
+    from minutehand.config import FOR_STORAGE
+    from scheduler_service.runtime.clock import SystemClock
+    from scheduler_service.runtime.logging import configure_logging
+    from scheduler_service.runtime.randomness import SystemRandomness
+
+    settings = _load(config, FOR_STORAGE, {})
+    configure_logging(settings.logging, identity={"program": "migrate"})
+    applied = asyncio.run(bring_up_to_date(settings.cassandra, clock=SystemClock(), randomness=SystemRandomness()))
+    if as_json:
+        print_json({"keyspace": settings.cassandra.keyspace, "applied": [one.version for one in applied]})
+    elif applied:
+        say(f"The keyspace {settings.cassandra.keyspace} was migrated: {', '.join(one.name for one in applied)}.")
+    else:
+        say(f"The keyspace {settings.cassandra.keyspace} is up to date.")
+
+
+def _load(config: Path | None, required: tuple[str, ...], flags: dict[str, str | int | None]) -> "Settings":
+    """Flags count as variables that win over the environment's."""
+    from minutehand.config import load_settings
+
+    over = {name: str(value) for name, value in flags.items() if value is not None}
+    return load_settings(environment={**environment(), **over}, file=config, required=required)
+
+
+def _default_node_id() -> str:
+    return re.sub(r"[^a-z0-9.-]+", "-", socket.gethostname().lower()).strip("-.") or "node"

@@ -1,0 +1,67 @@
+"""Speak to Minutehand's API from Python, in a plain or in an asynchronous program.
+
+    with Minutehand("http://127.0.0.1:8080", key) as api:
+        shop = api.client("shop")
+        expire = Callback(url="https://shop.example/hooks/expire", json={"order": 17})
+        schedule = shop.schedules.create(expire, delay_seconds=90)
+        shop.schedules.cancel(schedule.schedule_id)
+
+`AsyncMinutehand` has the same methods to be awaited. A client's key reaches that client only; `api.clients` and the
+keys and signing secrets of clients need an administrator's.
+
+Errors: `MinutehandApiError` when the API refuses (it carries the problem document), `MinutehandUnreachable` when there
+was no answer that could be read; a create without an answer may have taken effect. Nothing is repeated here. Values are
+plain and frozen; fields that a newer server adds are ignored.
+
+This package imports nothing of the server and needs httpx and msgspec only.
+"""
+
+from minutehand.client._async import AsyncClientScope, AsyncMinutehand
+from minutehand.client._errors import (
+    MinutehandApiError,
+    MinutehandClientError,
+    MinutehandUnreachable,
+)
+from minutehand.client._models import (
+    BatchItem,
+    Callback,
+    Client,
+    Fault,
+    Health,
+    Key,
+    NewKey,
+    NewSchedule,
+    NewSigningSecret,
+    Page,
+    Problem,
+    Retry,
+    Schedule,
+    SentCallback,
+    SigningSecret,
+)
+from minutehand.client._sync import ClientScope, Minutehand
+
+__all__ = [
+    "AsyncClientScope",
+    "AsyncMinutehand",
+    "BatchItem",
+    "Callback",
+    "Client",
+    "ClientScope",
+    "Fault",
+    "Health",
+    "Key",
+    "Minutehand",
+    "MinutehandApiError",
+    "MinutehandClientError",
+    "MinutehandUnreachable",
+    "NewKey",
+    "NewSchedule",
+    "NewSigningSecret",
+    "Page",
+    "Problem",
+    "Retry",
+    "Schedule",
+    "SentCallback",
+    "SigningSecret",
+]

@@ -1,0 +1,191 @@
+"""The client for asynchronous programs: as `_sync`, to be awaited."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, Unpack
+
+import httpx
+
+from minutehand.client import _calls as calls
+from minutehand.client._errors import unreachable
+from minutehand.client._models import (
+    BatchItem,
+    Callback,
+    Client,
+    Health,
+    Key,
+    NewKey,
+    NewSchedule,
+    NewSigningSecret,
+    Page,
+    Schedule,
+    ScheduleOptions,
+    SigningSecret,
+)
+
+T = TypeVar("T")
+
+
+class AsyncMinutehand:
+    """A connection to one API with one key. An asynchronous context manager; belongs to one event loop."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        timeout_seconds: float = calls.DEFAULT_TIMEOUT_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=url, headers=calls.headers_for(key), timeout=timeout_seconds, transport=transport, trust_env=False
+        )
+        self.clients = AsyncClients(self)
+
+    def client(self, client_id: str) -> "AsyncClientScope":
+        """Everything of one client. Nothing is sent yet."""
+        return AsyncClientScope(self, client_id)
+
+    async def health(self) -> Health:
+        """Whether the API can do its work."""
+        return await self.perform(calls.health())
+
+    async def perform(self, operation: calls.Operation[T]) -> T:
+        """Send one operation. Raises MinutehandApiError, MinutehandUnreachable."""
+        try:
+            answer = await self._http.request(
+                operation.method, operation.path, params=operation.query or None, content=operation.body
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise unreachable(str(self._http.base_url), error) from error
+        return operation.read(answer.status_code, answer.headers, answer.content)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AsyncClients:
+    """Tenants, for administrators."""
+
+    def __init__(self, api: AsyncMinutehand) -> None:
+        self._perform = api.perform
+
+    async def register(self, client_id: str, *, poller_quota: int, settings: Mapping[str, Any] | None = None) -> Client:
+        """Create a client, or replace its quota and settings (None: the defaults)."""
+        return await self._perform(calls.register_client(client_id, poller_quota, settings))
+
+    async def get(self, client_id: str) -> Client:
+        return await self._perform(calls.get_client(client_id))
+
+    async def list(self) -> tuple[Client, ...]:
+        return (await self._perform(calls.list_clients())).items
+
+    async def suspend(self, client_id: str) -> Client:
+        """Hold its calls and refuse its creates."""
+        return await self._perform(calls.suspend_client(client_id))
+
+    async def resume(self, client_id: str) -> Client:
+        return await self._perform(calls.resume_client(client_id))
+
+    async def delete(self, client_id: str) -> None:
+        """Only what is suspended can be deleted."""
+        await self._perform(calls.delete_client(client_id))
+
+
+class AsyncClientScope:
+    """Everything of one client."""
+
+    def __init__(self, api: AsyncMinutehand, client_id: str) -> None:
+        self.client_id = client_id
+        self.schedules = AsyncSchedules(api.perform, client_id)
+        self.keys = AsyncKeys(api.perform, client_id)
+        self.signing_secrets = AsyncSigningSecrets(api.perform, client_id)
+
+
+class Perform(Protocol):
+    """Sends one operation."""
+
+    async def __call__(self, operation: calls.Operation[T]) -> T: ...
+
+
+class _Part:
+    def __init__(self, perform: Perform, client_id: str) -> None:
+        self._perform = perform
+        self._client_id = client_id
+
+
+class AsyncKeys(_Part):
+    """A client's keys, for administrators."""
+
+    async def create(self) -> NewKey:
+        """A new key; this is the only time that it is shown."""
+        return await self._perform(calls.create_key(self._client_id))
+
+    async def list(self) -> tuple[Key, ...]:
+        return (await self._perform(calls.list_keys(self._client_id))).items
+
+    async def revoke(self, key_id: str) -> None:
+        await self._perform(calls.revoke_key(self._client_id, key_id))
+
+
+class AsyncSigningSecrets(_Part):
+    """What a client's callbacks are signed with, for administrators."""
+
+    async def create(self) -> NewSigningSecret:
+        """A new secret beside those there are; this is the only time that it is shown."""
+        return await self._perform(calls.create_secret(self._client_id))
+
+    async def list(self) -> tuple[SigningSecret, ...]:
+        return (await self._perform(calls.list_secrets(self._client_id))).items
+
+    async def delete(self, secret_id: str) -> None:
+        await self._perform(calls.delete_secret(self._client_id, secret_id))
+
+
+class AsyncSchedules(_Part):
+    """A client's schedules."""
+
+    async def create(self, callback: Callback, **options: Unpack[ScheduleOptions]) -> Schedule:
+        """One call at `due` or after `delay_seconds`. When this returns, it is durable."""
+        operation = calls.create_schedule(self._client_id, NewSchedule(callback=callback, **options))
+        return await self._perform(operation)
+
+    async def create_batch(self, schedules: Sequence[NewSchedule]) -> tuple[BatchItem, ...]:
+        """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
+        return (await self._perform(calls.create_batch(self._client_id, schedules))).items
+
+    async def get(self, schedule_id: str) -> Schedule:
+        return await self._perform(calls.get_schedule(self._client_id, schedule_id))
+
+    async def cancel(self, schedule_id: str) -> Schedule:
+        """When this returns, the receiver will not be called. Else MinutehandApiError: in-flight, already-finished."""
+        return await self._perform(calls.cancel_schedule(self._client_id, schedule_id))
+
+    async def list(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        state: str | None = None,
+        label: str | None = None,
+        cron_id: str | None = None,
+        page_size: int | None = None,
+    ) -> AsyncIterator[Schedule]:
+        """By due time, from `start` (now) to before `end` (24 hours later, and at most that), page by page."""
+        operation: calls.Operation[Page[Schedule]] | None = calls.list_schedules(
+            self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
+        )
+        while operation is not None:
+            page = await self._perform(operation)
+            for schedule in page.items:
+                yield schedule
+            operation = calls.following(operation, page)

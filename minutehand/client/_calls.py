@@ -1,0 +1,183 @@
+"""The API's operations as values: what to send, and what the answer is. Both kinds of client perform these."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from minutehand.client._errors import MinutehandUnreachable, error_of
+from minutehand.client._models import (
+    Batch,
+    Client,
+    Health,
+    Key,
+    NewKey,
+    NewSchedule,
+    NewSigningSecret,
+    Page,
+    Schedule,
+    SigningSecret,
+)
+
+T = TypeVar("T")
+JSON: Final = "application/json"
+DEFAULT_TIMEOUT_SECONDS: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[T]):
+    """One request. `also` are statuses from 400 up that are answers and not errors."""
+
+    method: str
+    path: str
+    answer: Any
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    also: tuple[int, ...] = ()
+
+    def read(self, status: int, headers: Mapping[str, str], body: bytes) -> T:
+        """The answer as a value. Raises MinutehandApiError, MinutehandUnreachable."""
+        if status >= 300 and status not in self.also:
+            raise error_of(status, headers.get("content-type", ""), body, headers.get("retry-after"))
+        if self.answer is None:
+            return None  # type: ignore[return-value]
+        try:
+            value: T = msgspec.json.decode(body, type=self.answer)
+        except msgspec.DecodeError as error:
+            raise MinutehandUnreachable(f"the answer can't be read ({error}): is the address right?") from error
+        return value
+
+
+def headers_for(key: str) -> dict[str, str]:
+    """What goes with every request."""
+    return {"Authorization": f"Bearer {key}", "Content-Type": JSON, "Accept": JSON}
+
+
+def health() -> Operation[Health]:
+    return Operation(method="GET", path="/readyz", answer=Health, also=(503,))
+
+
+def register_client(client_id: str, poller_quota: int, settings: Mapping[str, Any] | None) -> Operation[Client]:
+    body: dict[str, Any] = {"poller_quota": poller_quota}
+    if settings is not None:
+        body["settings"] = settings
+    return Operation(method="PUT", path=client_path(client_id), answer=Client, body=msgspec.json.encode(body))
+
+
+def get_client(client_id: str) -> Operation[Client]:
+    return Operation(method="GET", path=client_path(client_id), answer=Client)
+
+
+def list_clients() -> Operation[Page[Client]]:
+    return Operation(method="GET", path="/v1/clients", answer=Page[Client])
+
+
+def suspend_client(client_id: str) -> Operation[Client]:
+    return Operation(method="POST", path=f"{client_path(client_id)}:suspend", answer=Client)
+
+
+def resume_client(client_id: str) -> Operation[Client]:
+    return Operation(method="POST", path=f"{client_path(client_id)}:resume", answer=Client)
+
+
+def delete_client(client_id: str) -> Operation[None]:
+    return Operation(method="DELETE", path=client_path(client_id), answer=None)
+
+
+def create_key(client_id: str) -> Operation[NewKey]:
+    return Operation(method="POST", path=f"{client_path(client_id)}/keys", answer=NewKey)
+
+
+def list_keys(client_id: str) -> Operation[Page[Key]]:
+    return Operation(method="GET", path=f"{client_path(client_id)}/keys", answer=Page[Key])
+
+
+def revoke_key(client_id: str, key_id: str) -> Operation[None]:
+    return Operation(method="DELETE", path=f"{client_path(client_id)}/keys/{_segment(key_id)}", answer=None)
+
+
+def create_secret(client_id: str) -> Operation[NewSigningSecret]:
+    return Operation(method="POST", path=f"{client_path(client_id)}/signing-secrets", answer=NewSigningSecret)
+
+
+def list_secrets(client_id: str) -> Operation[Page[SigningSecret]]:
+    return Operation(method="GET", path=f"{client_path(client_id)}/signing-secrets", answer=Page[SigningSecret])
+
+
+def delete_secret(client_id: str, secret_id: str) -> Operation[None]:
+    path = f"{client_path(client_id)}/signing-secrets/{_segment(secret_id)}"
+    return Operation(method="DELETE", path=path, answer=None)
+
+
+def create_schedule(client_id: str, schedule: NewSchedule) -> Operation[Schedule]:
+    return Operation(method="POST", path=_schedules(client_id), answer=Schedule, body=msgspec.json.encode(schedule))
+
+
+def create_batch(client_id: str, schedules: Sequence[NewSchedule]) -> Operation[Batch]:
+    body = msgspec.json.encode({"items": schedules})
+    return Operation(method="POST", path=f"{_schedules(client_id)}:batch", answer=Batch, body=body)
+
+
+def get_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
+    return Operation(method="GET", path=f"{_schedules(client_id)}/{_segment(schedule_id)}", answer=Schedule)
+
+
+def cancel_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
+    return Operation(method="DELETE", path=f"{_schedules(client_id)}/{_segment(schedule_id)}", answer=Schedule)
+
+
+def list_schedules(
+    client_id: str,
+    *,
+    start: datetime | str | None,
+    end: datetime | str | None,
+    state: str | None,
+    label: str | None,
+    cron_id: str | None,
+    page_size: int | None,
+) -> Operation[Page[Schedule]]:
+    given = {
+        "from": _instant(start),
+        "to": _instant(end),
+        "state": state,
+        "label": label,
+        "cron_id": cron_id,
+        "limit": None if page_size is None else str(page_size),
+    }
+    query = {name: value for name, value in given.items() if value is not None}
+    return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=query)
+
+
+def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]] | None:
+    """The request for the page after `page`; None when there is none."""
+    if page.next_cursor is None:
+        return None
+    query = {name: value for name, value in operation.query.items() if name == "limit"}
+    return Operation(
+        method="GET", path=operation.path, answer=operation.answer, query={**query, "cursor": page.next_cursor}
+    )
+
+
+def client_path(client_id: str) -> str:
+    return f"/v1/clients/{_segment(client_id)}"
+
+
+def _schedules(client_id: str) -> str:
+    return f"{client_path(client_id)}/schedules"
+
+
+def _segment(text: str) -> str:
+    if not text:
+        raise ValueError("an id can't be empty")
+    return quote(text, safe="$")
+
+
+def _instant(value: datetime | str | None) -> str | None:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("an instant has no time zone: use datetime.now(UTC), or write its offset")
+        return value.isoformat()
+    return value

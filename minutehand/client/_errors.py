@@ -1,0 +1,58 @@
+"""What can come of a call that did not succeed."""
+
+import msgspec
+
+from minutehand.client._models import Fault, Problem
+
+
+class MinutehandClientError(Exception):
+    """The root of this package's errors."""
+
+
+class MinutehandUnreachable(MinutehandClientError):
+    """No answer came, or none that Minutehand gives. What was asked may have taken effect."""
+
+
+class MinutehandApiError(MinutehandClientError):
+    """The API refused. `str(error)` is its reason with every fault; `problem` the whole document."""
+
+    def __init__(self, problem: Problem, *, retry_after_seconds: float | None = None) -> None:
+        faults = "; ".join(f"{fault.pointer or '/'} {fault.detail}" for fault in problem.errors)
+        detail = problem.detail or problem.title
+        super().__init__(f"{detail}: {faults}" if faults else detail)
+        self.problem = problem
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def status(self) -> int:
+        return self.problem.status
+
+    @property
+    def kind(self) -> str:
+        """The stable name of the refusal, such as `not-found` or `in-flight`."""
+        return self.problem.kind
+
+    @property
+    def errors(self) -> tuple[Fault, ...]:
+        """Every fault of an invalid request."""
+        return self.problem.errors
+
+
+_decode_problem = msgspec.json.Decoder(Problem).decode
+
+
+def error_of(status: int, content_type: str, body: bytes, retry_after: str | None) -> MinutehandClientError:
+    """The error that an answer of 400 and above means."""
+    seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+    if content_type.partition(";")[0].strip() == "application/problem+json":
+        try:
+            return MinutehandApiError(_decode_problem(body), retry_after_seconds=seconds)
+        except msgspec.DecodeError:
+            pass
+    return MinutehandUnreachable(f"the answer, HTTP status {status}, is not Minutehand's: is the address right?")
+
+
+def unreachable(url: str, error: Exception) -> MinutehandUnreachable:
+    """The error for a request that got no answer."""
+    reason = str(error).partition("] ")[2] or str(error) or type(error).__name__
+    return MinutehandUnreachable(f"Minutehand does not answer at {url} ({reason})")

@@ -1,0 +1,197 @@
+"""What goes to the API and what comes back. Instants are aware datetimes, durations numbers of seconds."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic, TypedDict, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+T = TypeVar("T")
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How failed attempts of one schedule are repeated. What is left out is as the client's settings say."""
+
+    max_attempts: int | UnsetType | None = UNSET
+    base_seconds: float | UnsetType | None = UNSET
+    cap_seconds: float | UnsetType | None = UNSET
+    deadline_seconds: float | UnsetType | None = UNSET
+    final_statuses: tuple[int, ...] | UnsetType | None = UNSET
+
+
+class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The request that is to be made. Its body is `body`, `json` (any value that JSON can hold) or `body_base64`."""
+
+    url: str
+    method: str | UnsetType = UNSET
+    headers: Mapping[str, str] | UnsetType = UNSET
+    body: str | UnsetType = UNSET
+    json: Any = UNSET
+    body_base64: bytes | UnsetType = UNSET
+
+
+class NewSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call at `due` (RFC 3339, or an aware datetime) or `delay_seconds` from now: exactly one of them."""
+
+    callback: Callback
+    due: datetime | str | UnsetType = UNSET
+    delay_seconds: float | UnsetType = UNSET
+    label: str | UnsetType = UNSET
+    ordering_key: str | UnsetType = UNSET
+    retry: Retry | UnsetType = UNSET
+    timeout_seconds: float | UnsetType = UNSET
+    skip_after_seconds: float | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if isinstance(self.due, datetime) and self.due.tzinfo is None:
+            raise ValueError("due has no time zone: use datetime.now(UTC) + ..., or write its offset")
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """The fields of `NewSchedule` beside the callback."""
+
+    due: datetime | str
+    delay_seconds: float
+    label: str
+    ordering_key: str
+    retry: Retry
+    timeout_seconds: float
+    skip_after_seconds: float
+
+
+class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
+    """A callback as the API shows it; credentials among the headers are masked."""
+
+    url: str
+    method: str
+    headers: dict[str, str] | None = None
+    body: str | None = None
+    body_base64: bytes | None = None
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule and what became of it so far.
+
+    `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a poller has claimed it.
+    """
+
+    schedule_id: str
+    client_id: str
+    poller_id: int
+    due: datetime
+    state: str
+    callback: SentCallback
+    created_at: datetime
+    in_flight: bool = False
+    attempts: int = 0
+    next_attempt_at: datetime | None = None
+    first_attempt_at: datetime | None = None
+    finished_at: datetime | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+    reason: str | None = None
+    label: str | None = None
+    ordering_key: str | None = None
+    cron_id: str | None = None
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant. `settings` are the effective ones."""
+
+    client_id: str
+    poller_quota: int
+    poller_ceiling: int
+    state: str
+    settings: dict[str, Any]
+    revision: int
+    created_at: datetime
+    guaranteed_calls_per_minute: int | None = None
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's key without its secret."""
+
+    key_id: str
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as it is shown once."""
+
+    key_id: str
+    key: str
+    created_at: datetime
+
+
+class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """A signing secret without the secret."""
+
+    secret_id: str
+    created_at: datetime
+    expires_at: datetime | None = None
+
+
+class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """A signing secret as it is shown once; `secret` is what `minutehand.webhooks.verify` takes."""
+
+    secret_id: str
+    secret: str
+    created_at: datetime
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the API can do its work, and if not, why."""
+
+    status: str
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        return self.status == "ok"
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing wrong with a request, by JSON pointer."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal (RFC 9457). `state`: of the thing that is in the way."""
+
+    type: str
+    title: str
+    status: int
+    detail: str = ""
+    request_id: str | None = None
+    state: str | None = None
+    errors: tuple[Fault, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The last word of the type, such as `in-flight`."""
+        return self.type.rpartition("/")[2]
+
+
+class BatchItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one item of a batch: a schedule, or the problem why there is none."""
+
+    status: int
+    schedule: Schedule | None = None
+    problem: Problem | None = None
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """What became of the items, in order."""
+
+    items: tuple[BatchItem, ...]
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """One page of a list; it may be short and still have a next one."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None = None

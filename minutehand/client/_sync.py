@@ -1,0 +1,190 @@
+"""The client for plain programs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar, Unpack
+
+import httpx
+
+from minutehand.client import _calls as calls
+from minutehand.client._errors import unreachable
+from minutehand.client._models import (
+    BatchItem,
+    Callback,
+    Client,
+    Health,
+    Key,
+    NewKey,
+    NewSchedule,
+    NewSigningSecret,
+    Page,
+    Schedule,
+    ScheduleOptions,
+    SigningSecret,
+)
+
+T = TypeVar("T")
+
+
+class Minutehand:
+    """A connection to one API with one key. A context manager; may be shared by threads."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        timeout_seconds: float = calls.DEFAULT_TIMEOUT_SECONDS,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._http = httpx.Client(
+            base_url=url, headers=calls.headers_for(key), timeout=timeout_seconds, transport=transport, trust_env=False
+        )
+        self.clients = Clients(self)
+
+    def client(self, client_id: str) -> "ClientScope":
+        """Everything of one client. Nothing is sent yet."""
+        return ClientScope(self, client_id)
+
+    def health(self) -> Health:
+        """Whether the API can do its work."""
+        return self.perform(calls.health())
+
+    def perform(self, operation: calls.Operation[T]) -> T:
+        """Send one operation. Raises MinutehandApiError, MinutehandUnreachable."""
+        try:
+            answer = self._http.request(
+                operation.method, operation.path, params=operation.query or None, content=operation.body
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise unreachable(str(self._http.base_url), error) from error
+        return operation.read(answer.status_code, answer.headers, answer.content)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Clients:
+    """Tenants, for administrators."""
+
+    def __init__(self, api: Minutehand) -> None:
+        self._perform = api.perform
+
+    def register(self, client_id: str, *, poller_quota: int, settings: Mapping[str, Any] | None = None) -> Client:
+        """Create a client, or replace its quota and settings (None: the defaults)."""
+        return self._perform(calls.register_client(client_id, poller_quota, settings))
+
+    def get(self, client_id: str) -> Client:
+        return self._perform(calls.get_client(client_id))
+
+    def list(self) -> tuple[Client, ...]:
+        return self._perform(calls.list_clients()).items
+
+    def suspend(self, client_id: str) -> Client:
+        """Hold its calls and refuse its creates."""
+        return self._perform(calls.suspend_client(client_id))
+
+    def resume(self, client_id: str) -> Client:
+        return self._perform(calls.resume_client(client_id))
+
+    def delete(self, client_id: str) -> None:
+        """Only what is suspended can be deleted."""
+        self._perform(calls.delete_client(client_id))
+
+
+class ClientScope:
+    """Everything of one client."""
+
+    def __init__(self, api: Minutehand, client_id: str) -> None:
+        self.client_id = client_id
+        self.schedules = Schedules(api.perform, client_id)
+        self.keys = Keys(api.perform, client_id)
+        self.signing_secrets = SigningSecrets(api.perform, client_id)
+
+
+class Perform(Protocol):
+    """Sends one operation."""
+
+    def __call__(self, operation: calls.Operation[T]) -> T: ...
+
+
+class _Part:
+    def __init__(self, perform: Perform, client_id: str) -> None:
+        self._perform = perform
+        self._client_id = client_id
+
+
+class Keys(_Part):
+    """A client's keys, for administrators."""
+
+    def create(self) -> NewKey:
+        """A new key; this is the only time that it is shown."""
+        return self._perform(calls.create_key(self._client_id))
+
+    def list(self) -> tuple[Key, ...]:
+        return self._perform(calls.list_keys(self._client_id)).items
+
+    def revoke(self, key_id: str) -> None:
+        self._perform(calls.revoke_key(self._client_id, key_id))
+
+
+class SigningSecrets(_Part):
+    """What a client's callbacks are signed with, for administrators."""
+
+    def create(self) -> NewSigningSecret:
+        """A new secret beside those there are; this is the only time that it is shown."""
+        return self._perform(calls.create_secret(self._client_id))
+
+    def list(self) -> tuple[SigningSecret, ...]:
+        return self._perform(calls.list_secrets(self._client_id)).items
+
+    def delete(self, secret_id: str) -> None:
+        self._perform(calls.delete_secret(self._client_id, secret_id))
+
+
+class Schedules(_Part):
+    """A client's schedules."""
+
+    def create(self, callback: Callback, **options: Unpack[ScheduleOptions]) -> Schedule:
+        """One call at `due` or after `delay_seconds`. When this returns, it is durable."""
+        operation = calls.create_schedule(self._client_id, NewSchedule(callback=callback, **options))
+        return self._perform(operation)
+
+    def create_batch(self, schedules: Sequence[NewSchedule]) -> tuple[BatchItem, ...]:
+        """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
+        return self._perform(calls.create_batch(self._client_id, schedules)).items
+
+    def get(self, schedule_id: str) -> Schedule:
+        return self._perform(calls.get_schedule(self._client_id, schedule_id))
+
+    def cancel(self, schedule_id: str) -> Schedule:
+        """When this returns, the receiver will not be called. Else MinutehandApiError: in-flight, already-finished."""
+        return self._perform(calls.cancel_schedule(self._client_id, schedule_id))
+
+    def list(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        state: str | None = None,
+        label: str | None = None,
+        cron_id: str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[Schedule]:
+        """By due time, from `start` (now) to before `end` (24 hours later, and at most that), page by page."""
+        operation: calls.Operation[Page[Schedule]] | None = calls.list_schedules(
+            self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
+        )
+        while operation is not None:
+            page = self._perform(operation)
+            yield from page.items
+            operation = calls.following(operation, page)

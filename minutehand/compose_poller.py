@@ -1,0 +1,98 @@
+"""A poller process, put together: storage, the delivery engine, the node, its own port."""
+
+from contextlib import AsyncExitStack
+
+import structlog
+from prometheus_client import CollectorRegistry, Gauge
+
+from cql.storage import open_storage
+from membership.heartbeater import new_life
+from membership.identity import NodeId
+from minutehand.config import Settings
+from minutehand.running import StopSignal, keep_time, start_unless_stopped
+from minutehand.version import VERSION
+from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.node import Node, NodeStores
+from poller_cluster.ops import OpsServer, advertised_address, listen
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.metrics import Metrics
+from scheduler_service.runtime.randomness import SystemRandomness
+
+_log = structlog.get_logger("minutehand.poller")
+
+
+async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:
+    """Be a member until `stop`, then hand everything over. Raises MinutehandError when it can't begin."""
+    token = settings.cluster.token
+    assert token is not None
+    clock, randomness = SystemClock(), SystemRandomness()
+    metrics = Metrics(program="poller", version=VERSION)
+    async with AsyncExitStack() as parts:
+        listener = listen(settings.ops)
+        parts.callback(listener.close)
+        storage = await open_storage(settings.cassandra)
+        parts.push_async_callback(storage.close)
+        life = await new_life(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
+        engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
+        node = Node(
+            life=life,
+            address=advertised_address(settings.ops, listener),
+            version=VERSION,
+            stores=NodeStores(
+                schedules=storage.schedules,
+                clients=storage.clients,
+                members=storage.members,
+                leases=storage.leases,
+                balances=storage.balances,
+                attempts=storage.attempts,
+                dead_letters=storage.dead_letters,
+            ),
+            engine=engine,
+            clock=clock,
+            randomness=randomness,
+            settings=settings.node,
+            membership=settings.membership,
+            on_over=lambda reason: stop.fail(f"The node {life} must end ({reason})."),
+            on_crash=stop.crashed,
+        )
+        _watch(node, engine, metrics.registry)
+        tasks = Tasks(stop.crashed)
+        parts.push_async_callback(tasks.close)
+        tasks.spawn(keep_time(clock, members=lambda: _members(node)), name="clock")
+        ops = OpsServer(
+            listener,
+            token=token,
+            on_hints=node.hinted,
+            unready=lambda: _unready(node, clock),
+            metrics=metrics,
+        )
+        parts.push_async_callback(ops.stop)
+        await ops.start()
+        if await start_unless_stopped(node, stop, parts):
+            _log.info("node-running", life=str(life))
+            await stop.wait()
+    _log.info("node-stopped", life=str(life))
+
+
+def _members(node: Node) -> tuple[int | None, bool]:
+    view = node.heartbeater.view
+    return view.offset_ms, len(view.members) <= 1
+
+
+def _unready(node: Node, clock: SystemClock) -> str | None:
+    """Why this node may not call anybody now."""
+    if not node.heartbeater.trusted():
+        return "its heartbeats are not confirmed: storage does not answer, or it has only just started"
+    if not clock.wall_trusted():
+        return "the system's clock was stepped and does not agree with the other nodes'"
+    return None
+
+
+def _watch(node: Node, engine: DeliveryEngine, registry: CollectorRegistry) -> None:
+    held = Gauge("minutehand_leases_held", "Pollers that this node owns.", registry=registry)
+    held.set_function(lambda: float(len(node.keeper.leases())))
+    in_flight = Gauge("minutehand_attempts_in_flight", "Calls that this node is making now.", registry=registry)
+    in_flight.set_function(lambda: float(engine.in_flight))
+    trusted = Gauge("minutehand_trusted", "1 while this node may make calls.", registry=registry)
+    trusted.set_function(lambda: float(node.heartbeater.trusted()))

@@ -1,0 +1,229 @@
+"""Configuration: environment and TOML into the settings of every room. The only place that reads the environment.
+
+    MINUTEHAND_API_PORT=8081          over
+    [api]                             over   the fields' defaults
+    port = 8080
+
+Every table of the file is one dataclass of the room it concerns, so a setting is documented and checked where it is
+used; `minutehand config` prints them all. A variable is named after table and field. Secrets may come from files: for
+`admin_key` write `admin_key_file` (or `MINUTEHAND_API_ADMIN_KEY_FILE`). What is unknown, of the wrong type or in
+contradiction is refused, everything at once, one sentence each.
+"""
+
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from cql.settings import StorageSettings
+from membership.errors import SettingsInvalid
+from membership.settings import MembershipSettings
+from minutehand.config_values import ConfigurationInvalid, Fault, Table, read_environment, read_table
+from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.ops import OpsSettings
+from poller_cluster.settings import MinuteSettings, NodeSettings
+from scheduler_service.api.hints import HintSettings
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
+from scheduler_service.runtime.logging import LoggingSettings
+from scheduler_service.usecases.place import LATE_AFTER_MS
+
+FILE_VARIABLE = "MINUTEHAND_CONFIG"
+MIN_TOKEN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """What the processes of one cluster must know of each other. Raises ValueError for a token that is too weak."""
+
+    token: str | None = field(default=None, repr=False)
+    """Secret shared by all APIs and pollers, at least 16 characters: pollers take hints only from those who know it."""
+    node_id: str | None = None
+    """The name of this poller among the members, the same after a restart and different from all others'. None: derived
+    from the host name, which suits one poller a host."""
+
+    def __post_init__(self) -> None:
+        token = self.token
+        if token is not None and (len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable()):
+            raise ValueError(
+                f"token: use at least {MIN_TOKEN} printable ASCII characters, "
+                "such as the output of: openssl rand -hex 24"
+            )
+        if self.node_id is not None and not self.node_id:
+            raise ValueError("node_id: leave it out rather than empty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSettings:
+    """Where callbacks may go. By default every address that is not plainly public is refused. APIs and pollers must
+    have the same. Raises ValueError for what is no network, port or scheme."""
+
+    allow: tuple[str, ...] = ()
+    """Networks that are allowed although they are not public, such as 10.1.0.0/16 for receivers of one's own."""
+    deny: tuple[str, ...] = ()
+    """Networks that are refused in any case; wins over `allow`."""
+    allow_ports: tuple[int, ...] | None = None
+    """The only ports that may be called. None: every port."""
+    schemes: tuple[str, ...] = tuple(sorted(DEFAULT_PORTS))
+    """http, https or both. Only https keeps callbacks from being read and changed on their way."""
+
+    def __post_init__(self) -> None:
+        self.policy()
+
+    def policy(self) -> NetworkPolicy:
+        return NetworkPolicy.parse(allow=self.allow, deny=self.deny, allow_ports=self.allow_ports, schemes=self.schemes)
+
+
+TABLES = (
+    Table("cluster", ClusterSettings, secrets=frozenset({"token"})),
+    Table("cassandra", StorageSettings, secrets=frozenset({"password"})),
+    Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network"})),
+    Table("hints", HintSettings),
+    Table("node", NodeSettings, elsewhere=frozenset({"minute"})),
+    Table("minute", MinuteSettings),
+    Table("ops", OpsSettings),
+    Table("membership", MembershipSettings),
+    Table("delivery", DeliverySettings),
+    Table("network", NetworkSettings),
+    Table("logging", LoggingSettings),
+)
+
+FOR_API = ("api.admin_key", "cluster.token")
+FOR_POLLER = ("cluster.token",)
+FOR_STORAGE = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings of every room. `api` is None where no administrator's key is configured."""
+
+    cluster: ClusterSettings
+    cassandra: StorageSettings
+    api: ApiSettings | None
+    hints: HintSettings
+    node: NodeSettings
+    ops: OpsSettings
+    membership: MembershipSettings
+    delivery: DeliverySettings
+    network: NetworkPolicy
+    logging: LoggingSettings
+
+
+def load_settings(
+    *, environment: Mapping[str, str], file: Path | None = None, required: Collection[str] = ()
+) -> Settings:
+    """The settings of one process. `file` None: the one that MINUTEHAND_CONFIG names, if any. `required` names keys
+    (`api.admin_key`) that must be given. Raises ConfigurationInvalid."""
+    faults: list[Fault] = []
+    named = environment.get(FILE_VARIABLE)
+    if file is None and named:
+        file = Path(named)
+    document = _read_file(file, faults) if file is not None else {}
+    values = {
+        table.name: read_table(table, document.get(table.name, {}), source=str(file), faults=faults) for table in TABLES
+    }
+    _refuse_unknown(document, str(file), faults)
+    for name, given in read_environment(TABLES, environment, faults).items():
+        values[name].update(given)
+    missing = [key for key in required if _value(values, key) is None]
+    faults += [Fault(key, f"is required: {_how_to_give(key)}") for key in missing]
+    rooms = {table.name: _build(table, values[table.name], faults) for table in TABLES}
+    if not faults:
+        faults += _contradictions(rooms)
+    if faults:
+        raise ConfigurationInvalid(faults)
+    return _assemble(rooms, values["api"])
+
+
+def _read_file(file: Path, faults: list[Fault]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        faults.append(Fault(str(file), f"can't be read ({error.strerror}): name a file that exists."))
+    except UnicodeDecodeError:
+        faults.append(Fault(str(file), "is not UTF-8: write it as plain text."))
+    except tomllib.TOMLDecodeError as error:
+        faults.append(Fault(str(file), f"is not valid TOML: {error}."))
+    return {}
+
+
+def _refuse_unknown(document: Mapping[str, Any], source: str, faults: list[Fault]) -> None:
+    known = [table.name for table in TABLES]
+    faults += [
+        Fault(source, f"has a table or key {name!r} that is not known: use one of {', '.join(known)}.")
+        for name in document
+        if name not in known
+    ]
+
+
+def _value(values: Mapping[str, Mapping[str, Any]], key: str) -> object:
+    table, _, name = key.partition(".")
+    return values[table].get(name)
+
+
+def _how_to_give(key: str) -> str:
+    variable = f"MINUTEHAND_{key.replace('.', '_').upper()}"
+    return f"set {variable} or {variable}_FILE, or {key.partition('.')[2]} in the file's table."
+
+
+def _build(table: Table, given: Mapping[str, Any], faults: list[Fault]) -> Any:
+    """The room's settings; None when something required is missing or what is given can't work."""
+    names = {one.name for one in fields(table.type) if one.default is MISSING and one.default_factory is MISSING}
+    if names - given.keys():
+        return None
+    try:
+        return table.type(**given)
+    except (ValueError, SettingsInvalid) as error:
+        faults.append(Fault(f"[{table.name}]", str(error).rstrip(".") + "."))
+        return None
+
+
+def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
+    """Rules between rooms."""
+    faults = []
+    storage, membership, minute = rooms["cassandra"], rooms["membership"], rooms["minute"]
+    if storage.request_timeout_seconds >= membership.trust_seconds:
+        faults.append(
+            Fault(
+                "cassandra.request_timeout_seconds",
+                f"is {storage.request_timeout_seconds:g}; it must be below membership.trust_seconds "
+                f"({membership.trust_seconds:g}), or one slow answer stops all calls.",
+            )
+        )
+    api = rooms["api"]
+    if api is not None and storage.request_timeout_seconds >= api.request_timeout_seconds:
+        faults.append(
+            Fault(
+                "cassandra.request_timeout_seconds",
+                f"is {storage.request_timeout_seconds:g}; it must be below api.request_timeout_seconds "
+                f"({api.request_timeout_seconds:g}), or callers hear of storage trouble before the API does.",
+            )
+        )
+    least_grace_ms = LATE_AFTER_MS + 2 * membership.clock_limit_ms
+    if minute.grace_ms < least_grace_ms:
+        faults.append(
+            Fault(
+                "minute.grace_ms",
+                f"is {minute.grace_ms}; it must be at least {least_grace_ms}, what a create may be late plus what two "
+                "clocks may differ, or a row could be created behind the sweep.",
+            )
+        )
+    return faults
+
+
+def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settings:
+    policy: NetworkPolicy = rooms["network"].policy()
+    node: dict[str, Any] = {one.name: getattr(rooms["node"], one.name) for one in fields(NodeSettings)}
+    return Settings(
+        cluster=rooms["cluster"],
+        cassandra=rooms["cassandra"],
+        api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy}),
+        hints=rooms["hints"],
+        node=NodeSettings(**{**node, "minute": rooms["minute"]}),
+        ops=rooms["ops"],
+        membership=rooms["membership"],
+        delivery=rooms["delivery"],
+        network=policy,
+        logging=rooms["logging"],
+    )

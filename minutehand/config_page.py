@@ -1,0 +1,93 @@
+"""The documented default file, generated from the settings' own words so that it can't drift from them."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, Field, fields
+from itertools import pairwise
+from typing import Any
+
+from minutehand.config_values import FILE_SUFFIX, PREFIX, Table
+
+WIDTH = 100
+
+_HEAD = f"""Minutehand's settings, with their defaults.
+
+Every setting may also be given by the environment, which wins: {PREFIX}TABLE_KEY, lists separated by commas, such as
+{PREFIX}CASSANDRA_CONTACT_POINTS=10.0.0.1,10.0.0.2. Name this file with --config or {PREFIX}CONFIG."""
+
+
+def render_page(tables: Iterable[Table]) -> str:
+    """TOML that gives every setting its default; those without a default are commented out."""
+    blocks = ["\n".join(_comment(paragraph) for paragraph in _HEAD.split("\n\n"))]
+    blocks += ["\n".join(_table(table)) for table in tables]
+    return "\n\n\n".join(blocks) + "\n"
+
+
+def defaults(table: Table) -> dict[str, Any]:
+    """The default of every key; None for those that have none."""
+    by_name = {one.name: one for one in fields(table.type)}
+    return {name: _default(by_name[name]) for name in table.typed_keys()}
+
+
+def field_docs(type_: type[Any]) -> dict[str, str]:
+    """What stands below each field of a dataclass, as one line each."""
+    (body,) = (
+        node.body
+        for node in ast.parse(textwrap.dedent(inspect.getsource(type_))).body
+        if isinstance(node, ast.ClassDef)
+    )
+    return {
+        node.target.id: " ".join(str(below.value.value).split())
+        for node, below in pairwise(body)
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+    }
+
+
+def summary(type_: type[Any]) -> str:
+    """What a dataclass says of itself, without what is for programmers."""
+    text = " ".join((type_.__doc__ or "").split())
+    sentences = [sentence for sentence in text.replace("`", "").split(". ") if "aise" not in sentence]
+    return ". ".join(sentences).rstrip(".") + "." if sentences else ""
+
+
+def toml(value: Any) -> str:
+    """A default as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, int) and value >= 10_000:
+        return f"{value:_}"
+    return str(value)
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield _comment(summary(table.type))
+    yield f"[{table.name}]"
+    docs = field_docs(table.type)
+    for name, value in defaults(table).items():
+        yield ""
+        yield _comment(docs[name].replace("`", "").replace("None:", "Left out:"))
+        if name in table.secrets:
+            yield f'# {name}{FILE_SUFFIX} = "/path/of/a/file/that/holds/it"'
+        elif value is None:
+            yield f"# {name} ="
+        else:
+            yield f"{name} = {toml(value)}"
+
+
+def _default(one: "Field[Any]") -> Any:
+    if one.default_factory is not MISSING:
+        return one.default_factory()
+    return None if one.default is MISSING else one.default
+
+
+def _comment(text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False)

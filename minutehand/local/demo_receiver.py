@@ -1,0 +1,76 @@
+"""The demo's receiver: a small server that verifies every callback and tells of it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from aiohttp import web
+
+from minutehand.webhooks import VerificationError, VerifiedCallback, verify
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A callback that came. `refusal` says why its signature was not believed; `callback` is None then."""
+
+    at: float
+    """Unix seconds."""
+    body: bytes
+    callback: VerifiedCallback | None
+    refusal: str | None
+
+    @property
+    def lateness_seconds(self) -> float | None:
+        """How long after its due it arrived."""
+        if self.callback is None or self.callback.due is None:
+            return None
+        return self.at - datetime.fromisoformat(self.callback.due).timestamp()
+
+
+class DemoReceiver:
+    """Listens on loopback. Answers 204 to verified callbacks and 401 to others; `on_arrival` hears of both."""
+
+    def __init__(self, *, port: int, secret: str, on_arrival: Callable[[Arrival], None]) -> None:
+        self._port = port
+        self._secret = secret
+        self._on_arrival = on_arrival
+        self._verified: set[str] = set()
+        self._changed = asyncio.Event()
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._take)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def await_verified(self, schedule_ids: set[str], *, seconds: float) -> set[str]:
+        """Wait until callbacks of all of them came and were verified; answers those that did not come in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not schedule_ids <= self._verified:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            pass
+        return schedule_ids - self._verified
+
+    async def _take(self, request: web.Request) -> web.Response:
+        at = time.time()
+        body = await request.read()
+        try:
+            callback = verify(body, request.headers, self._secret)
+        except VerificationError as error:
+            self._on_arrival(Arrival(at, body, None, str(error)))
+            return web.Response(status=401)
+        self._verified.add(callback.webhook_id)
+        self._changed.set()
+        self._on_arrival(Arrival(at, body, callback, None))
+        return web.Response(status=204)

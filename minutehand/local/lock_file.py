@@ -1,0 +1,84 @@
+"""The committed list of jars: `jgo.lock.toml`, one table for each set of jars that is started together.
+
+    [cassandra]
+    root = "org.apache.cassandra:cassandra-all:5.0.9"
+    jars = [
+        { group = "…", artifact = "…", version = "…", classifier = "", size = 123, sha256 = "…" },
+    ]
+
+`root` is what the set was resolved from; `python -m minutehand.local.lock` writes the file anew.
+"""
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+LOCK_FILE = Path(__file__).with_name("jgo.lock.toml")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Jar:
+    """One file of a Maven repository. `size` is in bytes, `sha256` in hex."""
+
+    group: str
+    artifact: str
+    version: str
+    classifier: str
+    size: int
+    sha256: str
+
+    @property
+    def filename(self) -> str:
+        suffix = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.artifact}-{self.version}{suffix}.jar"
+
+    @property
+    def path(self) -> PurePosixPath:
+        """Where it lies, relative to the root of any Maven repository."""
+        return PurePosixPath(*self.group.split("."), self.artifact, self.version, self.filename)
+
+    @property
+    def coordinate(self) -> str:
+        """As jgo reads it: group:artifact[:jar:classifier]:version."""
+        middle = f"jar:{self.classifier}:" if self.classifier else ""
+        return f"{self.group}:{self.artifact}:{middle}{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """What one program's class path is made of."""
+
+    name: str
+    root: str
+    jars: tuple[Jar, ...]
+
+    @property
+    def version(self) -> str:
+        """The version of the root."""
+        return self.root.rsplit(":", 1)[-1]
+
+
+def read_lock(name: str, path: Path = LOCK_FILE) -> JarSet:
+    """The set called `name`. Raises `KeyError` when the lock has none."""
+    table = tomllib.loads(path.read_text(encoding="utf-8"))[name]
+    return JarSet(name=name, root=table["root"], jars=tuple(Jar(**jar) for jar in table["jars"]))
+
+
+def read_roots(path: Path = LOCK_FILE) -> dict[str, str]:
+    """Name and root of every set in the lock."""
+    return {name: table["root"] for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+
+
+def render_lock(sets: Iterable[JarSet]) -> str:
+    """The text of the lock file, the same for the same sets in any order."""
+    lines = ["# Written by `python -m minutehand.local.lock`; not to be edited by hand, except for the roots."]
+    for jar_set in sorted(sets, key=lambda one: one.name):
+        lines += ["", f"[{jar_set.name}]", f'root = "{jar_set.root}"', "jars = ["]
+        for jar in sorted(jar_set.jars):
+            fields = ", ".join(
+                f'{key} = "{getattr(jar, key)}"' for key in ("group", "artifact", "version", "classifier")
+            )
+            lines.append(f'    {{ {fields}, size = {jar.size}, sha256 = "{jar.sha256}" }},')
+        lines.append("]")
+    return "\n".join(lines) + "\n"

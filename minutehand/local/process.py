@@ -1,0 +1,72 @@
+"""Processes by identity, so that a recycled pid is never mistaken for the process that had it before."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A pid and when its process started, as the system tells it: opaque, compared for equality only."""
+
+    pid: int
+    started: str
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """The identity of the process that has `pid` now; None when there is none, or only its exit status is left."""
+    started = _started_linux(pid) if Path("/proc/self/stat").exists() else _started_ps(pid)
+    return None if started is None else ProcessIdentity(pid, started)
+
+
+def is_alive(identity: ProcessIdentity) -> bool:
+    """Whether that very process runs."""
+    return identify(identity.pid) == identity
+
+
+def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
+    """Signal that very process; False when it is gone."""
+    if not is_alive(identity):
+        return False
+    try:
+        os.kill(identity.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def end_process(identity: ProcessIdentity, *, grace_seconds: float, reap: Callable[[], object] = lambda: None) -> None:
+    """TERM, and KILL after the grace; returns when it is gone. `reap` collects the exit status of an own child."""
+    send_signal(identity, signal.SIGCONT)
+    for number, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 30.0)):
+        if not send_signal(identity, number):
+            break
+        deadline = time.monotonic() + patience
+        while is_alive(identity) and time.monotonic() < deadline:
+            reap()
+            time.sleep(_POLL_SECONDS)
+    reap()
+
+
+def _started_linux(pid: int) -> str | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    # The name, in parentheses, may hold anything, so fields are counted from its end: state is the first there.
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
+
+
+def _started_ps(pid: int) -> str | None:
+    answer = subprocess.run(
+        ["ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
+    return None if not answer or answer[0].startswith("Z") else " ".join(answer[1:])

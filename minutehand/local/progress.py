@@ -1,0 +1,36 @@
+"""How long waits are shown: a port, the silent one, and one that prints lines."""
+
+import sys
+import time
+from typing import Protocol, TextIO
+
+
+class Progress(Protocol):
+    """Hears how far something is. Called from the thread that waits; must not raise."""
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        """`done` of `total` (bytes of a download, seconds of a start; 0: not known) of `what`, a short phrase."""
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """Show nothing."""
+
+
+class ProgressLines:
+    """One line for each new `what`, then at most one every `every_seconds`; percents where a total is known."""
+
+    def __init__(self, stream: TextIO | None = None, *, every_seconds: float = 2.0) -> None:
+        self._stream = stream or sys.stderr
+        self._every_seconds = every_seconds
+        self._what, self._finished = "", False
+        self._next = 0.0
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        finished = total > 0 and done >= total
+        if what == self._what and ((now < self._next and not finished) or self._finished):
+            return
+        share = f" {min(done * 100 // total, 100)} %" if total > 0 else ""
+        print(f"{what}{share}", file=self._stream, flush=True)
+        self._what, self._finished = what, finished
+        self._next = now + self._every_seconds

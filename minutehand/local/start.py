@@ -1,0 +1,49 @@
+"""The one call that most callers need: a running Cassandra on ports of its own or of the caller's choice."""
+
+from pathlib import Path
+
+from minutehand.local.cassandra import EmbeddedCassandra, RunningCassandra
+from minutehand.local.errors import PortBusy
+from minutehand.local.ports import free_ports
+from minutehand.local.progress import Progress, silent
+
+_CHOICES = 3
+
+
+def start_cassandra(
+    data_dir: Path,
+    *,
+    native_port: int | None = None,
+    storage_port: int | None = None,
+    host: str = "127.0.0.1",
+    seeds: tuple[str, ...] = (),
+    cluster_name: str = "minutehand",
+    heap_mb: int = 1024,
+    tied: bool = True,
+    durable: bool = False,
+    progress: Progress = silent,
+) -> RunningCassandra:
+    """Start a server on `data_dir` and return when it answers CQL. Blocks; call it from a thread in async code.
+
+    A port that is None is chosen, and chosen anew should another program snatch it. Everything else is as in
+    `EmbeddedCassandra`, and so are the errors.
+    """
+    for choice in range(_CHOICES):
+        spare = iter(free_ports(2, (host,)))
+        recipe = EmbeddedCassandra(
+            data_dir=data_dir,
+            native_port=next(spare) if native_port is None else native_port,
+            storage_port=next(spare) if storage_port is None else storage_port,
+            host=host,
+            seeds=seeds,
+            cluster_name=cluster_name,
+            heap_mb=heap_mb,
+            tied=tied,
+            durable=durable,
+        )
+        try:
+            return recipe.start(progress)
+        except PortBusy as error:
+            if error.port in (native_port, storage_port) or choice == _CHOICES - 1:
+                raise
+    raise AssertionError("unreachable")

@@ -1,0 +1,145 @@
+"""The life of a server process: event loop, signals, wall clock, exit code.
+
+    start every part in order --> run until told to stop --> stop them in reverse order --> exit
+
+SIGTERM and SIGINT stop it gracefully, a second one at once. A part that can't go on stops the whole process with a
+failure, so that whoever runs it starts it anew: no process limps along with half of its parts.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+import structlog
+import uvloop
+
+from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.runtime.clock import SystemClock, WallDiscipline
+from scheduler_service.runtime.lifecycle import Service, Tasks
+
+_log = structlog.get_logger("minutehand")
+
+DISCIPLINE_SECONDS = 1.0
+ACCEPT_ALONE_SECONDS = 30.0
+"""A step of the system's clock that nobody can judge is taken for right after this long."""
+AGREE_MS = 250
+"""A step that brings this process this close to the members' clocks is taken for right at once."""
+
+
+class ProcessFailed(MinutehandError):
+    """A part of the process could not go on."""
+
+
+class StopSignal:
+    """Says when the process is to end, and whether that is a failure. The first reason counts."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.failure: str | None = None
+
+    def request(self) -> None:
+        """End in good order."""
+        self._event.set()
+
+    def fail(self, reason: str) -> None:
+        """End because something can't go on; `reason` is a sentence for the operator."""
+        if not self._event.is_set():
+            self.failure = reason
+            _log.error("process-failing", reason=reason)
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+    def crashed(self, name: str, error: BaseException) -> None:
+        """A task ended with an exception that nobody foresaw."""
+        _log.error("task-crashed", task=name, exc_info=error)
+        self.fail(f"The part {name!r} met an error that it can't handle ({type(error).__name__}); the log has it.")
+
+
+def run_process(main: Callable[[StopSignal], Coroutine[Any, Any, None]]) -> None:
+    """Run `main` on an event loop of its own until it ends. Raises what it raises, ProcessFailed for a failure."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_with_signals(main))
+
+
+async def _with_signals(main: Callable[[StopSignal], Coroutine[Any, Any, None]]) -> None:
+    stop = StopSignal()
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    received: list[int] = []
+
+    def on_signal(number: int) -> None:
+        received.append(number)
+        if len(received) > 1:
+            task.cancel()
+        else:
+            _log.info("process-stopping", signal=signal.Signals(number).name)
+            stop.request()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        await main(stop)
+    except asyncio.CancelledError:
+        if len(received) < 2:
+            raise
+        raise ProcessFailed("Stopped at once by a second signal; what was under way is in doubt.") from None
+    if stop.failure is not None:
+        raise ProcessFailed(stop.failure)
+
+
+async def start_unless_stopped(service: Service, stop: StopSignal, parts: AsyncExitStack) -> bool:
+    """Start a service whose start may take long; False when the process is to end instead. It is stopped either way."""
+    parts.push_async_callback(service.stop)
+    return await unless_stopped(service.start(), stop)
+
+
+async def unless_stopped(work: Coroutine[Any, Any, None], stop: StopSignal) -> bool:
+    """Await `work`; False when the process is to end first: `work` is cancelled then. Its exception comes through."""
+    tasks = Tasks(lambda name, error: None)
+    begun = tasks.spawn(work, name="begun")
+    stopping = tasks.spawn(stop.wait(), name="stopping")
+    try:
+        await asyncio.wait([begun, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if begun.done():
+            begun.result()
+        return begun.done()
+    finally:
+        await tasks.close()
+
+
+def accepts_step(discipline: WallDiscipline, *, doubted_seconds: float, offset_ms: int | None, alone: bool) -> bool:
+    """Whether a step of the system's clock is to be believed.
+
+    `offset_ms`: how far this process's clock is ahead of the members' median, None while that is not known. A step is
+    right when it brings the clock to theirs. Where there is nobody to ask, time decides.
+    """
+    if alone:
+        return doubted_seconds >= ACCEPT_ALONE_SECONDS
+    return offset_ms is not None and abs(offset_ms + discipline.pending_step_ms) <= AGREE_MS
+
+
+async def keep_time(clock: SystemClock, *, members: Callable[[], tuple[int | None, bool]]) -> None:
+    """Discipline the wall clock until cancelled. `members` answers `offset_ms` and `alone` of `accepts_step`."""
+    doubted_since: float | None = None
+    while True:
+        discipline = clock.discipline()
+        if not discipline.doubtful:
+            if doubted_since is not None:
+                _log.warning("clock-agrees")
+            doubted_since = None
+        else:
+            now = clock.monotonic()
+            if doubted_since is None:
+                doubted_since = now
+                _log.warning("clock-stepped", by_ms=round(discipline.pending_step_ms))
+            offset_ms, alone = members()
+            if accepts_step(discipline, doubted_seconds=now - doubted_since, offset_ms=offset_ms, alone=alone):
+                _log.warning("clock-step-accepted", by_ms=round(discipline.pending_step_ms))
+                discipline.accept()
+                doubted_since = None
+        await clock.sleep(DISCIPLINE_SECONDS)

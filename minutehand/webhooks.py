@@ -1,0 +1,153 @@
+"""Verify a callback in one line.
+
+    callback = verify(body, headers, secret)
+
+Callbacks are signed as in Standard Webhooks (https://www.standardwebhooks.com): the header `webhook-signature` holds,
+for every active secret, `v1,` and the base64 of HMAC-SHA256 over `webhook-id`.`webhook-timestamp`.body. `body` must be
+the bytes as they came, before any parsing.
+
+At least once: the same callback may come again, with the same `webhook_id`. Remember the ids you have handled.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "BadSignatureError",
+    "MalformedHeaderError",
+    "MissingHeaderError",
+    "TimestampError",
+    "VerificationError",
+    "VerifiedCallback",
+    "verify",
+]
+
+_PREFIX = "whsec_"
+_MAX_SIGNATURES = 32
+
+
+class VerificationError(Exception):
+    """This callback is not to be trusted. Answer 401 and do nothing else."""
+
+
+class MissingHeaderError(VerificationError):
+    """`webhook-id`, `webhook-timestamp` or `webhook-signature` is not there: not a callback, or a proxy removed it."""
+
+
+class MalformedHeaderError(VerificationError):
+    """`webhook-timestamp` is not a number of seconds."""
+
+
+class TimestampError(VerificationError):
+    """Signed too long ago (a replay, or this machine's clock is wrong), or in the future."""
+
+
+class BadSignatureError(VerificationError):
+    """No signature matches: another secret, or the body is not what was signed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedCallback:
+    """What a verified callback says about itself.
+
+    `webhook_id` (the schedule's id, the same over all attempts), `timestamp` (Unix seconds) and the body are covered by
+    the signature. The rest is as sent, and only as trustworthy as the connection; None where the header is absent.
+    `due` is RFC 3339, the nominal instant. `attempt` counts from 1. `fence` never falls for one schedule while its
+    sender is legitimate: refuse a lower one than you have seen. `redelivery`: this very call may have been made before.
+    """
+
+    webhook_id: str
+    timestamp: int
+    client_id: str | None
+    cron_id: str | None
+    due: str | None
+    attempt: int | None
+    fence: int | None
+    redelivery: bool
+
+
+def verify(
+    body: bytes,
+    headers: Mapping[str, str],
+    secret: str | Sequence[str],
+    *,
+    tolerance_seconds: float = 300,
+    now: float | None = None,
+) -> VerifiedCallback:
+    """Check signature and age of a callback.
+
+    `headers` may be any mapping of names in any case. `secret` is the client's `whsec_…`, or several while they are
+    rotated. `now` (Unix seconds) is the system's time unless given. Raises a VerificationError saying what is wrong,
+    and ValueError when a secret is not one.
+    """
+    keys = [_key(text) for text in ([secret] if isinstance(secret, str) else secret)]
+    if not keys:
+        raise ValueError("give at least one signing secret")
+    found = {name.lower(): value for name, value in headers.items()}
+    webhook_id = _required(found, "webhook-id")
+    timestamp_text = _required(found, "webhook-timestamp")
+    signatures = _required(found, "webhook-signature")
+    timestamp = _whole(timestamp_text)
+    if timestamp is None:
+        raise MalformedHeaderError("webhook-timestamp is not a number of seconds")
+    age = (time.time() if now is None else now) - timestamp
+    if age > tolerance_seconds:
+        raise TimestampError(f"the callback was signed {age:.0f} s ago; at most {tolerance_seconds:g} s are tolerated")
+    if age < -tolerance_seconds:
+        raise TimestampError(f"the callback was signed {-age:.0f} s in the future; check this machine's clock")
+    signed = b"%b.%b.%b" % (_bytes(webhook_id), _bytes(timestamp_text), body)
+    if not _matches(signed, keys, signatures):
+        raise BadSignatureError("no signature matches; is it the right secret, and are these the bytes as they came?")
+    return VerifiedCallback(
+        webhook_id=webhook_id,
+        timestamp=timestamp,
+        client_id=found.get("minutehand-client"),
+        cron_id=found.get("minutehand-cron-id"),
+        due=found.get("minutehand-due"),
+        attempt=_whole(found.get("minutehand-attempt", "")),
+        fence=_whole(found.get("minutehand-fence", "")),
+        redelivery=found.get("minutehand-redelivery", "").lower() == "true",
+    )
+
+
+def _matches(signed: bytes, keys: Sequence[bytes], signatures: str) -> bool:
+    """Every pair is compared, in constant time, whether or not one has matched."""
+    expected = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys]
+    matched = False
+    for item in signatures.split(" ")[:_MAX_SIGNATURES]:
+        version, _, given = item.partition(",")
+        if version == "v1":
+            for own in expected:
+                matched |= hmac.compare_digest(own, _bytes(given))
+    return matched
+
+
+def _key(text: str) -> bytes:
+    if not text.startswith(_PREFIX):
+        raise ValueError(f"a signing secret begins with {_PREFIX}")
+    try:
+        return base64.b64decode(text[len(_PREFIX) :], validate=True)
+    except binascii.Error:
+        raise ValueError(f"a signing secret is {_PREFIX} followed by base64") from None
+
+
+def _required(headers: Mapping[str, str], name: str) -> str:
+    value = headers.get(name)
+    if not value:
+        raise MissingHeaderError(f"the header {name} is missing")
+    return value
+
+
+def _bytes(text: str) -> bytes:
+    """Whatever a server made of hostile header bytes: no error, only no match."""
+    return text.encode(errors="backslashreplace")
+
+
+def _whole(text: str) -> int | None:
+    """A non-negative decimal number as we write them, else None."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None

@@ -1,0 +1,12 @@
+"""`python -m tests.bench`: what this machine does with everything on it.
+
+An embedded Cassandra, an API, a poller, a lean receiver and a lean load generator, each a process; the load goes
+through the public API, the calls to the receiver. It reports and judges nothing.
+
+    creates, single     closed loop over 64 keep-alive connections
+    creates, batched    batches of 1,000 over 8 connections
+    calls, flat out     rows due within a few seconds, more than the node can send: how fast it gets through them
+    calls, steady       a modest rate for a while: how late they are
+
+CPU is that of each process over the phase, by the system's accounting.
+"""

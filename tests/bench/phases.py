@@ -1,0 +1,131 @@
+"""The phases of the bench. Each answers a flat mapping of figures."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minutehand.local.programs import Program, ProgramFailed
+from tests.bench.cpu import cpu_seconds
+from tests.support.processes import Deployment
+
+Figures = dict[str, Any]
+CLIENT = "bench"
+QUOTA = 64
+HOUR_MS = 3_600_000
+ARRIVAL_PATIENCE_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Bench:
+    """What the phases work with. `pids` are the processes whose CPU is reported, by name."""
+
+    deployment: Deployment
+    key: str
+    directory: Path
+    pids: dict[str, int]
+    cpu: Figures = field(default_factory=dict)
+
+    def load(self, **options: object) -> Figures:
+        """Run the load generator to its end; its CPU is counted with the others'."""
+        out = self.directory / "load.json"
+        out.unlink(missing_ok=True)
+        deployment = self.deployment
+        named = {
+            "url": deployment.api_url,
+            "key": self.key,
+            "client": CLIENT,
+            "receiver": deployment.receiver.url,
+            "out": out,
+            **options,
+        }
+        arguments = [part for name, value in named.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+        program = Program("load generator", arguments, log_file=self.directory / "load.log", module="tests.bench.load")
+        used = 0.0
+        while program.exit_code() is None:
+            used = max(used, cpu_seconds(program.pid) or 0.0)
+            time.sleep(0.05)
+        program.stop(0.0)
+        if not out.exists():
+            raise ProgramFailed(f"The load generator failed: {program.last_words()}", f"Its log is {program.log_file}.")
+        self.cpu["load"] = self.cpu.get("load", 0.0) + used
+        return dict(json.loads(out.read_text(encoding="utf-8")))
+
+    @contextlib.contextmanager
+    def accounting(self) -> Iterator[None]:
+        """Collect the CPU seconds of every process over the block into `cpu`."""
+        self.cpu = {}
+        before = {name: cpu_seconds(pid) or 0.0 for name, pid in self.pids.items()}
+        yield
+        self.cpu.update({name: (cpu_seconds(pid) or 0.0) - before[name] for name, pid in self.pids.items()})
+
+    def cpu_per_1000(self, count: int) -> Figures:
+        shares = {name: round(seconds / max(count, 1) * 1000, 4) for name, seconds in sorted(self.cpu.items())}
+        return {**shares, "all": round(sum(self.cpu.values()) / max(count, 1) * 1000, 4)}
+
+
+def creates_single(bench: Bench, *, seconds: float) -> Figures:
+    """64 connections, one schedule a request, due in an hour."""
+    return _creates(bench, connections=64, seconds=seconds)
+
+
+def creates_batched(bench: Bench, *, seconds: float) -> Figures:
+    """8 connections, 1,000 schedules a request, due in an hour."""
+    return _creates(bench, connections=8, batch=1000, seconds=seconds)
+
+
+def _creates(bench: Bench, **options: object) -> Figures:
+    due = _now_ms() + HOUR_MS
+    with bench.accounting():
+        result = bench.load(due_from=due, due_to=due + HOUR_MS, **options)
+    return {**result, "cpu_seconds_per_1000": bench.cpu_per_1000(result["created"])}
+
+
+def calls(bench: Bench, *, count: int, over_seconds: float, lead_seconds: float) -> Figures:
+    """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`."""
+    receiver = bench.deployment.receiver
+    receiver.forget()
+    start = _now_ms() + round(lead_seconds * 1000)
+    end = start + round(over_seconds * 1000)
+    created = bench.load(connections=4, batch=1000, count=count, due_from=start, due_to=end)
+    late_creates = _now_ms() > start
+    bench.cpu = {}
+    _sleep_until(start - 500)
+    with bench.accounting():
+        report = _await_arrivals(bench, created["created"], end)
+    unique, elapsed = report["unique"], (report["last_at"] or 0) - (report["first_at"] or 0)
+    return {
+        "created": created["created"],
+        "created_per_second": created["created_per_second"],
+        "created_in_time": not late_creates,
+        "offered_per_second": round(count / over_seconds, 1),
+        "fired_per_second": round(unique / elapsed, 1) if elapsed > 0 else None,
+        "lateness_ms": report["lateness_ms"],
+        "early": report["early"],
+        "lost": created["created"] - unique,
+        "repeated": report["repeated"],
+        "cpu_seconds_per_1000": bench.cpu_per_1000(unique),
+    }
+
+
+def _await_arrivals(bench: Bench, expected: int, end_ms: int) -> Figures:
+    """The report when all came, or when nothing came for a while."""
+    _sleep_until(end_ms)
+    receiver = bench.deployment.receiver
+    seen, quiet_since = receiver.count(), time.monotonic()
+    while seen < expected and time.monotonic() - quiet_since < ARRIVAL_PATIENCE_SECONDS:
+        time.sleep(0.5)
+        if (now := receiver.count()) > seen:
+            seen, quiet_since = now, time.monotonic()
+    return receiver.report()
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
+
+
+def _sleep_until(instant_ms: int) -> None:
+    time.sleep(max(instant_ms - _now_ms(), 0) / 1000)
