@@ -1,0 +1,156 @@
+"""Planted bugs: each breaks one rule of the protocol in the running code."""
+
+import dataclasses
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from cql.members import CqlMemberStore
+from cql.schedules import CqlScheduleStore
+from membership import custody
+from membership.conditional import APPLIED, Answer
+from membership.identity import Life
+from membership.lease import start_of
+from membership.ports import LeaseRow, LifeRecord
+from membership.renewal import Renewal
+from poller_cluster.minute import PollerMinute
+from poller_cluster.minute_run import MinuteRun
+from poller_cluster.steps import Phase
+from scheduler_service.domain.copies import copy_of, definition_of
+from scheduler_service.domain.ids import RowKey, minute_end
+from scheduler_service.domain.schedules import Advance, Edit, Outcome, State, WriteRejection
+from tests.support import memory
+from tests.support.cql_tables import Partition as Stored
+from tests.support.cql_tables import Table
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
+    """The store takes an advance or an open whatever epoch and version the partition has."""
+    holds = memory._holds
+
+    def without_epoch(table: Table, partition: Stored | None, write: memory._Bound) -> bool:
+        columns = [column for column, _, _ in write.conditions]
+        if "claim_epoch" in columns:
+            left = [condition for condition in write.conditions if condition[0] not in ("claim_epoch", "version")]
+            write = dataclasses.replace(write, conditions=left)
+        return holds(table, partition, write)
+
+    patch.setattr(memory, "_holds", without_epoch)
+
+
+def no_trust_check(patch: pytest.MonkeyPatch) -> None:
+    """A life that was ever trusted is trusted until it hears of its death."""
+    trusted = Renewal.trusted
+
+    def ever(self: Renewal) -> bool:
+        if trusted(self):
+            patch.setattr(self, "was_trusted", True, raising=False)
+        return getattr(self, "was_trusted", False)
+
+    patch.setattr(Renewal, "trusted", ever)
+
+
+def death_without_the_conditional_write(patch: pytest.MonkeyPatch) -> None:
+    """Who looks dead is dead, without anybody writing so."""
+
+    async def declared(self: CqlMemberStore, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
+        return APPLIED
+
+    patch.setattr(CqlMemberStore, "declare_dead", declared)
+
+
+def floor_over_a_lagging_lane(patch: pytest.MonkeyPatch) -> None:
+    """A taker believes the owner's floor although the lane lags."""
+
+    def start(row: LeaseRow, *, owners_floor: int | None) -> int:
+        return start_of(row, owners_floor=None) if owners_floor is None else max(row.watermark, owners_floor)
+
+    patch.setattr(custody, "start_of", start)
+
+
+def no_sweep(patch: pytest.MonkeyPatch) -> None:
+    """After the grace nothing is read again."""
+    wants_page = PollerMinute._wants_page
+
+    def never(self: PollerMinute, now: int) -> bool:
+        was = self.phase
+        wants = wants_page(self, now)
+        if was is Phase.RUNNING and self.phase is Phase.SWEEPING:
+            self._pass.begun = self._pass.done = True
+            return False
+        return wants
+
+    patch.setattr(PollerMinute, "_wants_page", never)
+
+
+def advance_without_edits(patch: pytest.MonkeyPatch) -> None:
+    """Claims don't notice that somebody edited the partition."""
+    advance = CqlScheduleStore.advance
+
+    async def blind(self: CqlScheduleStore, asked: Advance) -> Answer[WriteRejection]:
+        return await advance(self, msgspec.structs.replace(asked, edits_known=False))
+
+    patch.setattr(CqlScheduleStore, "advance", blind)
+
+
+def edit_without_version(patch: pytest.MonkeyPatch) -> None:
+    """Edits don't notice that the owner advanced."""
+    edit = CqlScheduleStore.edit
+
+    async def blind(self: CqlScheduleStore, asked: Edit) -> Answer[WriteRejection]:
+        return await edit(self, msgspec.structs.replace(asked, version_known=False))
+
+    patch.setattr(CqlScheduleStore, "edit", blind)
+
+
+def copy_before_pointer(patch: pytest.MonkeyPatch) -> None:
+    """A retry's copy is placed before the advance that points to it."""
+    ended = MinuteRun._attempt_ended
+
+    def hasty(self: MinuteRun, key: RowKey, outcome: Outcome) -> None:
+        entry = self.machine.rows.get(key)
+        if outcome.state is not State.RETRYING or entry is None:
+            ended(self, key, outcome)
+            return
+        assert outcome.next_attempt_at is not None
+        definition = definition_of(self.machine.partition, entry.row)
+        copy = copy_of(definition, at=outcome.next_attempt_at, attempts=outcome.attempts)
+
+        async def place_then_record() -> None:
+            await self._firing.place(copy)
+            await self._firing.clock.sleep(8.0)
+            ended(self, key, outcome)
+
+        self._firing.spawn(place_then_record(), "hasty copy")
+
+    patch.setattr(MinuteRun, "_attempt_ended", hasty)
+
+
+def settle_before_the_grace(patch: pytest.MonkeyPatch) -> None:
+    """A minute is swept half a minute before it ends."""
+    init = PollerMinute.__init__
+
+    def early(self: PollerMinute, **arguments: object) -> None:
+        init(self, **arguments)  # type: ignore[arg-type]
+        self._sweep_at = type(self._sweep_at)(minute_end(self.partition.minute) - 30_000)
+
+    patch.setattr(PollerMinute, "__init__", early)
+
+
+PLANTS: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        no_epoch_check,
+        no_trust_check,
+        death_without_the_conditional_write,
+        floor_over_a_lagging_lane,
+        no_sweep,
+        advance_without_edits,
+        edit_without_version,
+        copy_before_pointer,
+        settle_before_the_grace,
+    )
+}

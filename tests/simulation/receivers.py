@@ -1,0 +1,122 @@
+"""Scripted receivers behind an engine double with the interface of the delivery engine."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.result import AttemptError, AttemptResult
+from tests.simulation.sim_clock import SimClock
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request as a receiver saw it; `at_ms` is true wall time."""
+
+    at_ms: float
+    node: str
+    client_id: str
+    schedule_id: str
+    due_ms: int
+    attempt: int
+    fence: int
+    redelivery: bool
+
+
+@dataclass
+class Receiver:
+    """Answers calls. `script(call)` gives the status, or an error code: 'timeout' (it was called, nothing is heard),
+    'connect-refused' (nothing was sent)."""
+
+    script: Callable[[Call], int | AttemptError] = lambda call: 200
+    latency_seconds: float = 0.01
+    calls: list[Call] = field(default_factory=list)
+
+
+class SimEngine:
+    """The engine of one simulated node. A crashed node's attempts reach the receiver, but nobody hears of their end."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        clock: SimClock,
+        receiver: Receiver,
+        rng: random.Random,
+        on_call: Callable[[Call], None],
+        capacity: int = 500,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._receiver = receiver
+        self._rng = rng
+        self._on_call = on_call
+        self._capacity = capacity
+        self._in_flight = 0
+        self.dead = False
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        while self._in_flight and not self.dead:
+            await self._clock.sleep(0.05)
+
+    def start_attempt(
+        self, request: CallbackRequest, on_done: Callable[[AttemptResult], None], *, may_start: Callable[[], bool]
+    ) -> None:
+        started = self._clock.wall_ms()
+        began = self._clock.monotonic()
+        loop = asyncio.get_running_loop()
+        self._in_flight += 1
+
+        def finish(status: int | None, error: AttemptError | None, *, nothing_sent: bool) -> None:
+            def report() -> None:
+                if self.dead:
+                    return
+                self._in_flight -= 1
+                on_done(
+                    AttemptResult(
+                        status=status,
+                        error=error,
+                        nothing_sent=nothing_sent,
+                        started_at_ms=started,
+                        duration_seconds=self._clock.monotonic() - began,
+                    )
+                )
+
+            self._clock.when_running(report)
+
+        if not may_start():
+            loop.call_soon(lambda: finish(None, "not-trusted", nothing_sent=True))
+            return
+        headers = dict(request.headers)
+        call = Call(
+            at_ms=self._clock.true_ms(),
+            node=self._node,
+            client_id=headers["Minutehand-Client"],
+            schedule_id=headers["Minutehand-Schedule-Id"],
+            due_ms=int(headers["x-due"]),
+            attempt=int(headers["Minutehand-Attempt"]),
+            fence=int(headers["Minutehand-Fence"]),
+            redelivery="Minutehand-Redelivery" in headers,
+        )
+        answer = self._receiver.script(call)
+        if answer != "connect-refused":
+            self._receiver.calls.append(call)
+            self._on_call(call)
+        latency = request.timeout_seconds if answer == "timeout" else self._receiver.latency_seconds
+        latency *= 0.5 + self._rng.random()
+        if isinstance(answer, int):
+            loop.call_later(latency, lambda: finish(answer, None, nothing_sent=False))
+        else:
+            loop.call_later(latency, lambda: finish(None, answer, nothing_sent=answer == "connect-refused"))

@@ -1,0 +1,101 @@
+"""One simulated node process: the real `Node` with a clock, a connection and an engine of its own."""
+
+import asyncio
+import random
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from cql.storage import Storage
+from membership.identity import Incarnation, Life, NodeId
+from membership.settings import MembershipSettings
+from poller_cluster.node import Node, NodeStores
+from poller_cluster.settings import MinuteSettings, NodeSettings
+from tests.simulation.faults import FaultyConnection
+from tests.simulation.receivers import Call, Receiver, SimEngine
+from tests.simulation.sim_clock import SimClock
+from tests.support.memory import InMemoryConnection
+
+
+class SeededRandomness:
+    """Randomness of one process."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self.bits = rng.getrandbits
+        self.fraction = rng.random
+
+    def uuid4(self) -> uuid.UUID:
+        return uuid.UUID(int=self._rng.getrandbits(128), version=4)
+
+    def secret_bytes(self, count: int) -> bytes:
+        return self._rng.randbytes(count)
+
+
+class SimNode:
+    """One node process and its machine."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        incarnation: int,
+        clock: SimClock,
+        rng: random.Random,
+        memory: InMemoryConnection,
+        receiver: Receiver,
+        minute_settings: MinuteSettings,
+        on_call: Callable[["SimNode", Call], None],
+        on_crash: Callable[[str, BaseException], None],
+    ) -> None:
+        self.name = name
+        self.clock = clock
+        self.rng = rng
+        self.connection = FaultyConnection(memory, clock=clock, rng=rng)
+        self.storage = Storage.over(self.connection)
+        self.engine = SimEngine(
+            node=name, clock=clock, receiver=receiver, rng=rng, on_call=lambda call: on_call(self, call)
+        )
+        self.over: str | None = None
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.node = Node(
+            life=Life(NodeId(name), Incarnation(incarnation)),
+            address="",
+            version="simulated",
+            stores=NodeStores(
+                schedules=self.storage.schedules,
+                clients=self.storage.clients,
+                members=self.storage.members,
+                leases=self.storage.leases,
+                balances=self.storage.balances,
+                attempts=self.storage.attempts,
+                dead_letters=self.storage.dead_letters,
+            ),
+            engine=self.engine,
+            clock=self.clock,
+            randomness=SeededRandomness(self.rng),
+            settings=NodeSettings(minute=minute_settings),
+            membership=MembershipSettings(),
+            on_over=self._life_over,
+            on_crash=on_crash,
+        )
+
+    def _life_over(self, reason: str) -> None:
+        self.over = reason
+
+    def start(self) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(self.node.start()))
+
+    async def stop(self) -> None:
+        """SIGTERM."""
+        await self.node.stop()
+        self.engine.dead = True
+
+    async def kill(self) -> None:
+        """SIGKILL: nothing more is done, answers are heard by nobody."""
+        self.engine.dead = True
+        self.clock.resume()
+        for task in self.tasks:
+            task.cancel()
+        await self.node.crash()
+        await self.storage.close()

@@ -1,0 +1,375 @@
+"""A deterministic world: virtual time, processes with clocks of their own, one store behind faults, scripted receivers.
+
+Nodes are the real `Node` over the real stores over the in-memory connection; the API is the real `Place` and
+`EditSchedule`. Everything random comes from the seed, so the same seed gives the same trace. What must hold is checked
+at every call and, by `settle_down`, at rest.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from cql.storage import Storage
+from membership.errors import StoreUnavailable
+from membership.identity import Lane
+from poller_cluster.settings import MinuteSettings
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.ids import (
+    ClientId,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    key_of,
+    minute_of,
+    new_schedule_id,
+    partition_of,
+    poller_of,
+)
+from scheduler_service.domain.options import encode_headers
+from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
+from scheduler_service.usecases.place import Place
+from tests.simulation.faults import FaultyConnection
+from tests.simulation.receivers import Call, Receiver
+from tests.simulation.sim_clock import EPOCH_MS, SimClock
+from tests.simulation.sim_node import SeededRandomness, SimNode
+from tests.support.memory import InMemoryConnection
+from tests.support.virtual_loop import run_virtual, virtual_loop
+
+CLOCK_TOLERANCE_MS = 300.0
+"""How early a call may be by the true clock where processes' clocks differ from it by up to 100 ms and drift."""
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass
+class Asked:
+    """One create as its caller knows it."""
+
+    client_id: ClientId
+    schedule_id: ScheduleId
+    due: UnixMillis
+    acknowledged: bool = False
+    cancelled: bool = False
+    end: str | None = None
+    calls: list[Call] = field(default_factory=list)
+
+
+class World:
+    """See the module. Build it inside a virtual loop."""
+
+    def __init__(self, seed: int, *, minute_settings: MinuteSettings | None = None) -> None:
+        self.rng = random.Random(seed)
+        self.minute_settings = minute_settings or MinuteSettings()
+        self.memory = InMemoryConnection()
+        self.receiver = Receiver()
+        self.nodes: dict[str, SimNode] = {}
+        self.leaving: list[SimNode] = []
+        self.incarnations = 0
+        self.skewed = False
+        self.asked: dict[str, Asked] = {}
+        self.trace: list[tuple[float, str, str]] = []
+        self.crashes: list[tuple[str, BaseException]] = []
+        self.truth = Storage.over(self.memory)
+        self.api_clock = SimClock()
+        self.api_connection = FaultyConnection(self.memory, clock=self.api_clock, rng=random.Random(seed + 1))
+        self.api_storage = Storage.over(self.api_connection)
+        self._api_randomness = SeededRandomness(random.Random(seed + 2))
+        self.place = Place(
+            schedules=self.api_storage.schedules,
+            leases=self.api_storage.leases,
+            clock=self.api_clock,
+            randomness=self._api_randomness,
+            hints=self,
+        )
+        self.edit = EditSchedule(
+            schedules=self.api_storage.schedules,
+            place=self.place,
+            clock=self.api_clock,
+            randomness=self._api_randomness,
+        )
+        self.hints_lost = 0.0
+        self.clients: dict[str, Client] = {}
+
+    # Time.
+
+    def now_ms(self) -> int:
+        return int(EPOCH_MS + asyncio.get_running_loop().time() * 1000)
+
+    async def advance(self, seconds: float) -> None:
+        await virtual_loop().advance(seconds)
+        await self.check_ends()
+        self.check_crashes()
+
+    async def advance_to(self, instant_ms: float) -> None:
+        await self.advance(max((instant_ms - self.now_ms()) / 1000.0, 0.0))
+
+    def note(self, who: str, what: str) -> None:
+        self.trace.append((asyncio.get_running_loop().time(), who, what))
+
+    def crashed(self, name: str, error: BaseException) -> None:
+        self.crashes.append((name, error))
+
+    def check_crashes(self) -> None:
+        if self.crashes:
+            name, error = self.crashes[0]
+            raise Violation(f"task {name} died: {error!r}") from error
+
+    # Nodes.
+
+    def add_node(self, name: str, *, skew_ms: float = 0.0, rate: float = 1.0) -> SimNode:
+        self.note(name, "starts")
+        self.skewed = self.skewed or skew_ms != 0.0 or rate != 1.0
+        self.incarnations += 1
+        node = self.nodes[name] = SimNode(
+            name=name,
+            incarnation=self.incarnations,
+            clock=SimClock(skew_ms=skew_ms, rate=rate),
+            rng=random.Random(self.rng.getrandbits(64)),
+            memory=self.memory,
+            receiver=self.receiver,
+            minute_settings=self.minute_settings,
+            on_call=self.called,
+            on_crash=self.crashed,
+        )
+        node.start()
+        return node
+
+    async def kill(self, name: str) -> None:
+        self.note(name, "is killed")
+        await self.nodes.pop(name).kill()
+
+    async def stop(self, name: str) -> None:
+        self.note(name, "is stopped")
+        node = self.nodes.pop(name)
+        await node.stop()
+        self.note(name, "has left")
+        await node.kill()
+
+    def leave(self, name: str) -> None:
+        """SIGTERM, without waiting for what it does until it is gone."""
+        self.note(name, "is told to stop")
+        node = self.nodes.pop(name)
+        self.leaving.append(node)
+        node.tasks.append(asyncio.get_running_loop().create_task(node.stop()))
+
+    async def revive(self) -> None:
+        """Start anew every process whose life has ended by itself, as a supervisor would."""
+        for name, node in list(self.nodes.items()):
+            if node.over is not None:
+                await self.kill(name)
+                self.add_node(name)
+
+    def pause(self, name: str) -> None:
+        self.note(name, "is paused")
+        self.nodes[name].clock.pause()
+
+    def resume(self, name: str) -> None:
+        self.note(name, "goes on")
+        self.nodes[name].clock.resume()
+
+    def cut_off(self, *names: str) -> None:
+        for name in names or tuple(self.nodes):
+            self.note(name, "loses the store")
+            self.nodes[name].connection.plan.cut_off = True
+
+    def heal(self) -> None:
+        self.note("world", "heals")
+        for node in self.nodes.values():
+            node.connection.plan = type(node.connection.plan)()
+            node.clock.resume()
+        self.api_connection.plan = type(self.api_connection.plan)()
+
+    # Tenants and their calls.
+
+    async def add_client(self, name: str = "shop", *, quota: int = 1, settings: ClientSettings | None = None) -> Client:
+        client = Client(
+            client_id=ClientId(name),
+            poller_quota=quota,
+            poller_ceiling=quota,
+            state=ClientState.ACTIVE,
+            settings=settings or ClientSettings(),
+            revision=1,
+            created_at=UnixMillis(self.now_ms()),
+        )
+        await self.truth.leases.create_lanes(
+            [Lane(name, poller) for poller in range(quota)], watermark=minute_of(self.now_ms())
+        )
+        await self.truth.clients.create_client(client)
+        self.clients[name] = client
+        return client
+
+    async def change_client(self, name: str, **changes: Any) -> None:
+        old = self.clients[name]
+        new = msgspec.structs.replace(old, revision=old.revision + 1, **changes)
+        new = msgspec.structs.replace(new, poller_ceiling=max(old.poller_ceiling, new.poller_quota))
+        await self.truth.leases.create_lanes(
+            [Lane(name, poller) for poller in range(old.poller_ceiling, new.poller_ceiling)],
+            watermark=minute_of(self.now_ms()),
+        )
+        await self.truth.clients.update_client(expected_revision=old.revision, client=new)
+        self.clients[name] = new
+
+    def define(self, client: str, due_ms: float) -> tuple[Asked, Definition]:
+        due = UnixMillis(int(due_ms))
+        poller = PollerId(self.rng.randrange(self.clients[client].poller_quota))
+        schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self._api_randomness)
+        asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due)
+        return asked, Definition(
+            client_id=ClientId(client),
+            poller_id=poller,
+            due=due,
+            schedule_id=schedule_id,
+            method="POST",
+            url="http://receiver.test/",
+            headers=encode_headers([("x-due", str(int(due)))]),
+            body=b"",
+            options="{}",
+            created_at=UnixMillis(self.now_ms()),
+        )
+
+    async def create(self, client: str, due_ms: float) -> Asked:
+        """Create through the API; an unavailable store leaves it unacknowledged."""
+        asked, definition = self.define(client, due_ms)
+        try:
+            await self.place(definition)
+        except StoreUnavailable:
+            self.note("api", f"create {asked.schedule_id} is not acknowledged")
+        else:
+            asked.acknowledged = True
+        return asked
+
+    async def cancel(self, asked: Asked) -> CancelResult | None:
+        try:
+            result = await self.edit.cancel(asked.client_id, asked.schedule_id)
+        except StoreUnavailable:
+            return None
+        if isinstance(result, Cancelled):
+            asked.cancelled = True
+        return result
+
+    def hint(self, partition: Partition, key: RowKey) -> None:
+        """HintSender of the API: reaches the lane's owner unless it is lost."""
+        if self.rng.random() < self.hints_lost:
+            return
+        for node in self.nodes.values():
+            node.clock.when_running(lambda node=node: node.node.hint(partition, key))  # type: ignore[misc]
+
+    # What must hold.
+
+    def called(self, node: SimNode, call: Call) -> None:
+        self.note(node.name, f"calls {call.schedule_id} attempt {call.attempt} fence {call.fence}")
+        asked = self.asked[call.schedule_id]
+        early = asked.due - call.at_ms
+        allowed = CLOCK_TOLERANCE_MS if self.skewed else 0.0
+        if early > allowed:
+            raise self.violation(f"{call.schedule_id} was called {early:.0f} ms early")
+        if asked.cancelled:
+            raise self.violation(f"{call.schedule_id} was called after its cancel was answered")
+        if not node.node.heartbeater.trusted():
+            raise self.violation(f"{node.name} called without trust")
+        lease = self.lease_of(asked)
+        if lease != (node.name, node.node.life.incarnation, call.fence):
+            raise self.violation(
+                f"{node.name} called {call.schedule_id} under fence {call.fence}; the lease is {lease}"
+            )
+        settings = self.clients[call.client_id].settings
+        if asked.calls and settings.in_doubt == "drop" and not call.attempt > asked.calls[-1].attempt:
+            raise self.violation(f"{call.schedule_id} of an at-most-once client was called twice")
+        same = [earlier for earlier in asked.calls if earlier.attempt == call.attempt]
+        if same and not call.redelivery:
+            raise self.violation(f"{call.schedule_id} was called twice (attempt {call.attempt}) without doubt")
+        asked.calls.append(call)
+
+    async def check_ends(self) -> None:
+        """An end state changes only by an explicit redeliver."""
+        for asked in self.asked.values():
+            row = await self.row_of(asked)
+            state = row.state if row is not None else None
+            if asked.end is not None and state != asked.end:
+                raise self.violation(f"{asked.schedule_id} had ended as {asked.end}, now it is {state}")
+            if row is not None and row.ended:
+                asked.end = state
+
+    def lease_of(self, asked: Asked) -> tuple[str, int, int] | None:
+        """Owner and epoch of a schedule's lane as the store has them at this instant."""
+        poller_id = poller_of(asked.schedule_id)
+        for row in self.memory.rows("pollers"):
+            if row["client_id"] == asked.client_id and row["poller_id"] == poller_id:
+                return row["owner_node"], row["owner_incarnation"], row["epoch"]
+        return None
+
+    def violation(self, text: str) -> Violation:
+        lines = [f"{at:10.3f} {who:8} {what}" for at, who, what in self.trace[-60:]]
+        error = Violation(text + "\n" + "\n".join(lines))
+        self.crashes.append(("violation", error))
+        return error
+
+    async def row_of(self, asked: Asked) -> Row | None:
+        partition, key = partition_of(asked.client_id, asked.schedule_id), key_of(asked.schedule_id)
+        _, rows = await self.truth.schedules.read_rows(partition, [key], serial=True)
+        return rows.get(key)
+
+    async def unfinished(self) -> list[Asked]:
+        """Acknowledged creates without an end."""
+        left = []
+        for asked in self.asked.values():
+            row = await self.row_of(asked)
+            if asked.acknowledged and (row is None or not row.ended):
+                left.append(asked)
+        return left
+
+    async def settle_down(self, *, within: float = 300.0) -> None:
+        """All is well from here on: every acknowledged create must come to its one end, and the books must say so."""
+        deadline = asyncio.get_running_loop().time() + within
+        while left := await self.unfinished():
+            await self.revive()
+            if asyncio.get_running_loop().time() > deadline:
+                row = await self.row_of(left[0])
+                raise self.violation(f"{len(left)} acknowledged schedules have no end, the first: {left[0]}\n{row}")
+            await self.advance(1.0)
+        await self.advance(1.0)
+        for asked in self.asked.values():
+            row = await self.row_of(asked)
+            if row is None or not row.defined:
+                continue
+            if row.state == State.DELIVERED and not asked.calls:
+                raise self.violation(f"{asked.schedule_id} is delivered but was never called")
+            if row.state == State.CANCELLED and any(call for call in asked.calls):
+                if asked.cancelled and len(asked.calls) == (row.attempts or 0):
+                    continue  # it was cancelled between attempts
+                raise self.violation(f"{asked.schedule_id} is cancelled but was called")
+            if asked.cancelled and row.state != State.CANCELLED:
+                raise self.violation(f"{asked.schedule_id}: cancel was answered, its state is {row.state}")
+
+    async def close(self) -> None:
+        for name in list(self.nodes):
+            await self.kill(name)
+        for node in self.leaving:
+            await node.kill()
+        await self.api_storage.close()
+        self.check_crashes()
+
+
+def simulate(
+    scenario: Callable[[World], Awaitable[None]], *, seed: int = 1, settings: MinuteSettings | None = None
+) -> World:
+    """Run a scenario in a world of its own; answers the world as it was left, for its trace."""
+
+    async def run() -> World:
+        world = World(seed, minute_settings=settings)
+        try:
+            await scenario(world)
+        finally:
+            await world.close()
+        return world
+
+    return run_virtual(run, seed=seed)
