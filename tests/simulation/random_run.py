@@ -91,7 +91,11 @@ async def perform(world: World, operation: Operation) -> None:  # noqa: C901 - o
             plan = node.connection.plan
             plan.refuse, plan.lose_answer, plan.slow = 0.05 * operation.amount, 0.1 * operation.amount, 0.1
         case "step" if node is not None:
-            node.clock.step(100_000 * (operation.amount - 0.5))
+            # Mended before a node that is alone would believe it.
+            step_ms = 100_000 * (operation.amount - 0.5)
+            node.clock.step(step_ms)
+            await world.advance(6 * operation.amount)
+            node.clock.step(-step_ms)
         case "slow_receiver":
             world.receiver.latency_seconds = 4 * operation.amount**2
         case "failing_receiver":
