@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from cql.concurrently import concurrently
 from cql.connection import UNSET, Connection, Item, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
@@ -19,6 +18,7 @@ from scheduler_service.domain.ids import (
     minute_start,
     partition_of,
 )
+from scheduler_service.runtime.concurrently import concurrently
 
 _HOUR_MS = 3_600_000
 _BATCH_ROWS = 10

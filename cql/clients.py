@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from cql.concurrently import concurrently
 from cql.connection import Connection, Parameters
 from cql.decoding import UndecodableRow, decode_json
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.runtime.concurrently import concurrently
 
 _CATALOG = "clients"
 _ADMINISTRATORS = "*"

@@ -15,9 +15,11 @@ The bookkeeping tables themselves are created before there is a lock, under ids 
 import hashlib
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
+from typing import TypeVar
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from cql.errors import MigrationFailed, SchemaOutdated, StoreRefused, WrongHome
@@ -25,14 +27,17 @@ from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements, read_resource, split_script
 from membership.conditional import APPLIED, Applied, Rejected, Unknown
-from scheduler_service.domain.errors import StoreUnavailable
+from scheduler_service.domain.errors import MinutehandError, StoreUnavailable
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
+
+T = TypeVar("T")
 
 STALE_SECONDS = 60.0
 """How long a holder of the lock may stand still. More than any one schema statement takes."""
 WAIT_SECONDS = 0.5
-TRIES = 20
+TRIES = 10
+"""How often something that can be repeated is tried, WAIT_SECONDS apart: several at once get into each other's way."""
 
 _log = logging.getLogger(__name__)
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.cql")
@@ -84,14 +89,12 @@ async def migrate(
         await _create_keyspace(session, settings)
     finally:
         await session.close()
-    session = await Session.open(settings, keyspace=settings.keyspace)
+    session = await _patiently(clock, partial(_open_bookkeeping, settings), also=(SchemaOutdated, StoreRefused))
     try:
-        await session.run_script(bookkeeping_script(settings.keyspace))
-        await session.prepare([name for name in load_statements() if name.startswith("schema.")])
         lock = _Lock(session, clock=clock, holder=randomness.uuid4(), stale_seconds=stale_seconds)
         await lock.take()
         try:
-            await _claim_home(session, settings.local_dc)
+            await _patiently(clock, lambda: _claim_home(session, settings.local_dc))
             return await _apply_missing(session, lock, load_migrations() if migrations is None else migrations)
         finally:
             await lock.release()
@@ -123,6 +126,19 @@ def bookkeeping_script(keyspace: str) -> list[str]:
     return script
 
 
+async def _open_bookkeeping(settings: StorageSettings) -> Session:
+    """A session on the new keyspace that can read the lock. A server that hasn't heard of it yet refuses."""
+    session = await Session.open(settings, keyspace=settings.keyspace)
+    try:
+        await session.run_script(bookkeeping_script(settings.keyspace))
+        await session.prepare([name for name in load_statements() if name.startswith("schema.")])
+        await session.select("schema.read_lock", (), serial=True)
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
 async def _create_keyspace(session: Session, settings: StorageSettings) -> None:
     await session.run_script(
         [
@@ -144,7 +160,8 @@ async def _claim_home(session: Session, local_dc: str) -> None:
 
 
 async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[Migration]) -> Sequence[Migration]:
-    done = {version: checksum for version, _, checksum in await session.select("schema.list_migrations", ())}
+    rows = await _patiently(lock.clock, lambda: session.select("schema.list_migrations", ()))
+    done = {version: checksum for version, _, checksum in rows}
     applied = []
     for migration in migrations:
         if migration.version in done:
@@ -158,10 +175,26 @@ async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[M
             await lock.renew()
             await session.run_script([text])
         await lock.renew()
-        await session.write("schema.record_migration", (migration.version, migration.name, migration.checksum))
+        record = partial(
+            session.write, "schema.record_migration", (migration.version, migration.name, migration.checksum)
+        )
+        await _patiently(lock.clock, record)
         _log.info("migration-applied version=%s name=%s", migration.version, migration.name)
         applied.append(migration)
     return applied
+
+
+async def _patiently(
+    clock: Clock, call: Callable[[], Awaitable[T]], *, also: tuple[type[MinutehandError], ...] = ()
+) -> T:
+    """The answer to what may be asked repeatedly."""
+    passing: tuple[type[MinutehandError], ...] = (StoreUnavailable, *also)
+    for _ in range(TRIES - 1):
+        try:
+            return await call()
+        except passing:
+            await clock.sleep(WAIT_SECONDS)
+    return await call()
 
 
 def _outdated(keyspace: str, state: str) -> str:
@@ -178,30 +211,30 @@ class _Lock:
     """The row in `schema_lock`. No holder: free. Every change of it raises `beat`."""
 
     def __init__(self, session: Session, *, clock: Clock, holder: UUID, stale_seconds: float) -> None:
+        self.clock = clock
         self._session = session
-        self._clock = clock
         self._holder = holder
         self._stale_seconds = stale_seconds
         self._beat = 0
 
     async def take(self) -> None:
-        """Wait until it is ours."""
-        await self._session.conditional((("schema.take_lock", (self._holder,)),))
+        """Wait until it is ours. Answers don't matter here: what is read afterwards says whose it is."""
         seen: tuple[UUID | None, int] | None = None
-        since = self._clock.monotonic()
+        since = self.clock.monotonic()
         while True:
-            rows = await self._session.select("schema.read_lock", (), serial=True)
-            current: tuple[UUID | None, int] = rows[0] if rows else (None, 0)
-            if current[0] == self._holder:
+            current = await self._read()
+            if current is not None and current[0] == self._holder:
                 self._beat = current[1]
                 return
             if current != seen:
-                seen, since = current, self._clock.monotonic()
-            stale = self._clock.monotonic() - since >= self._stale_seconds
-            if current[0] is None or stale:
+                seen, since = current, self.clock.monotonic()
+            stale = self.clock.monotonic() - since >= self._stale_seconds
+            if current is None:
+                await self._session.conditional((("schema.take_lock", (self._holder,)),))
+            elif current[0] is None or stale:
                 await self._replace(self._holder, current)
-                continue
-            await self._clock.sleep(WAIT_SECONDS)
+            else:
+                await self.clock.sleep(WAIT_SECONDS)
 
     async def renew(self) -> None:
         """Raises MigrationFailed when somebody else took it."""
@@ -210,15 +243,19 @@ class _Lock:
                 self._beat += 1
                 return
             # Unknown or rejected: what is there now says whose it is.
-            rows = await self._session.select("schema.read_lock", (), serial=True)
-            if not rows or rows[0][0] != self._holder:
+            current = await self._read()
+            if current is None or current[0] != self._holder:
                 break
-            self._beat = rows[0][1]
+            self._beat = current[1]
         raise MigrationFailed("Another process took over the migration; see how that one ends, then run it again.")
 
     async def release(self) -> None:
         """Best effort: what can't be given up is taken for dead after a while."""
         await self._replace(None, (self._holder, self._beat))
+
+    async def _read(self) -> tuple[UUID | None, int] | None:
+        rows = await _patiently(self.clock, lambda: self._session.select("schema.read_lock", (), serial=True))
+        return (rows[0][0], rows[0][1]) if rows else None
 
     async def _replace(self, holder: UUID | None, current: tuple[UUID | None, int]) -> bool:
         item = ("schema.replace_lock", (holder, current[1] + 1, *current))

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cql.concurrently import concurrently
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
 from cql.schedule_rows import (
@@ -38,8 +37,10 @@ from scheduler_service.domain.schedules import (
     Page,
     Row,
     Statics,
+    Unfinished,
     WriteRejection,
 )
+from scheduler_service.runtime.concurrently import concurrently
 
 KEYS_PER_READ = 100
 READ_REPEATS = 5
@@ -118,6 +119,13 @@ class CqlScheduleStore:
         for minute, poller_id in (row for rows in answers for row in rows):
             found.setdefault(minute_of(minute), []).append(poller_id)
         return found
+
+    async def count_unfinished(self, partition: Partition, *, due_until: int, limit: int) -> Unfinished:
+        parameters = (*partition_parameters(partition), limit)
+        rows = await self._connection.select("schedules.read_states", parameters)
+        due = [(created_at, state) for at, created_at, state in rows if at is not None and at <= due_until]
+        unfinished = sum(1 for created_at, state in due if state is None and created_at is not None)
+        return Unfinished(unfinished, len(due), len(due) == limit)
 
     async def delete_partition(self, partition: Partition) -> None:
         client_id, poller_id, minute = partition_parameters(partition)

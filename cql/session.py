@@ -18,10 +18,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from cassandra import ConsistencyLevel
+from cassandra import ConsistencyLevel, InvalidRequest
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, ResponseFuture
 from cassandra.cluster import Session as DriverSession
+from cassandra.connection import ConnectionException
 from cassandra.policies import (
     ConstantReconnectionPolicy,
     DCAwareRoundRobinPolicy,
@@ -82,9 +83,7 @@ class Session:
         try:
             driver = await asyncio.to_thread(cluster.connect)
             if keyspace is not None:
-                if keyspace not in cluster.metadata.keyspaces:
-                    raise SchemaOutdated(f"There is no keyspace {keyspace} yet; run `minutehand migrate` first.")
-                await asyncio.to_thread(driver.set_keyspace, keyspace)
+                await asyncio.to_thread(_use, cluster, driver, keyspace)
         except BaseException as error:
             known = sorted({host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter})
             await asyncio.to_thread(cluster.shutdown)
@@ -102,12 +101,18 @@ class Session:
             self._binders[name] = Binder(await self._blocking(self._driver.prepare, text, about=name))
 
     async def run_script(self, statements: Sequence[str]) -> None:
-        """CQL text, one statement after the other: for the schema only. Waits until all servers agree on it."""
+        """CQL text, one statement after the other: for the schema only. Waits until all servers agree on it.
+
+        That they don't is possible though nothing changed here: somebody else may have made the change.
+        """
         for text in statements:
             await self._blocking(
                 lambda text=text: self._driver.execute(text, timeout=self._settings.schema_timeout_seconds),
                 about=" ".join(text.split()[:6]),
             )
+        agree = self._cluster.control_connection.wait_for_schema_agreement
+        if not await self._blocking(agree, about="the schema's spreading"):
+            raise StoreUnavailable("The servers of the cluster don't agree on the schema; see to those that are down.")
 
     async def select_text(self, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """A query on the server's own tables, which have no named statements."""
@@ -235,6 +240,19 @@ class _NodeLog(HostStateListener):  # type: ignore[misc]
 
     def on_remove(self, host: Any) -> None:
         _log.info("storage-node-removed address=%s", host.address)
+
+
+def _use(cluster: Cluster, driver: DriverSession, keyspace: str) -> None:
+    """Another server than the one that told us of the keyspace may not have heard of it."""
+    missing = SchemaOutdated(f"There is no keyspace {keyspace} yet; run `minutehand migrate` first.")
+    if keyspace not in cluster.metadata.keyspaces:
+        raise missing
+    try:
+        driver.set_keyspace(keyspace)
+    except (InvalidRequest, ConnectionException) as error:
+        if "does not exist" not in str(error):
+            raise
+        raise missing from error
 
 
 def _why_not(error: BaseException, settings: StorageSettings, datacenters: Sequence[str]) -> MinutehandError | None:

@@ -1,6 +1,6 @@
 """How this room reaches Cassandra, and how much it asks of it at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class StorageSettings:
     """The same for statements that change the schema, which take seconds on a large cluster."""
     username: str | None = None
     """Role to log in as. None: the cluster asks for no password."""
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     """Its password; given exactly when `username` is."""
     tls_ca_file: str | None = None
     """PEM file of the authorities that sign the cluster's certificates. None: no TLS."""

@@ -6,10 +6,13 @@ smallest over many beats is the difference plus the smallest age. One's own row 
 smallest age, clocks apart; comparing it with the others' leaves the difference, also when the store is slow for all.
 The readers' period must drift through the writers', or the smallest age of a pair of nodes never comes to be seen.
 Only an advance between two reads in a row is a sample: a row that was not watched may be of any age.
+
+Who is no member has no row of its own to compare with: it reads the differences alone, and seems to be ahead by the
+smallest age there is, the time of one write and one read of the store.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import median_high
 
 from membership.identity import Life
@@ -55,3 +58,16 @@ class ClockOffsets:
         offset = median_high(smallest.values()) - smallest[me]
         settled = all(len(self._samples[life]) == self._window for life in lives)
         return round(offset) if settled or abs(offset) > 2_000 * self._beat_seconds else None
+
+    def differences_ms(self, members: Iterable[Life]) -> Mapping[Life, float]:
+        """For who is no member: one's own clock less that of each member, plus the smallest age seen of its rows.
+
+        Only of those that were watched for long enough, or that are off beyond doubt after few beats.
+        """
+        smallest = {life: min(self._samples[life]) for life in members if len(self._samples.get(life, ())) >= _FEW}
+        beyond_doubt_ms = 2_000 * self._beat_seconds
+        return {
+            life: difference
+            for life, difference in smallest.items()
+            if len(self._samples[life]) == self._window or abs(difference) > beyond_doubt_ms
+        }

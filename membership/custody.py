@@ -4,6 +4,7 @@
 be done about a lane, and when, is the keeper's to say.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -14,7 +15,7 @@ from membership.errors import StoreUnavailable
 from membership.floors import Floors
 from membership.identity import Lane, Life
 from membership.lease import Lease, Phase, start_of
-from membership.ports import LaneHost, LeaseRow, LeaseStore, NodeState
+from membership.ports import Clock, LaneHost, LeaseRow, LeaseStore, NodeState
 from membership.settings import MembershipSettings
 from membership.view import MembersView
 from membership.work import Narrow, Work
@@ -49,6 +50,7 @@ class Custody:
         members: Members,
         store: LeaseStore,
         host: LaneHost,
+        clock: Clock,
         settings: MembershipSettings,
         work: Work,
         wanted: Callable[[Lane], bool],
@@ -58,6 +60,7 @@ class Custody:
         self._members = members
         self._store = store
         self._host = host
+        self._clock = clock
         self._settings = settings
         self._work = work
         self._wanted = wanted
@@ -67,6 +70,7 @@ class Custody:
         self._doubtful: dict[Lane, None] = {}
         self._settling: dict[Lane, None] = {}
         self._lagging: dict[Lane, None] = {}
+        self._draining: dict[Lane, tuple[float, asyncio.Task[None]]] = {}
         self._floors = Floors()
         self._closed = False
         self._writes = Narrow(width=settings.max_concurrent_lease_writes, work=work, what="lease")
@@ -122,6 +126,13 @@ class Custody:
         if lease is not None and lease.granted and lease.row.epoch == epoch and not lease.in_doubt:
             _LOG.warning("%s may be lost", lane, extra={"action": "lease.suspect", "lane": str(lane), "epoch": epoch})
             self._enter(lease.suspect())
+
+    def cut_off(self) -> None:
+        """End the drains that take too long."""
+        now = self._clock.monotonic()
+        for deadline, task in self._draining.values():
+            if deadline <= now:
+                task.cancel()
 
     def settle(self) -> None:
         """Read every doubtful lane, and get it out of doubt."""
@@ -248,15 +259,17 @@ class Custody:
             self._enter(lease)
 
     async def _drain(self, lane: Lane) -> None:
-        try:
-            in_time = await self._work.within(self._settings.drain_seconds, self._host.drain(lane), "drain")
-        except Exception:
-            _LOG.exception("%s could not be drained", lane, extra={"action": "lane.undrained", "lane": str(lane)})
-            in_time = True
+        task = self._work.begin(self._host.drain(lane), "drain")
+        self._draining[lane] = self._clock.monotonic() + self._settings.drain_seconds, task
+        await asyncio.wait([task])
+        self._draining.pop(lane, None)
         if self._closed:
             return
-        if not in_time:
+        if task.cancelled():
             _LOG.warning("%s was cut off", lane, extra={"action": "lane.cut_off", "lane": str(lane)})
+        elif (error := task.exception()) is not None:
+            action = {"action": "lane.undrained", "lane": str(lane)}
+            _LOG.error("%s could not be drained", lane, exc_info=error, extra=action)
         lease = self._leases[lane].drained(position=self._position(lane))
         self._enter(lease)
         if lease.phase is Phase.RELEASING:

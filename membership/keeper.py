@@ -58,6 +58,7 @@ class Keeper:
             members=members,
             store=store,
             host=host,
+            clock=clock,
             settings=settings,
             work=self._work,
             wanted=self._wanted,
@@ -170,6 +171,7 @@ class Keeper:
             self._in_vain.clear()
             self._find_missing()
             self._custody.let_go()
+        self._custody.cut_off()
         self._custody.settle()
         if self._members.trusted():
             self._look()

@@ -55,9 +55,6 @@ class ImpossibleMove(RuntimeError):
         super().__init__(f"{move} is impossible for {lease.row.lane} while it is {lease.phase.value}")
 
 
-_GRANTED = frozenset({Phase.HELD, Phase.MARKING, Phase.DRAINING})
-
-
 def start_of(row: LeaseRow, *, owners_floor: int | None) -> int:
     """Where a taker starts. Both bounds are true of the lane, the floor only while it does not lag.
 
@@ -85,7 +82,7 @@ class Lease:
     @property
     def granted(self) -> bool:
         """Whether the process serves the lane, or still ends what it started, under `row.epoch`."""
-        return self.phase in _GRANTED
+        return self.phase is Phase.HELD or self.phase is Phase.MARKING or self.phase is Phase.DRAINING
 
     @property
     def ours(self) -> bool:

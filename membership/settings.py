@@ -48,8 +48,9 @@ class MembershipSettings:
     """Clients whose leases are read in one round of the keeper while lanes are missing."""
     fruitless_seconds: float = 5.0
     """Between two reads of a client's leases after `patience_rounds` rounds in which nothing could be taken."""
-    patience_rounds: int = 10
-    """Rounds in which a client's missing lanes are looked for at every beat, before that slows down."""
+    patience_rounds: int = 20
+    """Rounds in which a client's missing lanes are looked for at every beat, before that slows down. Fewer than a drain
+    may last: the winner of a lane that took long to drain notices its release late."""
     mark_round_seconds: float = 10.0
     """Between two looks at which lanes lag behind or have caught up."""
     lag_marks: int = 3

@@ -7,16 +7,20 @@ from prometheus_client import Counter
 
 from cql.storage import open_storage
 from minutehand.config import Settings
-from minutehand.running import StopSignal, keep_time
+from minutehand.running import StopSignal
 from minutehand.version import VERSION
 from scheduler_service.api.app import build_app
+from scheduler_service.api.gauges import show_clock
 from scheduler_service.api.hints import HintForwarder
+from scheduler_service.api.node_ports import HttpNodePorts
 from scheduler_service.api.server import ApiServer
 from scheduler_service.api.services import build_services
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.runtime.timekeeper import Timekeeper
+from scheduler_service.usecases.watch_members import WatchMembers
 
 _log = structlog.get_logger("minutehand.api")
 
@@ -38,13 +42,25 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         parts.push_async_callback(storage.close)
         tasks = Tasks(stop.crashed)
         parts.push_async_callback(tasks.close)
-        tasks.spawn(keep_time(clock, members=lambda: (None, True)), name="clock")
+        members = WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
+        timekeeper = Timekeeper(clock=clock, offset_ms=lambda: members.offset_ms, alone=lambda: members.alone)
+        tasks.spawn(timekeeper.run(), name="timekeeper")
         hints = HintForwarder(
-            members=storage.members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.inc
+            members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.inc
         )
-        services = build_services(storage=storage, clock=clock, randomness=randomness, hints=hints, settings=api)
+        services = build_services(
+            storage=storage,
+            clock=clock,
+            randomness=randomness,
+            hints=hints,
+            members=members,
+            nodes=HttpNodePorts(token=token),
+            settings=api,
+            clock_limit_ms=settings.membership.clock_limit_ms,
+        )
+        show_clock(members, clock=clock, metrics=metrics)
         app = build_app(services=services, settings=api, registry=metrics.registry)
-        for service in (hints, ApiServer(app, services=services, settings=api)):
+        for service in (members, hints, ApiServer(app, services=services, settings=api)):
             parts.push_async_callback(service.stop)
             await service.start()
         await stop.wait()

@@ -3,19 +3,18 @@
 from contextlib import AsyncExitStack
 
 import structlog
-from prometheus_client import CollectorRegistry, Gauge
 
 from cql.storage import open_storage
 from membership.heartbeater import new_life
 from membership.identity import NodeId
 from minutehand.config import Settings
-from minutehand.running import StopSignal, keep_time, start_unless_stopped
+from minutehand.running import StopSignal, start_unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.gauges import show_node
 from poller_cluster.node import Node, NodeStores
 from poller_cluster.ops import OpsServer, advertised_address, listen
 from scheduler_service.runtime.clock import SystemClock
-from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 
@@ -56,14 +55,14 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             on_over=lambda reason: stop.fail(f"The node {life} must end ({reason})."),
             on_crash=stop.crashed,
         )
-        _watch(node, engine, metrics.registry)
-        tasks = Tasks(stop.crashed)
-        parts.push_async_callback(tasks.close)
-        tasks.spawn(keep_time(clock, members=lambda: _members(node)), name="clock")
+        show_node(node, clock=clock, metrics=metrics)
+        metrics.gauge("minutehand_attempts_in_flight", "Calls that this node is making now.", lambda: engine.in_flight)
         ops = OpsServer(
             listener,
             token=token,
+            life=life,
             on_hints=node.hinted,
+            on_drain=node.begin_hand_over,
             unready=lambda: _unready(node, clock),
             metrics=metrics,
         )
@@ -75,11 +74,6 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
     _log.info("node-stopped", life=str(life))
 
 
-def _members(node: Node) -> tuple[int | None, bool]:
-    view = node.heartbeater.view
-    return view.offset_ms, len(view.members) <= 1
-
-
 def _unready(node: Node, clock: SystemClock) -> str | None:
     """Why this node may not call anybody now."""
     if not node.heartbeater.trusted():
@@ -87,12 +81,3 @@ def _unready(node: Node, clock: SystemClock) -> str | None:
     if not clock.wall_trusted():
         return "the system's clock was stepped and does not agree with the other nodes'"
     return None
-
-
-def _watch(node: Node, engine: DeliveryEngine, registry: CollectorRegistry) -> None:
-    held = Gauge("minutehand_leases_held", "Pollers that this node owns.", registry=registry)
-    held.set_function(lambda: float(len(node.keeper.leases())))
-    in_flight = Gauge("minutehand_attempts_in_flight", "Calls that this node is making now.", registry=registry)
-    in_flight.set_function(lambda: float(engine.in_flight))
-    trusted = Gauge("minutehand_trusted", "1 while this node may make calls.", registry=registry)
-    trusted.set_function(lambda: float(node.heartbeater.trusted()))

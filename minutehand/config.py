@@ -41,7 +41,7 @@ class ClusterSettings:
     """Secret shared by all APIs and pollers, at least 16 characters: pollers take hints only from those who know it."""
     node_id: str | None = None
     """The name of this poller among the members, the same after a restart and different from all others'. None: derived
-    from the host name, which suits one poller a host."""
+    from the host name, which suits one `minutehand poller` a host. Of several processes, NAME-0 is the first."""
 
     def __post_init__(self) -> None:
         token = self.token

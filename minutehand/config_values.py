@@ -61,7 +61,8 @@ def read_table(table: Table, given: object, *, source: str, faults: list[Fault])
             try:
                 values[name] = _from_toml(value, keys[name])
             except ValueError as error:
-                faults.append(Fault(f"{table.name}.{name}", f"must be {error}, not {value!r}."))
+                shown = "" if name in table.secrets else f", not {value!r}"
+                faults.append(Fault(f"{table.name}.{name}", f"must be {error}{shown}."))
         elif secret != name and secret in table.secrets:
             if secret in given:
                 faults.append(Fault(f"{table.name}.{secret}", f"and {name} are both given: leave one out."))
@@ -91,8 +92,7 @@ def read_environment(
             try:
                 found[table.name][name] = _from_text(text, keys[name])
             except ValueError as error:
-                shown = "" if name in table.secrets else f", not {text!r}"
-                faults.append(Fault(variable, f"must be {error}{shown}."))
+                faults.append(Fault(variable, f"must be {error}, not {text!r}."))
         elif secret != name and secret in table.secrets:
             if f"{PREFIX}{table_name}_{secret}".upper() in environment:
                 faults.append(Fault(variable, "and the variable without _FILE are both given: leave one out."))

@@ -1,4 +1,4 @@
-"""The life of a server process: event loop, signals, wall clock, exit code.
+"""The life of a server process: event loop, signals, exit code.
 
     start every part in order --> run until told to stop --> stop them in reverse order --> exit
 
@@ -16,16 +16,9 @@ import structlog
 import uvloop
 
 from scheduler_service.domain.errors import MinutehandError
-from scheduler_service.runtime.clock import SystemClock, WallDiscipline
 from scheduler_service.runtime.lifecycle import Service, Tasks
 
 _log = structlog.get_logger("minutehand")
-
-DISCIPLINE_SECONDS = 1.0
-ACCEPT_ALONE_SECONDS = 30.0
-"""A step of the system's clock that nobody can judge is taken for right after this long."""
-AGREE_MS = 250
-"""A step that brings this process this close to the members' clocks is taken for right at once."""
 
 
 class ProcessFailed(MinutehandError):
@@ -88,6 +81,11 @@ async def _with_signals(main: Callable[[StopSignal], Coroutine[Any, Any, None]])
         if len(received) < 2:
             raise
         raise ProcessFailed("Stopped at once by a second signal; what was under way is in doubt.") from None
+    except MinutehandError:
+        raise
+    except Exception as error:
+        _log.error("process-crashed", exc_info=error)
+        raise
     if stop.failure is not None:
         raise ProcessFailed(stop.failure)
 
@@ -110,36 +108,3 @@ async def unless_stopped(work: Coroutine[Any, Any, None], stop: StopSignal) -> b
         return begun.done()
     finally:
         await tasks.close()
-
-
-def accepts_step(discipline: WallDiscipline, *, doubted_seconds: float, offset_ms: int | None, alone: bool) -> bool:
-    """Whether a step of the system's clock is to be believed.
-
-    `offset_ms`: how far this process's clock is ahead of the members' median, None while that is not known. A step is
-    right when it brings the clock to theirs. Where there is nobody to ask, time decides.
-    """
-    if alone:
-        return doubted_seconds >= ACCEPT_ALONE_SECONDS
-    return offset_ms is not None and abs(offset_ms + discipline.pending_step_ms) <= AGREE_MS
-
-
-async def keep_time(clock: SystemClock, *, members: Callable[[], tuple[int | None, bool]]) -> None:
-    """Discipline the wall clock until cancelled. `members` answers `offset_ms` and `alone` of `accepts_step`."""
-    doubted_since: float | None = None
-    while True:
-        discipline = clock.discipline()
-        if not discipline.doubtful:
-            if doubted_since is not None:
-                _log.warning("clock-agrees")
-            doubted_since = None
-        else:
-            now = clock.monotonic()
-            if doubted_since is None:
-                doubted_since = now
-                _log.warning("clock-stepped", by_ms=round(discipline.pending_step_ms))
-            offset_ms, alone = members()
-            if accepts_step(discipline, doubted_seconds=now - doubted_since, offset_ms=offset_ms, alone=alone):
-                _log.warning("clock-step-accepted", by_ms=round(discipline.pending_step_ms))
-                discipline.accept()
-                doubted_since = None
-        await clock.sleep(DISCIPLINE_SECONDS)

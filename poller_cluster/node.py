@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import structlog
+
 from membership.heartbeater import Heartbeater
 from membership.identity import Lane, Life
 from membership.keeper import Keeper
@@ -38,6 +40,8 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.place import Place
+
+_log = structlog.get_logger("minutehand.poller")
 
 
 class DeliveryEngine(Engine, Protocol):
@@ -88,6 +92,7 @@ class Node:
         self._tasks = Tasks(on_crash)
         self._clients: dict[ClientId, ClientPollers] = {}
         self._client_tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
+        self._handing_over = False
         self._slots = asyncio.Semaphore(settings.recovery_minutes_at_once)
         self._tenants = Tenants(store=stores.clients, clock=clock, on_change=self._tenants_changed)
         self.heartbeater = Heartbeater(
@@ -155,7 +160,7 @@ class Node:
         await self.heartbeater.start()
         timekeeper = Timekeeper(
             clock=self._clock,
-            offset_ms=lambda: self.heartbeater.view.offset_ms,
+            offset_ms=self._offset_ms,
             alone=lambda: len(self.heartbeater.view.members) <= 1,
         )
         self._spawn(timekeeper.run(), "timekeeper")
@@ -172,10 +177,21 @@ class Node:
         await self.keeper.start()
         self._tenants_changed()
 
-    async def stop(self) -> None:
-        """Hand every lane over, leave, stop."""
+    def begin_hand_over(self) -> None:
+        """Begin to hand every lane over; stay a member, as draining, until stopped. Repeatable."""
+        if not self._handing_over:
+            self._handing_over = True
+            _log.info("node-draining", life=str(self.life))
+            self._spawn(self.hand_over(), "hand-over")
+
+    async def hand_over(self) -> None:
+        """Hand every lane over and take no other. Returns when that is done, or has taken too long."""
         self.heartbeater.set_state(NodeState.DRAINING)
         await self.keeper.release_all()
+
+    async def stop(self) -> None:
+        """Hand every lane over, leave, stop."""
+        await self.hand_over()
         await self.keeper.stop()
         await self.heartbeater.stop()
         await self._engine.stop()
@@ -263,6 +279,10 @@ class Node:
 
     def _floor(self) -> int | None:
         return self.keeper.floor()
+
+    def _offset_ms(self) -> int | None:
+        view = self.heartbeater.view
+        return view.offset_ms if view.offset_known else None
 
     def _ahead_ms(self) -> int:
         """How far this node's wall clock is ahead of the members': its calls start that much later."""

@@ -1,12 +1,14 @@
-"""A node's own port: health, metrics, and hints from the API.
+"""A node's own port: health, metrics, hints from the API, and what an operator asks of this one node.
 
     POST /hints    rows placed near their time; needs the cluster's token
+    POST /drain    hand over every lane: 202 when begun, 409 when another life is meant; needs the cluster's token
     GET  /livez    200 while the event loop turns
     GET  /readyz   200 while the node is trusted, else 503; the body says why
     GET  /metrics  Prometheus
 
 Nothing here answers questions about schedules. It listens on loopback unless configured otherwise; the token is all
-that stands before `/hints`, and a hint can do no more than make the node read a row earlier.
+that stands before `/hints` and `/drain`. A hint can do no more than make the node read a row earlier, and a drained
+node's lanes are the others'.
 """
 
 import errno
@@ -22,6 +24,7 @@ import structlog
 from aiohttp import web
 from msgspec import Meta
 
+from membership.identity import Life
 from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import (
     MAX_DUE,
@@ -49,7 +52,8 @@ class OpsSettings:
     host: str = "127.0.0.1"
     """Address to listen on. The default answers this machine only: APIs on other machines can't send hints then."""
     port: int = 0
-    """Port to listen on; 0 takes a free one, so that several nodes fit on one machine."""
+    """Port to listen on; 0 takes a free one, so that several nodes fit on one machine. Of several processes of one
+    command it is the first one's, and the others take those above it."""
     advertised_host: str | None = None
     """Name or address under which the APIs reach this node. None: the address it listens on, or this machine's name
     where that is every address."""
@@ -113,24 +117,37 @@ class _Hints(msgspec.Struct, frozen=True):
     hints: list[_Hint]
 
 
-_decode = msgspec.json.Decoder(_Hints).decode
+class _Meant(msgspec.Struct, frozen=True):
+    node_id: str
+    incarnation: int
+
+
+_decode_hints = msgspec.json.Decoder(_Hints).decode
+_decode_meant = msgspec.json.Decoder(_Meant).decode
 
 
 class OpsServer:
-    """A `Service` on a socket from `listen`. `unready` answers why the node is not ready, None when it is."""
+    """A `Service` on a socket from `listen`. `unready` answers why the node is not ready, None when it is.
+
+    `on_drain` begins to drain and may be called again.
+    """
 
     def __init__(
         self,
         listener: socket.socket,
         *,
         token: str,
+        life: Life,
         on_hints: OnHints,
+        on_drain: Callable[[], None],
         unready: Callable[[], str | None],
         metrics: Metrics,
     ) -> None:
         self._listener = listener
         self._token = token.encode()
+        self._life = life
         self._on_hints = on_hints
+        self._on_drain = on_drain
         self._unready = unready
         self._metrics = metrics
         self._runner: web.AppRunner | None = None
@@ -138,6 +155,7 @@ class OpsServer:
     async def start(self) -> None:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_post("/hints", self._take_hints)
+        app.router.add_post("/drain", self._drain)
         app.router.add_get("/livez", self._live)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._show_metrics)
@@ -155,11 +173,10 @@ class OpsServer:
         self._listener.close()
 
     async def _take_hints(self, request: web.Request) -> web.Response:
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        if scheme != "Bearer" or not hmac.compare_digest(given.encode(errors="replace"), self._token):
-            return web.json_response({"detail": "the cluster's token is needed"}, status=401)
+        if not self._knows_token(request):
+            return _no_token()
         try:
-            told = _decode(await request.read())
+            told = _decode_hints(await request.read())
         except msgspec.DecodeError as error:
             return web.json_response({"detail": f"not a list of hints: {error}"}, status=400)
         self._on_hints(
@@ -173,6 +190,22 @@ class OpsServer:
         )
         return web.Response(status=204)
 
+    async def _drain(self, request: web.Request) -> web.Response:
+        if not self._knows_token(request):
+            return _no_token()
+        try:
+            meant = _decode_meant(await request.read())
+        except msgspec.DecodeError as error:
+            return web.json_response({"detail": f"not a life: {error}"}, status=400)
+        if (meant.node_id, meant.incarnation) != self._life:
+            return web.json_response({"detail": f"this is {self._life}"}, status=409)
+        self._on_drain()
+        return web.json_response({"status": "draining"}, status=202)
+
+    def _knows_token(self, request: web.Request) -> bool:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        return scheme == "Bearer" and hmac.compare_digest(given.encode(errors="replace"), self._token)
+
     async def _live(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "live"})
 
@@ -184,3 +217,7 @@ class OpsServer:
 
     async def _show_metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _no_token() -> web.Response:
+    return web.json_response({"detail": "the cluster's token is needed"}, status=401)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli import cassandra, clients, config, demo, keys, schedules, servers
+from minutehand.cli import cassandra, clients, cluster, config, demo, keys, nodes, schedules, servers
 from minutehand.version import VERSION
 
 app = typer.Typer(
@@ -36,12 +36,14 @@ app.command(short_help="Run everything here and watch callbacks arrive.")(demo.d
 app.command(short_help="Run an API process.")(servers.api)
 app.command(short_help="Run a poller node.")(servers.poller)
 app.command(short_help="Create the keyspace, or bring it up to date.")(servers.migrate)
+app.command(short_help="Watch the nodes and what they own.")(cluster.cluster)
 app.command(short_help="Print every setting with its default.")(config.config)
 app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
 app.add_typer(
     schedules.app, name="schedules", short_help="Create, look at, cancel and list schedules.", no_args_is_help=True
 )
+app.add_typer(nodes.app, name="nodes", short_help="Look after single nodes.", no_args_is_help=True)
 app.add_typer(
     cassandra.app, name="cassandra", short_help="Start and stop a Cassandra on this machine.", no_args_is_help=True
 )

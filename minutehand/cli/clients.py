@@ -7,6 +7,7 @@ import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table
+from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
 from minutehand.client import Client
 
 app = typer.Typer(help="Register clients, look at them, suspend and resume them. Needs an administrator's key.")
@@ -77,6 +78,17 @@ def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_
     """Let a suspended client go on; what fell due meanwhile fires or is skipped, as its late policy says."""
     with connect(url, key) as api:
         _show(api.clients.resume(client_id), as_json)
+
+
+@app.command()
+def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Show a client's pollers: who owns each, how far it is settled, what is open. Takes the client's own key too."""
+    with connect(url, key) as api:
+        found = api.client(client_id).pollers()
+    if as_json:
+        print_json(found)
+    else:
+        print_table(POLLER_COLUMNS, map(poller_row, found))
 
 
 def _settings(text: str | None) -> dict[str, Any] | None:

@@ -24,14 +24,20 @@ def print_json(value: Any) -> None:
     typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table; of no rows, its head and `none`."""
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """A table without lines."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(show(value)) for value in row))
-    console = _console()
+    return table
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A table; of no rows, its head and `none`."""
+    table = make_table(columns, rows)
+    console = make_console()
     console.print(table)
     if not table.rows:
         console.print("none")
@@ -45,12 +51,12 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     for name, value in fields:
         if value is not None:
             table.add_row(Text(name, style="bold"), Text(show(value)))
-    _console().print(table)
+    make_console().print(table)
 
 
 def say(sentence: str) -> None:
     """One line of text."""
-    _console().print(Text(sentence))
+    make_console().print(Text(sentence))
 
 
 def show(value: Any) -> str:
@@ -64,7 +70,7 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def _console() -> Console:
+def make_console() -> Console:
     """As wide as the terminal; for a file or a pipe as wide as it takes."""
     console = Console(soft_wrap=True, highlight=False)
     if not console.is_terminal:

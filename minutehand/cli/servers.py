@@ -49,19 +49,36 @@ def poller(
             show_default=False,
         ),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes",
+            min=1,
+            max=256,
+            help="Nodes to run here, a process each: NAME-0, NAME-1, ...; of 1, NAME itself. Without it: one a core.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Run a poller node until it is told to stop (SIGTERM, Ctrl-C); it hands its pollers over first.
+    """Run poller nodes until they are told to stop (SIGTERM, Ctrl-C); they hand their pollers over first.
 
-    Needs a migrated keyspace and the cluster's token (cluster.token).
+    Needs a migrated keyspace and the cluster's token (cluster.token). A process that ends by itself is started anew,
+    unless it is the only one: then whoever started it hears of its end.
     """
     from membership.identity import NodeId
     from minutehand.compose_poller import serve_poller
     from minutehand.config import FOR_POLLER
+    from minutehand.poller_processes import cores, run_pollers
     from minutehand.running import run_process
     from scheduler_service.runtime.logging import configure_logging
 
     settings = _load(config, FOR_POLLER, {"MINUTEHAND_CLUSTER_NODE_ID": node_id})
     name = settings.cluster.node_id or _default_node_id()
+    count = processes or cores()
+    if count > 1:
+        configure_logging(settings.logging, identity={"program": "pollers", "node_id": name})
+        run_pollers(settings, node_id=name, processes=count, config=config)
+        return
     configure_logging(settings.logging, identity={"program": "poller", "node_id": name})
     run_process(lambda stop: serve_poller(settings, node_id=NodeId(name), stop=stop))
 

@@ -7,7 +7,7 @@
         shop.schedules.cancel(schedule.schedule_id)
 
 `AsyncMinutehand` has the same methods to be awaited. A client's key reaches that client only; `api.clients` and the
-keys and signing secrets of clients need an administrator's.
+keys and signing secrets of clients need an administrator's, and so do `api.cluster()` and `api.nodes`.
 
 Errors: `MinutehandApiError` when the API refuses (it carries the problem document), `MinutehandUnreachable` when there
 was no answer that could be read; a create without an answer may have taken effect. Nothing is repeated here. Values are
@@ -26,13 +26,19 @@ from minutehand.client._models import (
     BatchItem,
     Callback,
     Client,
+    Cluster,
+    DrainingNode,
     Fault,
     Health,
     Key,
     NewKey,
     NewSchedule,
     NewSigningSecret,
+    Node,
     Page,
+    Poller,
+    PollerCounts,
+    PollerOwner,
     Problem,
     Retry,
     Schedule,
@@ -48,6 +54,8 @@ __all__ = [
     "Callback",
     "Client",
     "ClientScope",
+    "Cluster",
+    "DrainingNode",
     "Fault",
     "Health",
     "Key",
@@ -58,7 +66,11 @@ __all__ = [
     "NewKey",
     "NewSchedule",
     "NewSigningSecret",
+    "Node",
     "Page",
+    "Poller",
+    "PollerCounts",
+    "PollerOwner",
     "Problem",
     "Retry",
     "Schedule",

@@ -13,12 +13,15 @@ from minutehand.client._models import (
     BatchItem,
     Callback,
     Client,
+    Cluster,
+    DrainingNode,
     Health,
     Key,
     NewKey,
     NewSchedule,
     NewSigningSecret,
     Page,
+    Poller,
     Schedule,
     ScheduleOptions,
     SigningSecret,
@@ -42,6 +45,7 @@ class AsyncMinutehand:
             base_url=url, headers=calls.headers_for(key), timeout=timeout_seconds, transport=transport, trust_env=False
         )
         self.clients = AsyncClients(self)
+        self.nodes = AsyncNodes(self)
 
     def client(self, client_id: str) -> "AsyncClientScope":
         """Everything of one client. Nothing is sent yet."""
@@ -50,6 +54,10 @@ class AsyncMinutehand:
     async def health(self) -> Health:
         """Whether the API can do its work."""
         return await self.perform(calls.health())
+
+    async def cluster(self) -> Cluster:
+        """The nodes, who owns the pollers, guarantees against capacity. For administrators."""
+        return await self.perform(calls.get_cluster())
 
     async def perform(self, operation: calls.Operation[T]) -> T:
         """Send one operation. Raises MinutehandApiError, MinutehandUnreachable."""
@@ -71,6 +79,17 @@ class AsyncMinutehand:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class AsyncNodes:
+    """The cluster's nodes, for administrators."""
+
+    def __init__(self, api: AsyncMinutehand) -> None:
+        self._perform = api.perform
+
+    async def drain(self, node_id: str) -> DrainingNode:
+        """Let a node hand over all its pollers; it stays, draining, until its process is stopped."""
+        return await self._perform(calls.drain_node(node_id))
 
 
 class AsyncClients:
@@ -106,9 +125,14 @@ class AsyncClientScope:
 
     def __init__(self, api: AsyncMinutehand, client_id: str) -> None:
         self.client_id = client_id
+        self._perform = api.perform
         self.schedules = AsyncSchedules(api.perform, client_id)
         self.keys = AsyncKeys(api.perform, client_id)
         self.signing_secrets = AsyncSigningSecrets(api.perform, client_id)
+
+    async def pollers(self) -> tuple[Poller, ...]:
+        """Its pollers: who owns each, how far it is settled, what is open behind that."""
+        return (await self._perform(calls.list_pollers(self.client_id))).items
 
 
 class Perform(Protocol):

@@ -12,12 +12,15 @@ from minutehand.client._errors import MinutehandUnreachable, error_of
 from minutehand.client._models import (
     Batch,
     Client,
+    Cluster,
+    DrainingNode,
     Health,
     Key,
     NewKey,
     NewSchedule,
     NewSigningSecret,
     Page,
+    Poller,
     Schedule,
     SigningSecret,
 )
@@ -60,6 +63,14 @@ def health() -> Operation[Health]:
     return Operation(method="GET", path="/readyz", answer=Health, also=(503,))
 
 
+def get_cluster() -> Operation[Cluster]:
+    return Operation(method="GET", path="/v1/cluster", answer=Cluster)
+
+
+def drain_node(node_id: str) -> Operation[DrainingNode]:
+    return Operation(method="POST", path=f"/v1/cluster/nodes/{_segment(node_id)}:drain", answer=DrainingNode)
+
+
 def register_client(client_id: str, poller_quota: int, settings: Mapping[str, Any] | None) -> Operation[Client]:
     body: dict[str, Any] = {"poller_quota": poller_quota}
     if settings is not None:
@@ -85,6 +96,10 @@ def resume_client(client_id: str) -> Operation[Client]:
 
 def delete_client(client_id: str) -> Operation[None]:
     return Operation(method="DELETE", path=client_path(client_id), answer=None)
+
+
+def list_pollers(client_id: str) -> Operation[Page[Poller]]:
+    return Operation(method="GET", path=f"{client_path(client_id)}/pollers", answer=Page[Poller])
 
 
 def create_key(client_id: str) -> Operation[NewKey]:

@@ -152,6 +152,67 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "ok"
 
 
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's process. `state` is live, draining, left or dead. `beat_age_seconds`: since the answering API process
+    saw its heartbeat advance; None when it never did. `clock_offset_ms`: against the nodes' median, positive is ahead.
+    """
+
+    node_id: str
+    incarnation: int
+    state: str
+    pollers: int = 0
+    beat_age_seconds: float | None = None
+    clock_offset_ms: int | None = None
+    capacity_per_minute: int = 0
+    version: str = ""
+    address: str = ""
+
+
+class PollerCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many pollers there are, and how many of them have an owner that lives."""
+
+    total: int
+    owned: int
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes and what they own; what all quotas guarantee against what the live nodes are sized for."""
+
+    nodes: tuple[Node, ...]
+    pollers: PollerCounts
+    guaranteed_calls_per_minute: int
+    capacity_per_minute: int
+
+
+class DrainingNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that has begun to hand over its pollers."""
+
+    node_id: str
+    incarnation: int
+    state: str
+
+
+class PollerOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that owns a poller."""
+
+    node_id: str
+    incarnation: int
+
+
+class Poller(msgspec.Struct, frozen=True, kw_only=True):
+    """A client's poller. All minutes before `watermark` are settled; `backlog` counts schedules that are due and not
+    done in the `open_minutes` from there to now. With `cut` there may be more of both."""
+
+    poller_id: int
+    owner: PollerOwner | None
+    epoch: int
+    watermark: datetime
+    lagging: bool
+    open_minutes: int
+    backlog: int
+    cut: bool = False
+
+
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One thing wrong with a request, by JSON pointer."""
 

@@ -38,13 +38,14 @@ class TiedChild:
         self,
         command: Sequence[str],
         *,
-        console: Path,
-        directory: Path,
+        console: Path | None,
+        directory: Path | None = None,
         lock: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`lock` is inherited by the server. `environment` None: this process's own."""
-        with console.open("wb") as output:
+        """`console`: where its output goes. `lock` is inherited by the server. None is this process's own standard
+        error, directory, environment."""
+        with contextlib.nullcontext() if console is None else console.open("wb") as output:
             self._supervisor = subprocess.Popen(
                 [sys.executable, "-I", "-S", supervisor.__file__, str(-1 if lock is None else lock), *command],
                 stdin=subprocess.PIPE,

@@ -19,6 +19,7 @@ from cql.settings import StorageSettings
 from minutehand.local.cassandra import RunningCassandra
 from minutehand.local.demo_files import DemoDirectory, DemoPlan, DemoProcesses
 from minutehand.local.demo_show import DemoShow, Runs, Say
+from minutehand.local.errors import DataDirLocked
 from minutehand.local.programs import Program
 from minutehand.local.progress import Progress
 from minutehand.local.start import start_cassandra
@@ -26,6 +27,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 
 CASSANDRA_GRACE_SECONDS = 10.0
+ORPHAN_SECONDS = 15.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -77,7 +79,7 @@ class _Demo:
     def run(self, running: ExitStack) -> None:
         began = time.monotonic()
         options, directory = self._options, self._directory
-        directory.create()
+        directory.claim(running)
         api_port, receiver_port, poller_ports = directory.choose_ports(
             api=options.api_port, receiver=options.receiver_port, pollers=options.pollers
         )
@@ -101,19 +103,29 @@ class _Demo:
 
     def _start_cassandra(self, running: ExitStack) -> RunningCassandra:
         """With its schema."""
-        options = self._options
-        cassandra = start_cassandra(
-            self._directory.cassandra,
-            native_port=options.cassandra_port,
-            heap_mb=options.heap_mb,
-            progress=self._progress,
-        )
+        cassandra = self._await_cassandra()
         running.callback(cassandra.stop, CASSANDRA_GRACE_SECONDS)
         self._say(f"Cassandra answers on port {cassandra.port}.")
         storage = StorageSettings(contact_points=cassandra.contact_points, port=cassandra.port)
         asyncio.run(migrate(storage, clock=SystemClock(), randomness=SystemRandomness()))
         self._say("The schema is up to date.")
         return cassandra
+
+    def _await_cassandra(self) -> RunningCassandra:
+        deadline = time.monotonic() + ORPHAN_SECONDS
+        while True:
+            try:
+                return start_cassandra(
+                    self._directory.cassandra,
+                    native_port=self._options.cassandra_port,
+                    heap_mb=self._options.heap_mb,
+                    progress=self._progress,
+                )
+            except DataDirLocked:
+                # The demo before this one was killed, and its Cassandra is about to notice.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
 
     def _start_programs(self, plan: DemoPlan, running: ExitStack) -> tuple[Program, list[Program]]:
         """All at once; returns when all are ready."""
@@ -125,7 +137,7 @@ class _Demo:
         for number, port in enumerate(plan.poller_ports, start=1):
             poller = Program(
                 f"poller demo-{number}",
-                ["poller", *settings, "--node-id", f"demo-{number}"],
+                ["poller", *settings, "--processes", "1", "--node-id", f"demo-{number}"],
                 log_file=directory.log_file(f"poller-{number}"),
                 variables={"MINUTEHAND_OPS_PORT": str(port)},
             )

@@ -11,11 +11,14 @@ import os
 import secrets
 import tomllib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from minutehand.config_page import toml
+from minutehand.local.errors import LocalError
+from minutehand.local.file_lock import FileLock
 from minutehand.local.ports import check_port, free_ports
 
 
@@ -71,8 +74,15 @@ class DemoDirectory:
         self.state = self.path / "demo.json"
         self.ports = self.path / "ports.json"
 
-    def create(self) -> None:
+    def claim(self, running: ExitStack) -> None:
+        """Create the directory and keep other demos out of it while `running`. Raises LocalError when one is in it."""
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = FileLock(self.path / "demo.lock")
+        if not lock.try_acquire():
+            raise LocalError(f"Another demo runs in {self.path}.", "Stop it, or choose another directory with --dir.")
+        running.callback(lock.release)
+        # One that was killed could not clear up.
+        self.clear_state()
 
     def log_file(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
@@ -125,7 +135,7 @@ def _if_free(port: object) -> int | None:
         return None
     try:
         check_port("127.0.0.1", port, setting="")
-    except Exception:
+    except LocalError:
         return None
     return port
 

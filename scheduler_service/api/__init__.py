@@ -10,7 +10,7 @@ and encode (`views`). `routes.ROUTES` is the contract as data.
 What holds for every route:
 - Only health and metrics are open. A client's key reaches its own client; whatever is another's is 404.
 - Nothing is stored by a request that is answered 4xx. After a 503 it is unknown whether something was, except for
-  `overloaded`: then nothing was.
+  `overloaded` and `clock-in-doubt`: then nothing was.
 - Every answer carries X-Request-Id. None carries a stack trace, a secret or what storage said.
 - A request ends within `request_timeout_seconds`; storage that doesn't answer makes it 503 with Retry-After.
 

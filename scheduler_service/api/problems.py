@@ -10,11 +10,13 @@ import msgspec
 
 from scheduler_service.domain.errors import (
     ClientSuspended,
+    ClockInDoubt,
     Conflict,
     ContentTooLarge,
     FieldError,
     Invalid,
     MinutehandError,
+    NodeUnreachable,
     NotFound,
     Overloaded,
     StoreUnavailable,
@@ -75,6 +77,17 @@ KINDS: Final[Mapping[str, Kind]] = {
         503,
         "Storage is not reachable",
         "Storage gave no answer in time. What you asked for may have taken effect; retry after Retry-After.",
+    ),
+    "clock-in-doubt": Kind(
+        503,
+        "The clock is in doubt",
+        "This API process's clock does not agree with the pollers'. Nothing was stored; retry after Retry-After, "
+        "through another process if there is one. For operators: set the machine's clock right.",
+    ),
+    "node-unreachable": Kind(
+        503,
+        "The node does not answer",
+        "It gave no answer on its own port. What you asked for may have reached it; ask again, which is harmless.",
     ),
 }
 
@@ -153,6 +166,8 @@ _KIND_OF: Final[Mapping[type[MinutehandError], str]] = {
     Forbidden: "forbidden",
     ClientSuspended: "client-suspended",
     ContentTooLarge: "content-too-large",
+    ClockInDoubt: "clock-in-doubt",
+    NodeUnreachable: "node-unreachable",
 }
 
 

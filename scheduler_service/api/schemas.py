@@ -175,3 +175,66 @@ class ReadyView(msgspec.Struct, frozen=True):
 
     status: str
     reasons: list[str] = []
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's process. `state`: live, draining, left or dead. `beat_age_seconds`: since this API process saw its
+    heartbeat advance, null when it never did. `clock_offset_ms`: its wall clock against the median, positive is ahead,
+    null while unknown. `pollers`: how many it owns."""
+
+    node_id: str
+    incarnation: int
+    state: str
+    beat_age_seconds: float | None
+    pollers: int
+    clock_offset_ms: int | None
+    capacity_per_minute: int
+    weight: float
+    version: str
+    address: str
+
+
+class PollersView(msgspec.Struct, frozen=True):
+    """How many pollers there are, and how many of them have an owner that lives."""
+
+    total: int
+    owned: int
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the quotas of all clients guarantee, against what the live nodes are sized for, in calls a minute."""
+
+    nodes: list[NodeView]
+    pollers: PollersView
+    guaranteed_calls_per_minute: int
+    capacity_per_minute: int
+
+
+class DrainingView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that has begun to hand over its pollers."""
+
+    node_id: str
+    incarnation: int
+    state: str
+
+
+class PollerOwner(msgspec.Struct, frozen=True):
+    """The process that owns a poller."""
+
+    node_id: str
+    incarnation: int
+
+
+class PollerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A poller. All minutes before `watermark` are settled. `open_minutes`: those with schedules from there to now, and
+    `backlog` the schedules in them that are due and not done; with `cut`, at least so many. `lagging`: it is behind the
+    others of its owner."""
+
+    poller_id: int
+    owner: PollerOwner | None
+    epoch: int
+    watermark: Instant
+    lagging: bool
+    open_minutes: int
+    backlog: int
+    cut: bool

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from membership.ports import LeaseStore
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.domain.ports import ClientStore, HintSender, ScheduleStore
+from scheduler_service.domain.ports import ClientStore, HintSender, NodePorts, ScheduleStore
 from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -13,14 +13,19 @@ from scheduler_service.usecases.authenticate import Authenticate
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.change_client import ChangeClient
 from scheduler_service.usecases.create_schedules import CreateSchedules
+from scheduler_service.usecases.drain_node import DrainNode
 from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.judge_clock import JudgeClock
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.probe_storage import ProbeStorage
 from scheduler_service.usecases.register_client import RegisterClient
+from scheduler_service.usecases.show_cluster import ShowCluster
+from scheduler_service.usecases.show_pollers import ShowPollers
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.suspend_client import DeleteClient, SuspendClient
+from scheduler_service.usecases.watch_members import WatchMembers
 
 
 class StoragePorts(Protocol):
@@ -54,12 +59,23 @@ class ApiServices:
     edit_schedule: EditSchedule
     list_schedules: ListSchedules
     probe_storage: ProbeStorage
+    show_cluster: ShowCluster
+    show_pollers: ShowPollers
+    drain_node: DrainNode
 
 
 def build_services(
-    *, storage: StoragePorts, clock: Clock, randomness: Randomness, hints: HintSender, settings: ApiSettings
+    *,
+    storage: StoragePorts,
+    clock: Clock,
+    randomness: Randomness,
+    hints: HintSender,
+    members: WatchMembers,
+    nodes: NodePorts,
+    settings: ApiSettings,
+    clock_limit_ms: int,
 ) -> ApiServices:
-    """One process's use cases over one storage."""
+    """One process's use cases over one storage. `clock_limit_ms`: creates are refused at this offset of its clock."""
     catalog = Catalog(store=storage.clients, clock=clock)
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
@@ -81,10 +97,14 @@ def build_services(
             place=place,
             lanes=LaneChooser(randomness),
             policy=settings.network,
+            judge_clock=JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms),
             clock=clock,
             randomness=randomness,
         ),
         edit_schedule=EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness),
         list_schedules=ListSchedules(schedules=storage.schedules),
         probe_storage=ProbeStorage(store=storage.clients, clock=clock),
+        show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),
+        show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),
+        drain_node=DrainNode(members=members, nodes=nodes),
     )

@@ -6,11 +6,13 @@ from membership.errors import MinutehandError, StoreUnavailable
 
 __all__ = [
     "ClientSuspended",
+    "ClockInDoubt",
     "Conflict",
     "ContentTooLarge",
     "FieldError",
     "Invalid",
     "MinutehandError",
+    "NodeUnreachable",
     "NotFound",
     "Overloaded",
     "StoreUnavailable",
@@ -55,3 +57,15 @@ class ContentTooLarge(MinutehandError):
 
 class Overloaded(StoreUnavailable):
     """A bounded queue is full. Nothing was sent; try again a little later."""
+
+
+class ClockInDoubt(MinutehandError):
+    """This process's wall clock may be wrong: it places nothing by it. Nothing was sent; another process may do it."""
+
+    retryable = True
+
+
+class NodeUnreachable(MinutehandError):
+    """A node did not answer on its own port. What it was told may have reached it all the same."""
+
+    retryable = True

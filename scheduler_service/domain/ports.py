@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from membership.conditional import Answer
+from membership.identity import Life
 from membership.ports import StoreUnavailable
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
@@ -20,6 +21,7 @@ from scheduler_service.domain.schedules import (
     Page,
     Row,
     Statics,
+    Unfinished,
     WriteRejection,
 )
 
@@ -29,6 +31,7 @@ __all__ = [
     "ClientStore",
     "DeadLetterStore",
     "HintSender",
+    "NodePorts",
     "ScheduleStore",
     "StoreUnavailable",
 ]
@@ -73,6 +76,9 @@ class ScheduleStore(Protocol):
         self, client_id: ClientId, *, first: Minute, last: Minute
     ) -> Mapping[Minute, Sequence[PollerId]]:
         """Which lanes have rows, per minute of [first, last], both inclusive; minutes without any are absent."""
+
+    async def count_unfinished(self, partition: Partition, *, due_until: int, limit: int) -> Unfinished:
+        """How many of the first `limit` rows are due at `due_until` or before and have no outcome. Reads no bodies."""
 
     async def delete_partition(self, partition: Partition) -> None:
         """Delete a whole partition that is past its retention with its attempts and balance, then its index row.
@@ -157,3 +163,10 @@ class HintSender(Protocol):
     """Tells the owner of a lane about near-term rows it has not read. Best effort, coalesced, never raises."""
 
     def hint(self, partition: Partition, key: RowKey) -> None: ...
+
+
+class NodePorts(Protocol):
+    """What a node may be told on its own port, by who knows the cluster's token."""
+
+    async def drain(self, life: Life, *, address: str) -> None:
+        """Begin to hand over every lane. Repeatable. Raises NodeUnreachable where exactly this life did not take it."""

@@ -13,6 +13,7 @@ A row is `scheduled` while it has no outcome. From there:
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -183,6 +184,14 @@ class Page(msgspec.Struct, frozen=True, gc=False):
 
     statics: Statics
     rows: list[Row]
+    more: bool
+
+
+class Unfinished(NamedTuple):
+    """How many `rows` of one partition have no outcome, of `seen` that were looked at. `more`: others may follow."""
+
+    rows: int
+    seen: int
     more: bool
 
 

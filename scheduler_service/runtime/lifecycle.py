@@ -25,7 +25,7 @@ class Tasks:
 
     def __init__(self, on_crash: Callable[[str, BaseException], None]) -> None:
         self._on_crash = on_crash
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._closed = False
 
     def __len__(self) -> int:
@@ -36,12 +36,12 @@ class Tasks:
         task = asyncio.get_running_loop().create_task(work, name=name)
         if self._closed:
             task.cancel()
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_crash(task.get_name(), error)
 

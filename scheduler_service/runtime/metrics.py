@@ -1,5 +1,7 @@
 """What a process shows to Prometheus: one registry of its own, so that two services in one test don't share numbers."""
 
+from collections.abc import Callable, Mapping
+
 from prometheus_client import CollectorRegistry, Gauge, PlatformCollector, ProcessCollector, generate_latest
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -16,6 +18,16 @@ class Metrics:
             "minutehand_build_info", "1, with what runs as labels.", ("program", "version"), registry=self.registry
         )
         build.labels(program, version).set(1)
+
+    def gauge(self, name: str, documentation: str, read: Callable[[], float]) -> None:
+        """A series whose value is asked for when it is shown."""
+        Gauge(name, documentation, registry=self.registry).set_function(read)
+
+    def gauge_by(self, name: str, documentation: str, label: str, reads: Mapping[str, Callable[[], float]]) -> None:
+        """The same for a few known values of one label."""
+        gauge = Gauge(name, documentation, (label,), registry=self.registry)
+        for value, read in reads.items():
+            gauge.labels(value).set_function(read)
 
     def exposition(self) -> bytes:
         """Everything in the text format that `CONTENT_TYPE` names."""

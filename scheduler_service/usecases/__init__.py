@@ -3,8 +3,11 @@
     register_client suspend_client   a client's life            keys signing_secrets   what it is known and signs by
     create_schedules -> place        a request becomes a row    edit_schedule          cancel, and what a row is now
     list_schedules                   a window by due time       catalog authenticate   who calls, from memory
+    watch_members                    the reader of heartbeats   judge_clock            may it create by its clock
+    show_cluster show_pollers        the operator's view        drain_node             a node hands over what it owns
 
 Use cases speak to `domain.ports`, take time and randomness through their constructors, and know nothing of HTTP or CQL.
 They raise `domain.errors`: what can't be done as asked (Invalid, NotFound, Conflict, ClientSuspended) and what may be
-tried again (StoreUnavailable: a write may have taken effect all the same, and every verb here may be repeated).
+tried again (StoreUnavailable: a write may have taken effect all the same, and every verb here may be repeated;
+ClockInDoubt, NodeUnreachable).
 """

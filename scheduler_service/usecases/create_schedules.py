@@ -25,6 +25,7 @@ from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.judge_clock import JudgeClock
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest, draft
 
@@ -39,17 +40,38 @@ class CreateSchedules:
     """Creates schedules of clients that the caller has looked up."""
 
     def __init__(
-        self, *, place: Place, lanes: LaneChooser, policy: NetworkPolicy, clock: Clock, randomness: Randomness
+        self,
+        *,
+        place: Place,
+        lanes: LaneChooser,
+        policy: NetworkPolicy,
+        judge_clock: JudgeClock,
+        clock: Clock,
+        randomness: Randomness,
     ) -> None:
         self._place = place
+        self._judge_clock = judge_clock
         self._lanes = lanes
         self._check_url = lru_cache(maxsize=REMEMBERED_URLS)(policy.check_url)
         self._clock = clock
         self._randomness = randomness
 
+    def admit(self, client: Client) -> None:
+        """Whether anything may be created now, to be asked before a body is read.
+
+        Raises ClientSuspended; Conflict for clients whose rows Minutehand makes itself; ClockInDoubt.
+        """
+        if client.state is ClientState.SUSPENDED:
+            raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
+        if client.built_in:
+            raise Conflict(
+                "built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no schedules of yours"
+            )
+        self._judge_clock()
+
     async def one(self, client: Client, request: ScheduleRequest) -> Definition:
-        """The row, durable. Raises ClientSuspended, Conflict, Invalid, ContentTooLarge, StoreUnavailable."""
-        admit(client)
+        """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
+        self.admit(client)
         definition = self._define(client, request)
         await self._place(definition)
         return definition
@@ -57,10 +79,10 @@ class CreateSchedules:
     async def many(self, client: Client, requests: Sequence[ScheduleRequest | Invalid]) -> list[Created]:
         """One answer for each item, in order; an item that could not even be read is passed through.
 
-        Raises ClientSuspended and Conflict, which concern every item; StoreUnavailable where storage is why none of
-        them was created.
+        Raises what `admit` does, which concerns every item; StoreUnavailable where storage is why none of them was
+        created.
         """
-        admit(client)
+        self.admit(client)
         created = [self._defined(client, request) for request in requests]
         valid = [position for position, item in enumerate(created) if isinstance(item, Definition)]
         placed = await asyncio.gather(*(self._placed(created[position]) for position in valid))
@@ -118,11 +140,3 @@ class CreateSchedules:
             ordering_key=drawn.ordering_key,
             created_at=UnixMillis(now),
         )
-
-
-def admit(client: Client) -> None:
-    """Raises ClientSuspended, or Conflict for clients whose rows Minutehand makes itself."""
-    if client.state is ClientState.SUSPENDED:
-        raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
-    if client.built_in:
-        raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no schedules of yours")

@@ -109,13 +109,12 @@ def _print(results: dict[str, Any]) -> None:
         used = found["cpu_seconds_per_1000"]
         cpu.add_row(name, *(f"{used[key]:.3f}" if key in used else "" for key in ("all", *processes)))
     machine = results["machine"]
+    system = f"{machine['system']} {machine['arch']}, Python {machine['python']}"
     console.print(rates)
     console.print()
     console.print(cpu)
-    print(
-        f"\n{machine['cores']} cores for everything, {machine['system']} {machine['arch']}, Python {machine['python']}. "
-        "Times are of the answers for creates, and of lateness for calls."
-    )
+    print(f"\n{machine['cores']} cores for everything, {system}.")
+    print("Times are of the answers for creates, and of lateness for calls.")
 
 
 def _table(*columns: str) -> Table:

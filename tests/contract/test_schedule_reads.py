@@ -256,3 +256,26 @@ async def test_a_row_that_no_request_can_carry_is_refused(storage: Storage, name
     with pytest.raises(ContentTooLarge):
         await storage.schedules.insert(definition(names.client(), body=bytes(9 * 1024 * 1024)))
     assert await storage.schedules.occupied(names.client(), first=Minute(MINUTE), last=Minute(MINUTE)) == {}
+
+
+async def test_unfinished_rows_are_those_due_and_without_outcome(storage: Storage, names: Names) -> None:
+    rows = [definition(names.client(), offset=1_000 * number, tail=number) for number in range(6)]
+    for row in rows[:5]:
+        await storage.schedules.insert(row)
+    where = rows[0].partition
+    count = storage.schedules.count_unfinished
+    assert await count(partition(names.client("-none")), due_until=START + 60_000, limit=10) == (0, 0, False)
+    assert await count(where, due_until=START + 60_000, limit=10) == (5, 5, False)
+    assert await count(where, due_until=START + 2_000, limit=10) == (3, 3, False)
+    assert await count(where, due_until=START + 60_000, limit=2) == (2, 2, True)
+    edits = (cancelled(rows[0]), retrying(rows[1], START + 90_000))
+    assert await storage.schedules.edit(edit(where, 1, *edits)) == APPLIED
+    pointer = retrying(rows[5], START + 90_000)
+    assert await storage.schedules.edit(edit(where, 2, pointer)) == APPLIED
+    assert await count(where, due_until=START + 60_000, limit=10) == (3, 6, False)
+
+
+async def test_a_partition_that_has_statics_only_has_no_unfinished_row(storage: Storage, names: Names) -> None:
+    where = partition(names.client())
+    assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
+    assert await storage.schedules.count_unfinished(where, due_until=START + 60_000, limit=10) == (0, 0, False)

@@ -10,11 +10,15 @@ import aiohttp
 import msgspec
 
 from cql.storage import Storage
+from membership.identity import Life
+from membership.settings import MembershipSettings
 from scheduler_service.api.app import build_app
 from scheduler_service.api.server import ApiServer
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.errors import NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.memory import InMemoryConnection
 
 ADMIN_KEY = "the-configured-administrators-key"
@@ -38,6 +42,7 @@ class ManualClock:
 
     def __init__(self, wall_ms: int = NOW) -> None:
         self.now = wall_ms
+        self.trusted = True
         self._timers: list[ManualTimer] = []
 
     def advance(self, seconds: float) -> None:
@@ -54,7 +59,7 @@ class ManualClock:
         return self.now
 
     def wall_trusted(self) -> bool:
-        return True
+        return self.trusted
 
     async def sleep(self, seconds: float) -> None:
         self.advance(seconds)
@@ -88,6 +93,19 @@ class RecordedHints:
         self.hints.append((partition, key))
 
 
+@dataclass(slots=True)
+class RecordedNodes:
+    """Remembers which lives were told to drain, at which address; those in `silent` don't answer."""
+
+    drained: list[tuple[Life, str]] = field(default_factory=list)
+    silent: set[str] = field(default_factory=set)
+
+    async def drain(self, life: Life, *, address: str) -> None:
+        if life.node_id in self.silent:
+            raise NodeUnreachable(f"node {life.node_id} does not answer at {address}")
+        self.drained.append((life, address))
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer, read to its end."""
@@ -107,20 +125,27 @@ class Reply:
 
 
 class ApiHarness:
-    """An API on a free loopback port over a store in memory."""
+    """An API on a free loopback port over a store in memory. Its watcher of the members looks when it is told to."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
         self.hints = RecordedHints()
+        self.nodes = RecordedNodes()
         self.connection = InMemoryConnection()
         self.storage = Storage.over(self.connection)
         self.settings = ApiSettings(**{"admin_key": ADMIN_KEY, "port": 0, **settings})
+        self.members = WatchMembers(
+            store=self.storage.members, clock=self.clock, settings=MembershipSettings(), on_crash=_never
+        )
         self.services: ApiServices = build_services(
             storage=self.storage,
             clock=self.clock,
             randomness=SeededRandomness(),
             hints=self.hints,
+            members=self.members,
+            nodes=self.nodes,
             settings=self.settings,
+            clock_limit_ms=MembershipSettings().clock_limit_ms,
         )
         self.server: ApiServer | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -168,6 +193,10 @@ class ApiHarness:
         reply = await self.send("POST", f"/v1/clients/{client_id}/keys")
         assert reply.status == 201, reply.body
         return str(reply.json["key"])
+
+
+def _never(name: str, error: BaseException) -> None:
+    raise AssertionError(f"the task {name} died") from error
 
 
 def callback(**fields: object) -> dict[str, object]:

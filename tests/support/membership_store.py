@@ -44,6 +44,7 @@ class MembershipStore:
         self.heartbeats: dict[Life, Heartbeat] = {}
         self.lives: dict[Life, LifeRecord] = {}
         self.leases: dict[Lane, LeaseRow] = {}
+        self.lanes: dict[str, list[Lane]] = {}
         self.requests: dict[str, int] = {}
 
     def write_heartbeat(self, heartbeat: Heartbeat) -> None:
@@ -66,7 +67,9 @@ class MembershipStore:
 
     def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
         for lane in lanes:
-            self.leases.setdefault(lane, LeaseRow(lane=lane, owner=None, epoch=0, watermark=watermark, lagging=True))
+            if lane not in self.leases:
+                self.leases[lane] = LeaseRow(lane=lane, owner=None, epoch=0, watermark=watermark, lagging=True)
+                self.lanes[lane.client_id] = sorted([*self.lanes.get(lane.client_id, ()), lane])
 
     def write_lease(self, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
         if (row := self.leases.get(expected.lane)) != expected:
@@ -110,7 +113,7 @@ class StorePort:
 
     async def read_leases(self, client_id: str) -> Sequence[LeaseRow]:
         def read() -> Sequence[LeaseRow]:
-            return [row for lane, row in sorted(self.store.leases.items()) if lane.client_id == client_id]
+            return [self.store.leases[lane] for lane in self.store.lanes.get(client_id, ())]
 
         return await self._request("read_leases", client_id, read)
 

@@ -98,10 +98,15 @@ class Deployment:
     def start_poller(self, node_id: str, *, ready: bool = True) -> Program:
         """A poller; with `ready` one that is trusted."""
         port = self._poller_ports.setdefault(node_id, self._spare[len(self._poller_ports)])
-        program = self._start(node_id, ["poller", "--node-id", node_id], {"MINUTEHAND_OPS_PORT": str(port)})
+        arguments = ["poller", "--processes", "1", "--node-id", node_id]
+        program = self._start(node_id, arguments, {"MINUTEHAND_OPS_PORT": str(port)})
         if ready:
             program.await_ready(f"http://127.0.0.1:{port}/readyz")
         return program
+
+    def start_pollers(self, node_id: str, *, processes: int) -> Program:
+        """Several pollers of one command; they need a little to be members."""
+        return self._start(node_id, ["poller", "--processes", str(processes), "--node-id", node_id], {})
 
     def admin(self) -> Minutehand:
         return Minutehand(self.api_url, self.admin_key, timeout_seconds=60)

@@ -4,7 +4,16 @@ A variable part of a path ends at a colon, so that `/clients/{client_id}` and `/
 """
 
 from scheduler_service.api.route import Route
-from scheduler_service.api.routes import admin_keys, clients, health, keys, problems, schedules, signing_secrets
+from scheduler_service.api.routes import (
+    admin_keys,
+    clients,
+    cluster,
+    health,
+    keys,
+    problems,
+    schedules,
+    signing_secrets,
+)
 
 ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
@@ -12,6 +21,7 @@ ROUTES: tuple[Route, ...] = (
     *keys.ROUTES,
     *signing_secrets.ROUTES,
     *admin_keys.ROUTES,
+    *cluster.ROUTES,
     *health.ROUTES,
     *problems.ROUTES,
 )

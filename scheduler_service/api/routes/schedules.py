@@ -25,7 +25,7 @@ from scheduler_service.api.views import created_schedule_view, schedule_view
 from scheduler_service.domain.errors import Conflict, Invalid, NotFound
 from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.create_schedules import Created, admit
+from scheduler_service.usecases.create_schedules import Created
 from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
@@ -37,7 +37,7 @@ _ENVELOPE = Body(BatchEnvelope)
 
 async def create_schedule(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
-    admit(client)
+    create.admit(client)
     request = await call.body(_ONE, lambda wrong: create.faults(client, wrong))
     definition = await create.one(client, request)
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
@@ -46,7 +46,7 @@ async def create_schedule(call: Call) -> web.Response:
 
 async def create_batch(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
-    admit(client)
+    create.admit(client)
     data = await call.read()
     batch = _BATCH.decode_if_right(data)
     requests: list[ScheduleRequest | Invalid] = []

@@ -48,6 +48,7 @@ def path_of(route: Route, keys: Keys, client_id: str) -> str:
         "schedule_id": keys.other_schedule,
         "key_id": keys.other_key_id,
         "secret_id": keys.other_secret_id,
+        "node_id": "no-such-node",
         "kind": "invalid",
     }
     return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], route.path)

@@ -1,0 +1,28 @@
+"""`minutehand nodes`: what an operator asks of single nodes."""
+
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
+from minutehand.cli.output import print_json, say
+
+app = typer.Typer(help="Look after single nodes; `minutehand cluster` shows them. Needs an administrator's key.")
+
+NodeId = Annotated[
+    str, typer.Argument(metavar="NODE", help="The node's id, as `cluster` shows it.", show_default=False)
+]
+
+
+@app.command()
+def drain(node_id: NodeId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Let a node hand over its pollers to the others. It stays, draining, until it is stopped.
+
+    Once started anew, it takes its share again.
+    """
+    with connect(url, key) as api:
+        draining = api.nodes.drain(node_id)
+    if as_json:
+        print_json(draining)
+    else:
+        say(f"The node {node_id} hands over its pollers; `minutehand cluster` shows how many are left.")

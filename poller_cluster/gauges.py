@@ -1,0 +1,42 @@
+"""What a node shows of itself to Prometheus, beside what its parts count."""
+
+from membership.ports import NodeState
+from poller_cluster.node import Node
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.metrics import Metrics
+
+
+def show_node(node: Node, *, clock: Clock, metrics: Metrics) -> None:
+    """Register the node's gauges. Once per process."""
+    members = node.heartbeater
+    metrics.gauge("minutehand_leases_held", "Pollers that this node owns.", lambda: len(node.keeper.leases()))
+    metrics.gauge("minutehand_trusted", "1 while this node may make calls.", lambda: members.trusted())
+    metrics.gauge(
+        "minutehand_clock_trusted",
+        "1 unless the system's clock was stepped and it is not known yet which time is right.",
+        lambda: clock.wall_trusted(),
+    )
+    metrics.gauge(
+        "minutehand_clock_offset_seconds",
+        "This node's wall clock against the members' median; positive is ahead. 0 while it is not known.",
+        lambda: members.view.offset_ms / 1000.0,
+    )
+    metrics.gauge_by(
+        "minutehand_members",
+        "Processes that are or were members, as this node sees them. Those that ended are forgotten after a while.",
+        "state",
+        {
+            "live": lambda: _present(node, NodeState.LIVE),
+            "draining": lambda: _present(node, NodeState.DRAINING),
+            "left": lambda: _left(node),
+            "dead": lambda: len(members.view.free & members.view.heartbeats.keys()) - _left(node),
+        },
+    )
+
+
+def _present(node: Node, state: NodeState) -> int:
+    return sum(heartbeat.state is state for heartbeat in node.heartbeater.view.members)
+
+
+def _left(node: Node) -> int:
+    return sum(heartbeat.state is NodeState.LEFT for heartbeat in node.heartbeater.view.heartbeats.values())

@@ -1,0 +1,32 @@
+"""Drain: ask a node to hand over all its lanes. It stays a member, as `draining`, until its process is stopped.
+
+A node that is started anew is live again: what drains is a life, not a name.
+"""
+
+from dataclasses import replace
+
+from membership.identity import NodeId
+from scheduler_service.domain.errors import NotFound
+from scheduler_service.domain.ports import NodePorts
+from scheduler_service.usecases.members_seen import Member, MemberState
+from scheduler_service.usecases.watch_members import WatchMembers
+
+
+class DrainNode:
+    """Tells a node's newest life. May be repeated."""
+
+    def __init__(self, *, members: WatchMembers, nodes: NodePorts) -> None:
+        self._members = members
+        self._nodes = nodes
+
+    async def __call__(self, node_id: NodeId) -> Member:
+        """Returns when the node has begun. Raises NotFound, NodeUnreachable, StoreUnavailable."""
+        await self._members.known()
+        lives = [member for member in self._members.members() if member.life.node_id == node_id]
+        if not lives:
+            raise NotFound(f"there is no node {node_id[:128]!r}")
+        newest = lives[-1]
+        if newest.state.ended:
+            raise NotFound(f"node {node_id!r} has ended ({newest.state}): it owns no pollers")
+        await self._nodes.drain(newest.life, address=newest.heartbeat.address)
+        return replace(newest, state=MemberState.DRAINING)

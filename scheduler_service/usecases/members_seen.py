@@ -1,0 +1,185 @@
+"""What reads of the heartbeats tell somebody who is no member: who is there, whom to tell, what time they have. Pure.
+
+A life's beat is fresh as long as it is seen to advance, judged on the reader's own monotonic clock; nobody's clock is
+compared with a heartbeat's. That a life is dead is decided by members, and stands in its record: it is read for lives
+that stand still, never guessed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median_high
+
+from membership.clocks import ClockOffsets
+from membership.identity import Life, NodeId
+from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.settings import MembershipSettings
+
+STILL_BEATS = 2.5
+"""A life without an advance over as many beats stands still: its record is read, and again as often."""
+SHOWN_ENDED_MS = 3_600_000
+"""A life that ended is shown for an hour after its last beat. Rows are kept for longer, for the members' sake."""
+
+
+class MemberState(StrEnum):
+    """What a life says of itself, or `dead`: what others decided about it."""
+
+    LIVE = "live"
+    DRAINING = "draining"
+    LEFT = "left"
+    DEAD = "dead"
+
+    @property
+    def ended(self) -> bool:
+        return self in (MemberState.LEFT, MemberState.DEAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One life. `beat_age_seconds`: since its beat was last seen to advance, None when it never was. `offset_ms`: its
+    wall clock against the members' median, positive is ahead; None until it is known."""
+
+    heartbeat: Heartbeat
+    state: MemberState
+    beat_age_seconds: float | None
+    offset_ms: int | None
+
+    @property
+    def life(self) -> Life:
+        return self.heartbeat.life
+
+
+@dataclass(frozen=True, slots=True)
+class HintTargets:
+    """The nodes that lanes are hinted to: their addresses and weights. Replaced by another one when they change."""
+
+    addresses: Mapping[NodeId, str] = field(default_factory=dict)
+    weights: Mapping[NodeId, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Seen:
+    beat: int
+    advanced_at: float | None = None
+    dead: bool = False
+    asked_at: float = float("-inf")
+
+
+class MembersSeen:
+    """Observations in, answers out. All instants are the observer's own."""
+
+    def __init__(self, settings: MembershipSettings) -> None:
+        self._settings = settings
+        self._clocks = ClockOffsets(window_beats=settings.clock_window_beats, beat_seconds=settings.beat_seconds)
+        self._seen: dict[Life, _Seen] = {}
+        self._heartbeats: Mapping[Life, Heartbeat] = {}
+        self._offsets: Mapping[Life, int] = {}
+        self._read_at = self._watching_since = float("-inf")
+        self.offset_ms: int | None = None
+        """The observer's wall clock against the members' median: positive is ahead, None while not known."""
+        self.targets = HintTargets()
+
+    @property
+    def alone(self) -> bool:
+        """No member beats: there is nobody to compare clocks with."""
+        return not any(self._fresh(life) for life in self._heartbeats if not self._state(life).ended)
+
+    def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> None:
+        """A read of all heartbeats, and the observer's clocks when it returned."""
+        rows = {heartbeat.life: heartbeat for heartbeat in heartbeats}
+        if monotonic - self._read_at >= self._settings.gap_seconds:
+            self._watching_since = monotonic
+        self._heartbeats, self._read_at = rows, monotonic
+        self._seen = {life: self._advance(row, monotonic) for life, row in rows.items()}
+        self._clocks.observed(rows.values(), wall_ms=wall_ms, monotonic=monotonic)
+        beating = [life for life in rows if self._fresh(life) and not self._state(life).ended]
+        self._compare_clocks(beating)
+        self._aim(beating)
+
+    def to_ask(self) -> Sequence[Life]:
+        """Lives whose record may say that they are dead: they stand still, and were not asked about lately."""
+        again = STILL_BEATS * self._settings.beat_seconds
+        return [
+            life
+            for life, seen in sorted(self._seen.items())
+            if not self._state(life).ended
+            and (seen.advanced_at is None or self._read_at - seen.advanced_at > again)
+            and self._read_at - seen.asked_at > again
+        ]
+
+    def record_read(self, life: Life, record: LifeRecord | None, *, asked_at: float) -> None:
+        """A life's record, by a read begun at `asked_at`. A life without a record never had a right to act."""
+        if (seen := self._seen.get(life)) is not None:
+            seen.asked_at = asked_at
+            seen.dead = record is None or not record.alive
+
+    def record_unread(self, life: Life, *, asked_at: float) -> None:
+        """There was no answer: ask again later."""
+        if (seen := self._seen.get(life)) is not None:
+            seen.asked_at = asked_at
+
+    def members(self, *, wall_ms: int, monotonic: float) -> Sequence[Member]:
+        """Every life that has not ended, and of every node its newest one, unless that ended long ago. Ordered."""
+        newest = {life.node_id: life for life in sorted(self._heartbeats)}
+        return [
+            self._member(life, monotonic)
+            for life in sorted(self._heartbeats)
+            if not self._state(life).ended
+            or (life == newest[life.node_id] and wall_ms - self._heartbeats[life].wall_ms < SHOWN_ENDED_MS)
+        ]
+
+    def floor_of(self, life: Life) -> int | None:
+        """The floor in the row of exactly this life."""
+        heartbeat = self._heartbeats.get(life)
+        return None if heartbeat is None else heartbeat.floor
+
+    def _advance(self, heartbeat: Heartbeat, at: float) -> _Seen:
+        seen = self._seen.get(heartbeat.life)
+        if seen is None:
+            return _Seen(heartbeat.beat)
+        if heartbeat.beat > seen.beat:
+            seen.beat, seen.advanced_at = heartbeat.beat, at
+        return seen
+
+    def _state(self, life: Life) -> MemberState:
+        state = self._heartbeats[life].state
+        dead = self._seen[life].dead and state is not NodeState.LEFT
+        return MemberState.DEAD if dead else MemberState(state.value)
+
+    def _fresh(self, life: Life) -> bool:
+        """Seen to advance not long before the last read; a time in which nobody looked does not count."""
+        advanced_at = self._seen[life].advanced_at
+        if advanced_at is None:
+            return False
+        return self._read_at - max(advanced_at, self._watching_since) <= self._settings.dead_after_seconds
+
+    def _member(self, life: Life, now: float) -> Member:
+        advanced_at = self._seen[life].advanced_at
+        return Member(
+            heartbeat=self._heartbeats[life],
+            state=self._state(life),
+            beat_age_seconds=None if advanced_at is None else max(now - advanced_at, 0.0),
+            offset_ms=self._offsets.get(life),
+        )
+
+    def _compare_clocks(self, beating: Sequence[Life]) -> None:
+        differences = self._clocks.differences_ms(beating)
+        # Of an even number of clocks the earlier middle one counts as right, as it does among the members.
+        middle = median_high(differences.values()) if differences else None
+        self.offset_ms = None if middle is None else round(middle)
+        self._offsets = (
+            {} if middle is None else {life: round(middle - difference) for life, difference in differences.items()}
+        )
+
+    def _aim(self, beating: Sequence[Life]) -> None:
+        """Until any life was seen to advance, all that claim to live are aimed at."""
+        newest = {life.node_id: life for life in sorted(self._heartbeats)}
+        live = [life for life in newest.values() if self._state(life) is MemberState.LIVE]
+        if any(seen.advanced_at is not None for seen in self._seen.values()):
+            live = [life for life in live if life in beating]
+        rows = [self._heartbeats[life] for life in live]
+        targets = HintTargets(
+            {row.life.node_id: row.address for row in rows}, {row.life.node_id: row.weight for row in rows}
+        )
+        if targets != self.targets:
+            self.targets = targets

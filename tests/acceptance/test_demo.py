@@ -1,0 +1,115 @@
+"""The demo as a newcomer runs it: as a process of its own, from a directory of its own."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from minutehand.local.process import ProcessIdentity, identify, is_alive
+from minutehand.local.programs import clean_environment
+
+KEYS = {"api_url", "admin_key", "client_id", "client_key", "signing_secret", "receiver_url", "pids"}
+GONE_SECONDS = 15.0
+
+
+@contextmanager
+def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A running `minutehand demo`; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minutehand", "demo", "--dir", str(directory), "--heap-mb", "512", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(os.environ),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def await_state(directory: Path, process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What demo.json says of a demo that runs: a killed one may have left its own behind."""
+    deadline = time.monotonic() + 90
+    while True:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "there is no demo.json"
+        with contextlib.suppress(FileNotFoundError):
+            state: dict[str, Any] = json.loads((directory / "demo.json").read_text(encoding="utf-8"))
+            if identify(state["pids"]["cassandra"]) is not None:
+                return state
+        time.sleep(0.1)
+
+
+def identities(state: dict[str, Any]) -> list[ProcessIdentity]:
+    pids = state["pids"]
+    found = [identify(pid) for pid in (pids["cassandra"], *pids["api"], *pids["pollers"])]
+    assert None not in found, "a process of demo.json does not run"
+    return [one for one in found if one is not None]
+
+
+def assert_gone(processes: list[ProcessIdentity]) -> None:
+    deadline = time.monotonic() + GONE_SECONDS
+    while left := [one.pid for one in processes if is_alive(one)]:
+        assert time.monotonic() < deadline, f"left running: {left}"
+        time.sleep(0.1)
+
+
+def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
+    directory = tmp_path / "demo"
+    with demo(directory) as first:
+        state = await_state(directory, first)
+        assert state.keys() == KEYS
+        assert state["pids"].keys() == {"cassandra", "api", "pollers"}
+        assert (len(state["pids"]["api"]), len(state["pids"]["pollers"])) == (1, 2)
+        assert stat.S_IMODE((directory / "demo.json").stat().st_mode) == 0o600
+        processes = identities(state)
+        for key in (state["admin_key"], state["client_key"]):
+            answer = httpx.get(
+                f"{state['api_url']}/v1/clients/{state['client_id']}/schedules",
+                headers={"Authorization": f"Bearer {key}"},
+                trust_env=False,
+            )
+            assert answer.status_code == 200
+        with demo(directory, "--once") as beside:
+            output, errors = beside.communicate(timeout=60)
+            assert beside.returncode == 1
+            assert re.fullmatch(r"Another demo runs in .*\. Stop it, or .*\.\n", errors), errors
+        assert all(map(is_alive, processes)), "a second demo harmed the first"
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        assert_gone(processes)
+    with demo(directory, "--once") as again:
+        processes = identities(await_state(directory, again))
+        output, errors = again.communicate(timeout=120)
+        assert again.returncode == 0, output + errors
+        assert "All 5 came, and their signatures are right." in output
+        assert not (directory / "demo.json").exists()
+        assert_gone(processes)
+        (seconds,) = re.findall(r"\((\d+) s since the start\)", output)
+        assert int(seconds) < 60, "20 are promised; a machine that is busy with other things gets more"
+
+
+def test_an_interrupt_stops_everything(tmp_path: Path) -> None:
+    directory = tmp_path / "demo"
+    with demo(directory) as running:
+        processes = identities(await_state(directory, running))
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=60)
+        assert running.returncode in (0, 130), errors
+        assert "Traceback" not in errors
+        assert_gone(processes)
+        assert not (directory / "demo.json").exists()

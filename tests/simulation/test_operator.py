@@ -1,0 +1,158 @@
+"""What an operator changes while a cluster runs: quotas, suspensions, a node that is to hand over what it owns."""
+
+import asyncio
+from collections.abc import Callable
+
+from membership.identity import Lane
+from membership.ports import NodeState
+from poller_cluster.gauges import show_node
+from scheduler_service.domain.clients import ClientState
+from scheduler_service.domain.ids import MINUTE_MS, ClientId, minute_start
+from scheduler_service.runtime.metrics import Metrics
+from tests.simulation.world import World, simulate
+
+SHOP = ClientId("shop")
+TAKES_EFFECT_SECONDS = 5.0
+
+
+async def begin(world: World, *, quota: int) -> None:
+    """Two nodes that own everything there is, early in a minute."""
+    await world.add_client(SHOP, quota=quota)
+    for name in "ab":
+        world.add_node(name)
+    await world.advance(20.0)
+    assert owned(world) == everything(quota)
+
+
+def owned(world: World) -> set[Lane]:
+    held = [set(node.node.keeper.leases()) for node in world.nodes.values()]
+    assert sum(map(len, held)) == len(set().union(*held)), "a lane has two owners"
+    return set().union(*held)
+
+
+def everything(quota: int) -> set[Lane]:
+    return {Lane(SHOP, poller_id) for poller_id in range(quota)}
+
+
+def limits(world: World) -> set[int]:
+    """How many calls each node would have under way for the client: 100 for each poller of its quota."""
+    return {node.node.dispatcher.room(SHOP) for node in world.nodes.values()}
+
+
+async def within(world: World, seconds: float, reached: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not reached():
+        assert asyncio.get_running_loop().time() < deadline, f"not within {seconds} s"
+        await world.advance(0.1)
+
+
+def test_a_grown_quota_is_served_by_all_nodes_within_five_seconds() -> None:
+    async def scenario(world: World) -> None:
+        await begin(world, quota=2)
+        await world.change_client(SHOP, poller_quota=12)
+        await within(world, TAKES_EFFECT_SECONDS, lambda: limits(world) == {1200} and owned(world) == everything(12))
+        assert all(node.node.keeper.leases() for node in world.nodes.values())
+        base = world.now_ms()
+        for number in range(120):
+            await world.create(SHOP, base + 1_000 + 100 * number)
+        await world.settle_down()
+        assert {call.node for call in world.receiver.calls} == {"a", "b"}
+        assert max(call.at_ms - call.due_ms for call in world.receiver.calls) < 100
+
+    simulate(scenario)
+
+
+def test_a_shrunk_quota_holds_everywhere_within_five_seconds_and_loses_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await begin(world, quota=12)
+        base = world.now_ms()
+        for number in range(60):
+            await world.create(SHOP, base + 10_000 + 1_000 * number)
+        await world.change_client(SHOP, poller_quota=1)
+        await within(world, TAKES_EFFECT_SECONDS, lambda: limits(world) == {100})
+        await world.settle_down()
+        assert len(world.receiver.calls) == 60
+        assert max(call.at_ms - call.due_ms for call in world.receiver.calls) < 100
+        assert owned(world) == everything(12), "lanes that may still hold rows stay polled"
+
+    simulate(scenario)
+
+
+def test_a_suspended_client_is_held_by_all_nodes_within_five_seconds_and_goes_on_when_resumed() -> None:
+    async def scenario(world: World) -> None:
+        await begin(world, quota=8)
+        await world.change_client(SHOP, state=ClientState.SUSPENDED)
+        suspended = world.now_ms()
+        for number in range(40):
+            await world.create(SHOP, suspended + TAKES_EFFECT_SECONDS * 1_000 + 500 * number)
+        await world.advance(60.0)
+        assert world.receiver.calls == []
+        await world.change_client(SHOP, state=ClientState.ACTIVE)
+        await within(world, TAKES_EFFECT_SECONDS, lambda: limits(world) == {800})
+        await world.settle_down()
+        assert len(world.receiver.calls) == 40
+
+    simulate(scenario)
+
+
+def test_a_drained_node_hands_everything_over_and_stays_a_member() -> None:
+    async def scenario(world: World) -> None:
+        await begin(world, quota=12)
+        base = minute_start(world.now_ms() // MINUTE_MS + 1)
+        for number in range(120):
+            await world.create(SHOP, base + 250 * number)
+        await world.advance_to(base + 10_000)
+        drained = world.nodes["a"].node
+        for _ in range(2):
+            drained.begin_hand_over()
+        await within(world, 10.0, lambda: not drained.keeper.leases() and owned(world) == everything(12))
+        await world.settle_down()
+        assert len(world.receiver.calls) == 120, "a planned move repeats nothing"
+        assert max(call.at_ms - call.due_ms for call in world.receiver.calls) < 2_000
+        await world.advance(30.0)
+        other = world.nodes["b"].node.heartbeater
+        states = {heartbeat.life.node_id: heartbeat.state for heartbeat in other.view.members}
+        assert states == {"a": NodeState.DRAINING, "b": NodeState.LIVE}
+        assert not drained.keeper.leases()
+        await world.stop("a")
+        await world.advance(5.0)
+        assert {heartbeat.life.node_id for heartbeat in other.view.members} == {"b"}
+
+    simulate(scenario)
+
+
+def test_a_node_shows_what_it_holds_and_whom_it_sees() -> None:
+    async def scenario(world: World) -> None:
+        await begin(world, quota=12)
+        seen_by = world.nodes["b"]
+        metrics = Metrics(program="poller", version="0")
+        show_node(seen_by.node, clock=seen_by.clock, metrics=metrics)
+        assert shown(metrics) == {
+            "minutehand_leases_held": len(seen_by.node.keeper.leases()),
+            "minutehand_trusted": 1,
+            "minutehand_clock_trusted": 1,
+            "minutehand_clock_offset_seconds": 0,
+            'minutehand_members{state="live"}': 2,
+            'minutehand_members{state="draining"}': 0,
+            'minutehand_members{state="left"}': 0,
+            'minutehand_members{state="dead"}': 0,
+        }
+        await world.kill("a")
+        world.add_node("c")
+        await world.advance(20.0)
+        await world.stop("c")
+        await world.advance(3.0)
+        after = shown(metrics)
+        assert after["minutehand_leases_held"] == 12
+        assert [after[f'minutehand_members{{state="{state}"}}'] for state in ("live", "left", "dead")] == [1, 1, 1]
+        world.cut_off("b")
+        await world.advance(6.0)
+        assert shown(metrics)["minutehand_trusted"] == 0
+        world.heal()
+
+    simulate(scenario)
+
+
+def shown(metrics: Metrics) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in metrics.exposition().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines if name.startswith("minutehand_") and "build" not in name}

@@ -1,0 +1,57 @@
+"""An API that answers what it was told to, for tests of the SDK and of commands."""
+
+import json
+from typing import Any
+
+import httpx
+
+from minutehand.client import AsyncMinutehand, Minutehand
+
+SCHEDULE = {
+    "schedule_id": "01a1fe8c-0f8a-8000-8c91-89a08db81829",
+    "client_id": "shop",
+    "poller_id": 3,
+    "minute": "2026-11-21T09:30:00.000Z",
+    "due": "2026-11-21T09:30:15.250Z",
+    "state": "scheduled",
+    "in_flight": False,
+    "attempts": 0,
+    "callback": {"url": "https://a.example/", "method": "POST", "headers": {}, "body": ""},
+    "created_at": "2026-11-21T09:00:00.000Z",
+    "a_field_of_a_later_version": {"x": 1},
+}
+PROBLEM = {
+    "type": "/problems/invalid",
+    "title": "Invalid request",
+    "status": 422,
+    "detail": "2 faults were found",
+    "request_id": "abc",
+    "errors": [{"pointer": "/due", "detail": "is required"}, {"pointer": "", "detail": "is odd"}],
+}
+
+
+class Script:
+    """Answers one after the other; remembers the requests."""
+
+    def __init__(self, *answers: httpx.Response) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        return self.answers.pop(0)
+
+    def api(self) -> Minutehand:
+        return Minutehand("http://api.test", "the-key", transport=httpx.MockTransport(self))
+
+    def async_api(self) -> AsyncMinutehand:
+        return AsyncMinutehand("http://api.test", "the-key", transport=httpx.MockTransport(self))
+
+    def sent(self, index: int = 0) -> Any:
+        return json.loads(self.requests[index].content)
+
+
+def problem(status: int, body: Any = PROBLEM, **headers: str) -> httpx.Response:
+    return httpx.Response(
+        status, content=json.dumps(body), headers={"Content-Type": "application/problem+json", **headers}
+    )

@@ -1,0 +1,207 @@
+"""The command line: help for everything, one sentence for every error, JSON that is nothing but JSON."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+import typer.main
+
+from minutehand.cli import failures, options
+from minutehand.cli.app import app
+from minutehand.client import Minutehand
+from tests.support.scripted_api import SCHEDULE, Script, problem
+
+CLIENT = {
+    "client_id": "shop",
+    "poller_quota": 2,
+    "poller_ceiling": 2,
+    "state": "active",
+    "settings": {"timeout_seconds": 10},
+    "revision": 1,
+    "created_at": "2026-11-21T09:00:00.000Z",
+    "guaranteed_calls_per_minute": 2000,
+}
+KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    found = Script()
+
+    def connected(url: str, key: str) -> Minutehand:
+        return Minutehand(url, key, transport=httpx.MockTransport(found))
+
+    monkeypatch.setattr(options, "Minutehand", connected)
+    monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
+    monkeypatch.delenv("MINUTEHAND_URL", raising=False)
+    return found
+
+
+def commands(group: Any, name: str = "minutehand") -> Iterator[tuple[str, Any]]:
+    for child, command in group.commands.items():
+        path = f"{name} {child}"
+        if hasattr(command, "commands"):
+            yield from commands(command, path)
+        else:
+            yield path, command
+
+
+ALL = dict(commands(typer.main.get_command(app)))
+SERVERS = {"minutehand api", "minutehand poller", "minutehand demo"}
+
+
+def test_there_is_a_command_for_everything_promised() -> None:
+    wanted = {f"minutehand {name}" for name in ("api", "poller", "migrate", "demo", "config")}
+    wanted |= {f"minutehand cassandra {verb}" for verb in ("start", "stop", "status")}
+    wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume")}
+    wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
+    wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "cancel", "list")}
+    assert wanted <= ALL.keys()
+
+
+@pytest.mark.parametrize("path", sorted(ALL))
+def test_every_command_and_every_parameter_has_help(path: str) -> None:
+    command = ALL[path]
+    assert len(command.help or "") > 15
+    for parameter in command.params:
+        assert getattr(parameter, "help", None) or parameter.name == "help", f"{path} {parameter.name}"
+    if path not in SERVERS:
+        assert "--json" in {option for parameter in command.params for option in parameter.opts}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answers", "wanted"),
+    [
+        ("clients register shop --poller-quota 2", [httpx.Response(201, json=CLIENT)], "shop"),
+        ("clients list", [httpx.Response(200, json={"items": [CLIENT]})], "shop"),
+        ("clients show shop", [httpx.Response(200, json=CLIENT)], "2000"),
+        ("clients suspend shop", [httpx.Response(200, json={**CLIENT, "state": "suspended"})], "suspended"),
+        ("clients resume shop", [httpx.Response(200, json=CLIENT)], "active"),
+        ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x"),
+        ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
+        ("keys revoke shop k1", [httpx.Response(204)], "k1"),
+        (
+            "schedules create shop https://a.example/ --delay-seconds 3",
+            [httpx.Response(201, json=SCHEDULE)],
+            "scheduled",
+        ),
+        ("schedules get shop X", [httpx.Response(200, json=SCHEDULE)], "09:30:15.250Z"),
+        ("schedules cancel shop X", [httpx.Response(200, json={**SCHEDULE, "state": "cancelled"})], "cancelled"),
+        ("schedules list shop", [httpx.Response(200, json={"items": [SCHEDULE]})], "01a1fe8c"),
+    ],
+)
+def test_text_for_people_and_json_for_programs(
+    script: Script, capsys: pytest.CaptureFixture[str], arguments: str, answers: list[httpx.Response], wanted: str
+) -> None:
+    script.answers = [*answers, *answers]
+    assert failures.run(arguments.split()) == 0
+    assert wanted in capsys.readouterr().out
+    assert failures.run([*arguments.split(), "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out) is not None
+    assert output.err == ""
+
+
+def test_create_sends_what_the_flags_say(script: Script) -> None:
+    script.answers = [httpx.Response(201, json=SCHEDULE)]
+    when = ["--due", "2026-11-21T09:30:15Z", "--label", "l"]
+    what = ["--method", "PUT", "--header", "X-A: b: c", "--header", "X-D:e", "--body", "hello"]
+    assert failures.run(["schedules", "create", "shop", "https://a.example/", *when, *what]) == 0
+    assert script.sent() == {
+        "callback": {
+            "url": "https://a.example/",
+            "method": "PUT",
+            "headers": {"X-A": "b: c", "X-D": "e"},
+            "body": "hello",
+        },
+        "due": "2026-11-21T09:30:15Z",
+        "label": "l",
+    }
+
+
+def test_a_list_ends_at_its_limit(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script.answers = [httpx.Response(200, json={"items": [SCHEDULE] * 3, "next_cursor": "more"})]
+    assert failures.run(["schedules", "list", "shop", "--limit", "2", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer", "wanted"),
+    [
+        (
+            "clients show shop",
+            problem(422),
+            "Minutehand refused (422 invalid): 2 faults were found: /due is required; / is odd.\n",
+        ),
+        ("clients show shop", httpx.Response(200, text="?"), "is the address right?"),
+        ("clients register shop --settings nonsense", None, "--settings is not a JSON object"),
+        ("clients register shop --settings []", None, "--settings is not a JSON object"),
+        ("schedules create a https://b/ --body x --body-json 1", None, "Give only one of"),
+        ("schedules create a https://b/ --body-json {", None, "--body-json is not JSON"),
+        ("schedules create a https://b/ --body-file /nowhere/at/all", None, "/nowhere/at/all can't be read"),
+        ("schedules create a https://b/ --header nonsense", None, "is not of the form"),
+    ],
+)
+def test_errors_are_one_sentence(
+    script: Script, capsys: pytest.CaptureFixture[str], arguments: str, answer: httpx.Response | None, wanted: str
+) -> None:
+    script.answers = [] if answer is None else [answer]
+    assert failures.run(arguments.split()) == 1
+    output = capsys.readouterr()
+    assert wanted in output.err
+    assert output.err.count("\n") == 1
+    assert output.out == ""
+
+
+def test_what_nobody_foresaw_is_a_sentence_too() -> None:
+    said = failures.sentence_for(RuntimeError("at\nodds"))
+    assert said == "This is a fault of Minutehand's, please report it: RuntimeError: at odds."
+
+
+def test_no_key(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("MINUTEHAND_KEY", raising=False)
+    assert failures.run(["clients", "list"]) == 1
+    assert capsys.readouterr().err == "No key is given: set MINUTEHAND_KEY, or use --key.\n"
+
+
+def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["schedules", "creat"]) == 2
+    assert failures.run(["clients", "register"]) == 2
+    assert failures.run(["clients", "register", "shop", "--poller-quota", "0"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_faults_of_a_configuration_are_one_line_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MINUTEHAND_API_PORT", "x")
+    assert failures.run(["api"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == ["MINUTEHAND_API_PORT", "api.admin_key", "cluster.token"]
+
+
+def test_the_printed_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["config"]) == 0
+    assert "\n[cassandra]\n" in capsys.readouterr().out
+    assert failures.run(["config", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["api"]["port"]["default"] == 8080
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("minutehand 0.")
+
+
+@pytest.mark.cpu_budget(5)
+def test_without_the_server_extra_the_command_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['typer'] = None; sys.argv = ['minutehand', 'api']; "
+        "from minutehand.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "The commands need more than the SDK: install them with pip install 'minutehand[server]'.\n"

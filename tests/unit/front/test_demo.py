@@ -1,0 +1,144 @@
+"""What the demo keeps in its directory, and its receiver."""
+
+import base64
+import json
+import stat
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from minutehand.config import FOR_API, load_settings
+from minutehand.local.demo_files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
+from minutehand.local.demo_receiver import Arrival, DemoReceiver
+from minutehand.local.errors import LocalError, PortBusy
+from minutehand.local.ports import free_ports
+from minutehand.local.programs import clean_environment
+from poller_cluster.delivery.signing import sign
+from poller_cluster.ops import OpsSettings, listen
+from scheduler_service.domain.instants import format_instant
+
+SECRET = "whsec_" + "A" * 43 + "="
+STATE = DemoState(
+    api_url="http://127.0.0.1:1",
+    admin_key="a",
+    client_id="demo",
+    client_key="c",
+    signing_secret="s",
+    receiver_url="http://127.0.0.1:2/callbacks",
+    pids=DemoProcesses(cassandra=1, api=(2,), pollers=(3, 4)),
+)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> DemoDirectory:
+    return DemoDirectory(tmp_path / "demo")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_state_is_its_owners_alone_and_has_exactly_the_promised_keys(directory: DemoDirectory) -> None:
+    with ExitStack() as running:
+        directory.claim(running)
+        directory.write_state(STATE)
+        assert mode(directory.path) == 0o700
+        assert mode(directory.state) == 0o600
+        assert json.loads(directory.state.read_text()) == {
+            **asdict(STATE),
+            "pids": {"cassandra": 1, "api": [2], "pollers": [3, 4]},
+        }
+        directory.clear_state()
+        directory.clear_state()
+        assert not directory.state.exists()
+
+
+def test_two_demos_keep_out_of_each_others_way(directory: DemoDirectory) -> None:
+    with ExitStack() as running:
+        directory.claim(running)
+        directory.write_state(STATE)
+        with ExitStack() as other, pytest.raises(LocalError, match=r"Another demo runs in .*choose another directory"):
+            DemoDirectory(directory.path).claim(other)
+        assert directory.state.exists(), "the second one cleared what belongs to the first"
+    with ExitStack() as again:
+        directory.claim(again)
+        assert not directory.state.exists(), "what a killed demo left is believed"
+
+
+def test_ports_are_kept_while_they_are_free(directory: DemoDirectory) -> None:
+    with ExitStack() as running:
+        directory.claim(running)
+        api, receiver, pollers = directory.choose_ports(api=None, receiver=None, pollers=2)
+        assert len({api, receiver, *pollers}) == 4
+        assert directory.choose_ports(api=None, receiver=None, pollers=1)[:2] == (api, receiver)
+        with listen(OpsSettings(port=api)):
+            assert directory.choose_ports(api=None, receiver=None, pollers=1)[0] != api
+            with pytest.raises(PortBusy, match=r"choose another port with --api-port\."):
+                directory.choose_ports(api=api, receiver=None, pollers=1)
+        directory.ports.write_text("[]")
+        directory.choose_ports(api=None, receiver=None, pollers=1)
+
+
+def test_the_written_settings_are_good_ones(directory: DemoDirectory) -> None:
+    plan = DemoPlan(cassandra_port=1111, api_port=2222, receiver_port=3333, poller_ports=(4444,))
+    with ExitStack() as running:
+        directory.claim(running)
+        directory.write_settings(plan)
+        assert mode(directory.settings) == 0o600
+        settings = load_settings(environment={}, file=directory.settings, required=FOR_API)
+    assert settings.api is not None
+    assert (settings.api.port, settings.cassandra.port) == (2222, 1111)
+    assert (settings.api.admin_key, settings.cluster.token) == (plan.admin_key, plan.token)
+    assert settings.network.check_url(plan.receiver_url) is None
+    assert settings.network.check_url("http://10.0.0.1/") is not None
+
+
+def test_programs_do_not_see_the_settings_of_the_one_who_starts_them() -> None:
+    given = {"PATH": "p", "MINUTEHAND_API_PORT": "1", "MINUTEHAND_KEY": "k", "MINUTEHAND_CACHE_DIR": "c"}
+    assert clean_environment(given) == {"PATH": "p", "MINUTEHAND_CACHE_DIR": "c"}
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.arrivals: list[Arrival] = []
+        (self.port,) = free_ports(1)
+        self.receiver = DemoReceiver(port=self.port, secret=SECRET, on_arrival=self.arrivals.append)
+
+    async def call(self, body: bytes, *, id_: str = "the-id", secret: str = SECRET, due_ms: int = 0) -> int:
+        timestamp = int(time.time())
+        headers = {
+            "webhook-id": id_,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": sign([base64.b64decode(secret[6:])], id_, timestamp, body),
+            "Minutehand-Due": format_instant(due_ms),
+        }
+        url = f"http://127.0.0.1:{self.port}/callbacks"
+        async with aiohttp.ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
+            return answer.status
+
+
+@pytest.fixture
+async def heard() -> AsyncIterator[Heard]:
+    found = Heard()
+    await found.receiver.start()
+    yield found
+    await found.receiver.stop()
+
+
+async def test_the_receiver_tells_verified_callbacks_from_others(heard: Heard) -> None:
+    assert await heard.call(b"{}", due_ms=round(time.time() * 1000) - 250) == 204
+    assert await heard.call(b"{}", id_="forged", secret="whsec_" + "B" * 43 + "=") == 401
+    right, wrong = heard.arrivals
+    assert right.callback is not None
+    assert right.lateness_seconds is not None
+    assert 0.2 < right.lateness_seconds < 5
+    assert (wrong.callback, wrong.lateness_seconds) == (None, None)
+    assert wrong.refusal is not None
+    assert "no signature matches" in wrong.refusal
+    assert await heard.receiver.await_verified({"the-id"}, seconds=0) == set()
+    assert await heard.receiver.await_verified({"the-id", "forged"}, seconds=0) == {"forged"}

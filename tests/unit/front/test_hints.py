@@ -1,0 +1,204 @@
+"""Hints from an API to the nodes: gathered, sent to the lane's owner over loopback, and never in anybody's way."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.rendezvous import hint_for
+from poller_cluster.ops import OpsServer, OpsSettings, advertised_address, listen
+from scheduler_service.api.hints import MAX_HINTS, HintForwarder, HintSettings
+from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
+from scheduler_service.runtime.metrics import Metrics
+from scheduler_service.usecases.members_seen import HintTargets
+from scheduler_service.usecases.watch_members import WatchMembers
+from tests.support.api import ManualClock
+
+TOKEN = "the-token-of-the-cluster"
+MINUTE = Minute(29_421_210)
+Hint = tuple[Partition, RowKey]
+
+
+class Node:
+    """A node's port, and what it was told."""
+
+    def __init__(self, name: str, *, token: str = TOKEN) -> None:
+        self.node_id = NodeId(name)
+        self.requests: list[list[Hint]] = []
+        self.told = asyncio.Event()
+        listener = listen(OpsSettings())
+        self.address = advertised_address(OpsSettings(), listener)
+        self.server = OpsServer(
+            listener,
+            token=token,
+            life=Life(self.node_id, Incarnation(1)),
+            on_hints=self._hinted,
+            on_drain=lambda: None,
+            unready=lambda: None,
+            metrics=Metrics(program="poller", version="1"),
+        )
+
+    def _hinted(self, hints: Sequence[Hint]) -> None:
+        self.requests.append(list(hints))
+        self.told.set()
+
+    async def hear(self, count: int) -> set[Hint]:
+        """All that it was told, once there were so many."""
+        async with asyncio.timeout(10):
+            while sum(map(len, self.requests)) < count:
+                self.told.clear()
+                await self.told.wait()
+        return {hint for request in self.requests for hint in request}
+
+
+@dataclass
+class Members:
+    targets: HintTargets = field(default_factory=HintTargets)
+
+    def set(self, *nodes: Node) -> None:
+        self.targets = HintTargets(
+            {node.node_id: node.address for node in nodes}, {node.node_id: 1.0 for node in nodes}
+        )
+
+
+@dataclass
+class Scene:
+    nodes: dict[str, Node]
+    members: Members
+    clock: ManualClock
+    dropped: list[int]
+    dropping: asyncio.Event
+    forwarder: HintForwarder
+
+    def gathered(self) -> None:
+        self.clock.advance(0.010)
+
+    async def drop(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while sum(self.dropped) < count:
+                self.dropping.clear()
+                await self.dropping.wait()
+        assert sum(self.dropped) == count
+
+
+def hint(poller_id: int, number: int = 0) -> Hint:
+    due = MINUTE * 60_000 + number
+    key = RowKey(UnixMillis(due), compose_schedule_id(due=due, poller_id=poller_id, tail=number))
+    return Partition(ClientId("shop"), PollerId(poller_id), MINUTE), key
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    nodes = {name: Node(name) for name in ("a", "b")}
+    members, clock, dropped, dropping = Members(), ManualClock(), list[int](), asyncio.Event()
+
+    def drop(count: int) -> None:
+        dropped.append(count)
+        dropping.set()
+
+    forwarder = HintForwarder(
+        members=cast(WatchMembers, members),
+        clock=clock,
+        settings=HintSettings(queue_rows=5000),
+        token=TOKEN,
+        on_dropped=drop,
+    )
+    for node in nodes.values():
+        await node.server.start()
+    await forwarder.start()
+    members.set(*nodes.values())
+    yield Scene(nodes, members, clock, dropped, dropping, forwarder)
+    await forwarder.stop()
+    for node in nodes.values():
+        await node.server.stop()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_hints_of_a_moment_go_in_one_request_to_each_lanes_owner(scene: Scene) -> None:
+    hints = [hint(lane, number) for lane in range(16) for number in range(3)]
+    for one in [*hints, *hints]:
+        scene.forwarder.hint(*one)
+    assert all(not node.requests for node in scene.nodes.values())
+    scene.gathered()
+    weights = scene.members.targets.weights
+    expected: dict[str, set[Hint]] = {"a": set(), "b": set()}
+    for one in hints:
+        owner = hint_for(Lane(one[0].client_id, one[0].poller_id), weights)
+        assert owner is not None
+        expected[owner].add(one)
+    assert all(expected.values()), "sixteen lanes are on one node: this says nothing"
+    for name, node in scene.nodes.items():
+        assert await node.hear(len(expected[name])) == expected[name]
+        assert len(node.requests) == 1
+    assert scene.dropped == []
+
+
+async def test_lanes_follow_the_members(scene: Scene) -> None:
+    scene.forwarder.hint(*hint(0))
+    scene.gathered()
+    scene.members.set(scene.nodes["b"])
+    for lane in range(8):
+        scene.forwarder.hint(*hint(lane, 7))
+    scene.gathered()
+    assert {hint(lane, 7) for lane in range(8)} <= await scene.nodes["b"].hear(8)
+
+
+async def test_large_numbers_go_in_several_requests(scene: Scene) -> None:
+    scene.members.set(scene.nodes["a"])
+    for number in range(2 * MAX_HINTS + 1):
+        scene.forwarder.hint(*hint(0, number))
+    scene.gathered()
+    await scene.nodes["a"].hear(2 * MAX_HINTS + 1)
+    assert [len(request) for request in scene.nodes["a"].requests] == [MAX_HINTS, MAX_HINTS, 1]
+
+
+async def test_what_does_not_fit_is_dropped_and_counted(scene: Scene) -> None:
+    for number in range(5003):
+        scene.forwarder.hint(*hint(0, number))
+    assert sum(scene.dropped) == 3
+
+
+async def test_without_nodes_hints_are_dropped(scene: Scene) -> None:
+    scene.members.set()
+    scene.forwarder.hint(*hint(0))
+    scene.gathered()
+    await scene.drop(1)
+
+
+async def test_a_dead_node_costs_its_own_hints_only(scene: Scene) -> None:
+    await scene.nodes["a"].server.stop()
+    for lane in range(16):
+        scene.forwarder.hint(*hint(lane))
+    scene.gathered()
+    weights = scene.members.targets.weights
+    lost = sum(hint_for(Lane("shop", lane), weights) == "a" for lane in range(16))
+    await scene.drop(lost)
+    await scene.nodes["b"].hear(16 - lost)
+
+
+async def test_a_node_of_another_cluster_takes_nothing(scene: Scene) -> None:
+    stranger = Node("stranger", token="another-clusters-token")
+    await stranger.server.start()
+    scene.members.set(stranger)
+    scene.forwarder.hint(*hint(0))
+    scene.gathered()
+    await scene.drop(1)
+    assert stranger.requests == []
+    await stranger.server.stop()
+
+
+async def test_hints_after_the_stop_are_nothing(scene: Scene) -> None:
+    scene.forwarder.hint(*hint(0))
+    await scene.forwarder.stop()
+    scene.gathered()
+    scene.forwarder.hint(*hint(0))
+    scene.gathered()
+
+
+@pytest.mark.parametrize("wrong", [{"delay_seconds": -1.0}, {"queue_rows": 0}, {"timeout_seconds": 0.0}])
+def test_settings_that_cannot_work(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        HintSettings(**wrong)  # type: ignore[arg-type]

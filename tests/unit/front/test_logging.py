@@ -1,0 +1,119 @@
+"""Log lines: JSON with a stable action, nothing that must not be said, and the same form for what libraries say."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from scheduler_service.runtime.logging import LoggingSettings, configure_logging
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def configured(**settings: str) -> io.StringIO:
+    stream = io.StringIO()
+    configure_logging(LoggingSettings(**settings), stream=stream, identity={"program": "api"})
+    return stream
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_line_has_time_level_logger_action_identity_and_ids() -> None:
+    stream = configured()
+    structlog.get_logger("minutehand.test").info("key-created", client_id="shop")
+    (line,) = lines(stream)
+    assert list(line) == ["time", "level", "logger", "action", "program", "client_id"]
+    assert line["time"].endswith("Z")
+    assert {name: line[name] for name in line if name != "time"} == {
+        "level": "info",
+        "logger": "minutehand.test",
+        "action": "key-created",
+        "program": "api",
+        "client_id": "shop",
+    }
+
+
+def test_the_standard_librarys_lines_take_the_same_form() -> None:
+    stream = configured()
+    logging.getLogger("cql.storage").warning("row-undecodable table=%s", "t")
+    logging.getLogger("membership.keeper").error("%s is lost", "a/1", extra={"action": "lease.lost", "lane": "a/1"})
+    logging.getLogger("a.library").warning("Something is deprecated")
+    row, lease, library = lines(stream)
+    assert (row["action"], row["message"]) == ("row-undecodable", "table=t")
+    assert (lease["action"], lease["message"], lease["lane"]) == ("lease.lost", "a/1 is lost", "a/1")
+    assert (library["action"], library["message"]) == ("library-said", "Something is deprecated")
+
+
+def test_what_must_not_be_said_is_hidden() -> None:
+    stream = configured()
+    hidden = {
+        "secret": "s3cr3t",
+        "body": "s3cr3t",
+        "headers": {"a": "s3cr3t"},
+        "authorization": "s3cr3t",
+        "key": "s3cr3t",
+    }
+    structlog.get_logger("minutehand.test").error("oh-no", **hidden)
+    assert "s3cr3t" not in stream.getvalue()
+    assert lines(stream)[0]["secret"] == "***"
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_tracebacks_do_not_show_local_variables(form: str) -> None:
+    stream = configured(format=form)
+
+    def fail() -> None:
+        local = "s3cr3t"
+        raise ValueError(len(local))
+
+    try:
+        fail()
+    except ValueError as error:
+        structlog.get_logger("minutehand.test").error("oh-no", exc_info=error)
+    assert "ValueError: 6" in stream.getvalue()
+    assert "s3cr3t" not in stream.getvalue().replace('"s3cr3t"', "")
+
+
+def test_levels_hold_for_our_rooms_and_libraries_speak_less() -> None:
+    stream = configured(level="debug")
+    for name in ("minutehand.x", "cql.x", "aiohttp.access", "cassandra.cluster"):
+        logging.getLogger(name).info("said-by-%s", name)
+        logging.getLogger(name).warning("warned-by-%s", name)
+    said = [line["logger"] + ":" + line["level"] for line in lines(stream)]
+    assert said == [
+        "minutehand.x:info",
+        "minutehand.x:warning",
+        "cql.x:info",
+        "cql.x:warning",
+        "aiohttp.access:warning",
+    ]
+    stream = configured(level="error")
+    structlog.get_logger("minutehand.test").warning("too-quiet")
+    assert lines(stream) == []
+
+
+def test_the_console_is_for_people() -> None:
+    stream = configured(format="console")
+    structlog.get_logger("minutehand.test").info("key-created", client_id="shop")
+    assert "key-created" in stream.getvalue()
+    assert "client_id=shop" in stream.getvalue()
+
+
+@pytest.mark.parametrize("wrong", [{"level": "loud"}, {"format": "xml"}])
+def test_unknown_words_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="use one of"):
+        LoggingSettings(**wrong)

@@ -1,0 +1,86 @@
+"""An API that speaks to a node's own port: drain, by whom and to whom."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import aiohttp
+import pytest
+
+from membership.identity import Incarnation, Life, NodeId
+from poller_cluster.ops import OpsServer, OpsSettings, advertised_address, listen
+from scheduler_service.api.node_ports import HttpNodePorts
+from scheduler_service.domain.errors import NodeUnreachable
+from scheduler_service.runtime.metrics import Metrics
+
+TOKEN = "the-token-of-the-cluster"
+LIFE = Life(NodeId("a"), Incarnation(7))
+
+
+@dataclass
+class Node:
+    address: str
+    drains: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    settings = OpsSettings()
+    listener = listen(settings)
+    node = Node(advertised_address(settings, listener))
+    server = OpsServer(
+        listener,
+        token=TOKEN,
+        life=LIFE,
+        on_hints=lambda hints: None,
+        on_drain=lambda: node.drains.append("drain"),
+        unready=lambda: None,
+        metrics=Metrics(program="poller", version="0"),
+    )
+    await server.start()
+    yield node
+    await server.stop()
+
+
+async def test_the_life_that_is_meant_drains_as_often_as_it_is_told(node: Node) -> None:
+    for _ in range(2):
+        await HttpNodePorts(token=TOKEN).drain(LIFE, address=node.address)
+    assert node.drains == ["drain"] * 2
+
+
+async def test_another_process_at_the_address_does_nothing(node: Node) -> None:
+    other = Life(NodeId("a"), Incarnation(6))
+    with pytest.raises(NodeUnreachable, match="another process than node a's answers at"):
+        await HttpNodePorts(token=TOKEN).drain(other, address=node.address)
+    assert node.drains == []
+
+
+async def test_another_token(node: Node) -> None:
+    with pytest.raises(NodeUnreachable, match="cluster token"):
+        await HttpNodePorts(token="x" * 20).drain(LIFE, address=node.address)
+    assert node.drains == []
+
+
+async def test_nobody_at_the_address(node: Node) -> None:
+    for address in ("127.0.0.1:1", "no address", ""):
+        with pytest.raises(NodeUnreachable, match="node a does not answer at"):
+            await HttpNodePorts(token=TOKEN).drain(LIFE, address=address)
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        ({}, b"{}", 401),
+        ({"Authorization": f"Basic {TOKEN}"}, b"{}", 401),
+        ({"Authorization": f"Bearer {TOKEN}"}, b"{}", 400),
+        ({"Authorization": f"Bearer {TOKEN}"}, b"\xff", 400),
+        ({"Authorization": f"Bearer {TOKEN}"}, b'{"node_id": "a", "incarnation": 8}', 409),
+        ({"Authorization": f"Bearer {TOKEN}"}, b'{"node_id": "a", "incarnation": 7}', 202),
+    ],
+)
+async def test_what_the_port_answers(node: Node, headers: dict[str, str], body: bytes, status: int) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"http://{node.address}/drain", headers=headers, data=body) as answer,
+    ):
+        assert answer.status == status
+    assert len(node.drains) == (1 if status == 202 else 0)

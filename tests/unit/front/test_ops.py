@@ -1,0 +1,125 @@
+"""A node's own port: hints from those who know the token, health, metrics."""
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import aiohttp
+import pytest
+
+from membership.identity import Incarnation, Life, NodeId
+from poller_cluster.ops import CannotListen, OpsServer, OpsSettings, advertised_address, listen
+from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.runtime.metrics import Metrics
+
+TOKEN = "the-token-of-the-cluster"
+ID = UUID("01a1fe8c-0f8a-8000-8c91-89a08db81829")
+HINT = ["shop", 3, 29_421_210, 1_765_272_615_250, str(ID)]
+
+
+@dataclass
+class Ops:
+    url: str = ""
+    told: list[tuple[Partition, RowKey]] = field(default_factory=list)
+    reason: str | None = None
+    session: Any = None
+
+    def hints(self, hints: Sequence[tuple[Partition, RowKey]]) -> None:
+        self.told += hints
+
+    async def post(self, body: object, *, authorization: str | None = f"Bearer {TOKEN}") -> int:
+        headers = {} if authorization is None else {"Authorization": authorization}
+        data = body if isinstance(body, bytes) else None
+        json = None if isinstance(body, bytes) else body
+        async with self.session.post(f"{self.url}/hints", data=data, json=json, headers=headers) as answer:
+            return int(answer.status)
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with self.session.get(self.url + path) as answer:
+            return answer.status, await answer.text()
+
+
+@pytest.fixture
+async def ops() -> AsyncIterator[Ops]:
+    found = Ops()
+    listener = listen(OpsSettings())
+    server = OpsServer(
+        listener,
+        token=TOKEN,
+        life=Life(NodeId("one"), Incarnation(1)),
+        on_hints=found.hints,
+        on_drain=lambda: None,
+        unready=lambda: found.reason,
+        metrics=Metrics(program="poller", version="1"),
+    )
+    found.url = f"http://{advertised_address(OpsSettings(), listener)}"
+    await server.start()
+    async with aiohttp.ClientSession() as found.session:
+        yield found
+    await server.stop()
+    await server.stop()
+
+
+async def test_hints_reach_the_node(ops: Ops) -> None:
+    assert await ops.post({"hints": [HINT, HINT]}) == 204
+    assert len(ops.told) == 2
+    partition, key = ops.told[0]
+    assert partition == ("shop", 3, 29_421_210)
+    assert key == (1_765_272_615_250, ID)
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", "Bearer \u00e4", "Bearer "])
+async def test_strangers_are_refused(ops: Ops, authorization: str | None) -> None:
+    assert await ops.post({"hints": [HINT]}, authorization=authorization) == 401
+    assert ops.told == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"\xff",
+        {"hints": 3},
+        {"hints": [HINT[:4]]},
+        {"hints": [[*HINT[:4], "no-id"]]},
+        {"hints": [["shop", 5000, *HINT[2:]]]},
+        {"hints": [["shop", 3, -1, *HINT[3:]]]},
+    ],
+)
+async def test_what_is_no_hint_is_refused_whole(ops: Ops, body: object) -> None:
+    assert await ops.post(body) == 400
+    assert ops.told == []
+
+
+async def test_health_and_metrics(ops: Ops) -> None:
+    assert (await ops.get("/readyz"))[0] == 200
+    ops.reason = "its heartbeats are not confirmed"
+    status, text = await ops.get("/readyz")
+    assert status == 503
+    assert ops.reason in text
+    assert (await ops.get("/livez"))[0] == 200
+    assert 'minutehand_build_info{program="poller",version="1"} 1.0' in (await ops.get("/metrics"))[1]
+
+
+def test_a_busy_port_is_one_sentence() -> None:
+    with listen(OpsSettings()) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            CannotListen, match=rf"can't listen on 127\.0\.0\.1:{port}: the port is in use; .* ops\.port"
+        ):
+            listen(OpsSettings(port=port))
+    with pytest.raises(CannotListen, match="no address of this machine"):
+        listen(OpsSettings(host="203.0.113.9"))
+
+
+def test_the_advertised_address() -> None:
+    with listen(OpsSettings()) as listener:
+        port = listener.getsockname()[1]
+        assert advertised_address(OpsSettings(), listener) == f"127.0.0.1:{port}"
+        assert advertised_address(OpsSettings(advertised_host="node.example"), listener) == f"node.example:{port}"
+        assert advertised_address(OpsSettings(advertised_host="::1"), listener) == f"[::1]:{port}"
+    with listen(OpsSettings(host="0.0.0.0")) as everywhere:
+        port = everywhere.getsockname()[1]
+        assert advertised_address(OpsSettings(host="0.0.0.0"), everywhere) == f"{socket.gethostname()}:{port}"

@@ -1,0 +1,99 @@
+"""One's own wall clock against the members' median, from heartbeats alone."""
+
+import pytest
+
+from membership.clocks import ClockOffsets
+from membership.identity import Incarnation, Life, NodeId
+from membership.ports import Heartbeat, NodeState
+
+ME, A, B, C = (Life(NodeId(name), Incarnation(1)) for name in ("me", "a", "b", "c"))
+AGE_MS = 400
+
+
+def heartbeat(life: Life, beat: int, wall_ms: int) -> Heartbeat:
+    return Heartbeat(life=life, beat=beat, state=NodeState.LIVE, address="", wall_ms=wall_ms, version="", floor=None)
+
+
+class Reading:
+    """Reads a second apart of rows that are `AGE_MS` old, with everybody's clock so far from the truth."""
+
+    def __init__(self, **ahead_ms: int) -> None:
+        self.offsets = ClockOffsets(window_beats=30, beat_seconds=1.0)
+        self.ahead = {Life(NodeId(name), Incarnation(1)): ahead for name, ahead in ahead_ms.items()}
+        self.second = 0
+
+    def read(self, times: int, *, skip: float = 0.0) -> None:
+        for _ in range(times):
+            self.second += 1
+            at = self.second + skip
+            rows = [heartbeat(life, self.second, int(at * 1000) + ahead - AGE_MS) for life, ahead in self.ahead.items()]
+            self.offsets.observed(rows, wall_ms=int(at * 1000) + self.ahead[ME], monotonic=at)
+
+    @property
+    def offset(self) -> int | None:
+        return self.offsets.offset_ms(ME, list(self.ahead))
+
+
+@pytest.mark.parametrize(
+    ("clocks", "expected"),
+    [
+        ({"me": 0, "a": 0, "b": 0}, 0),
+        ({"me": 500, "a": 0, "b": 0}, 500),
+        ({"me": -500, "a": 0, "b": 0}, -500),
+        ({"me": 0, "a": 900, "b": 0}, 0),
+        ({"me": 100, "a": 200, "b": 300}, -100),
+        ({"me": 700}, 0),
+        ({"me": 700, "a": 0}, 700),
+        ({"me": 0, "a": 700}, 0),
+    ],
+)
+def test_the_offset_is_against_the_median_and_of_two_the_earlier_is_right(
+    clocks: dict[str, int], expected: int
+) -> None:
+    reading = Reading(**clocks)
+    reading.read(31)
+    assert reading.offset == expected
+
+
+def test_it_is_unknown_until_enough_beats_were_seen() -> None:
+    reading = Reading(me=500, a=0)
+    reading.read(30)
+    assert reading.offset is None
+    reading.read(1)
+    assert reading.offset == 500
+
+
+def test_what_is_beyond_doubt_is_known_after_few_beats() -> None:
+    reading = Reading(me=3_600_000, a=0)
+    reading.read(3)
+    assert reading.offset is None
+    reading.read(1)
+    assert reading.offset == 3_600_000
+
+
+def test_a_row_seen_for_the_first_time_or_after_a_pause_is_no_sample() -> None:
+    """It may be of any age; taken for fresh it would make everybody else look hours ahead."""
+    reading = Reading(me=0, a=0)
+    reading.read(40)
+    reading.offsets.observed([heartbeat(B, 7, -3_600_000)], wall_ms=40_100, monotonic=40.1)
+    assert reading.offsets.offset_ms(ME, [ME, A, B]) == 0
+    reading.read(40, skip=9_000.0)
+    assert reading.offset == 0
+
+
+def test_a_step_of_ones_own_clock_begins_anew() -> None:
+    reading = Reading(me=0, a=0)
+    reading.read(40)
+    reading.ahead[ME] = 400
+    reading.read(1)
+    assert reading.offset is None
+    reading.read(30)
+    assert reading.offset == 400
+
+
+def test_who_is_no_member_is_not_asked() -> None:
+    reading = Reading(me=0, a=0, b=900, c=900)
+    reading.read(40)
+    assert reading.offsets.offset_ms(ME, [ME, A]) == 0
+    assert reading.offsets.offset_ms(ME, [ME, B, C]) == -900
+    assert reading.offsets.offset_ms(C, [ME, A]) is None

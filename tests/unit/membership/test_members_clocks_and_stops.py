@@ -1,0 +1,150 @@
+"""Heartbeaters under virtual time: wall clocks that are off, and every way to end."""
+
+import asyncio
+
+import pytest
+
+from membership.errors import LifeOver
+from membership.identity import Incarnation, Life, NodeId
+from membership.ports import NodeState
+from tests.support.membership_store import Fault
+from tests.support.virtual_loop import run_virtual
+from tests.unit.membership.cluster import Cluster, Process, now
+
+
+def started(*processes: Process) -> bool:
+    return all(process.started and process.heartbeater.trusted() for process in processes)
+
+
+def test_vm_resumed_an_hour_ahead() -> None:
+    """Its wall clock jumped. Liveness does not care; the node announces itself as draining until it agrees again."""
+
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 8})
+        a, b, c = (cluster.add(name) for name in "abc")
+        await cluster.advance(60.0)
+        assert abs(a.heartbeater.view.offset_ms) < 60
+        assert a.heartbeater.view.offset_known
+        c.clock.skew_ms = 3_600_000
+        await cluster.advance(10.0)
+        assert abs(c.heartbeater.view.offset_ms - 3_600_000) < 1_500
+        assert abs(a.heartbeater.view.offset_ms) < 60
+        assert cluster.store.heartbeats[c.life].state is NodeState.DRAINING
+        assert not c.host.positions
+        assert cluster.owned()
+        assert all(record.alive for record in cluster.store.lives.values())
+        c.clock.skew_ms = 0
+        await cluster.advance(60.0)
+        assert cluster.store.heartbeats[c.life].state is NodeState.LIVE
+        assert started(a, b, c)
+        assert c.host.positions
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize("skew_ms", [300, -300])
+def test_offsets_are_known_to_within_a_few_hundredths_after_a_while(skew_ms: int) -> None:
+    async def scenario() -> None:
+        cluster = Cluster({})
+        processes = [cluster.add("a"), cluster.add("b"), cluster.add("c", skew_ms=skew_ms)]
+        await cluster.advance(20.0)
+        assert not processes[2].heartbeater.view.offset_known
+        await cluster.advance(40.0)
+        assert abs(processes[2].heartbeater.view.offset_ms - skew_ms) < 60
+        assert cluster.store.heartbeats[processes[2].life].state is NodeState.LIVE
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_slow_store_makes_no_clock_look_wrong() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({})
+        processes = [cluster.add(name) for name in "ab"]
+        for process in processes:
+            process.port.travel_seconds = 0.7
+        await cluster.advance(90.0)
+        for process in processes:
+            assert process.heartbeater.view.offset_known
+            assert abs(process.heartbeater.view.offset_ms) < 150
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_stop_may_come_at_any_time_and_leaves_nothing() -> None:
+    async def scenario() -> None:
+        for instant in (None, 0.0, 0.001, 0.003, 0.005, 0.007, 0.009, 0.5, 3.0):
+            cluster = Cluster({})
+            process = Process(cluster, Life(NodeId("a"), Incarnation(1)))
+            outcome: list[str] = []
+
+            async def start(process: Process = process, outcome: list[str] = outcome) -> None:
+                try:
+                    await process.heartbeater.start()
+                    outcome.append("started")
+                except LifeOver as error:
+                    outcome.append(str(error))
+
+            starting = asyncio.get_running_loop().create_task(start())
+            if instant is not None:
+                await cluster.advance(instant)
+            await asyncio.gather(process.heartbeater.stop(), process.heartbeater.stop())
+            await starting
+            await process.heartbeater.stop()
+            assert not process.tasks
+            assert not process.heartbeater.trusted()
+            assert process.over is None, "who stops it knows"
+            assert outcome == ["started"] or "was stopped" in outcome[0]
+            if process.life in cluster.store.heartbeats:
+                assert cluster.store.heartbeats[process.life].state is NodeState.LEFT
+
+    run_virtual(scenario)
+
+
+def test_stop_gives_up_when_the_store_is_away() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({})
+        a = cluster.add("a")
+        await cluster.advance(3.0)
+        a.port.away = True
+        began = now()
+        await a.heartbeater.stop()
+        assert now() - began < 10.0
+        assert not a.tasks
+
+    run_virtual(scenario)
+
+
+def test_a_life_ends_when_its_shell_breaks() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({})
+        a = cluster.add("a")
+        await cluster.advance(3.0)
+
+        def broken(name: str, subject: object) -> Fault | None:
+            if name == "read_heartbeats":
+                raise ZeroDivisionError
+            return None
+
+        a.port.fault = broken
+        with pytest.raises(ZeroDivisionError):
+            await cluster.advance(3.0)
+        assert a.over == "failed"
+        cluster.errors.clear()
+        await a.heartbeater.stop()
+        assert cluster.store.heartbeats[a.life].state is NodeState.LEFT
+
+    run_virtual(scenario)
+
+
+def test_left_is_written_by_stopping_only() -> None:
+    async def scenario() -> None:
+        cluster = Cluster({})
+        a = cluster.add("a")
+        with pytest.raises(ValueError, match="by being stopped"):
+            a.heartbeater.set_state(NodeState.LEFT)
+        await cluster.ends()
+
+    run_virtual(scenario)

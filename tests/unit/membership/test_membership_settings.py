@@ -1,0 +1,64 @@
+"""Settings that contradict each other are refused with what to change; ids; the view."""
+
+import re
+
+import pytest
+
+from membership.errors import SettingsInvalid
+from membership.identity import Incarnation, Lane, Life, NodeId, next_incarnation
+from membership.ports import Heartbeat, NodeState
+from membership.settings import MembershipSettings
+from membership.view import MembersView
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"dead_after_seconds": 5.9}, "dead_after_seconds is 5.9; it must be at least"),
+        ({"trust_seconds": 4.5}, "dead_after_seconds is 6"),
+        ({"trust_seconds": 1.5}, "trust_seconds is 1.5; with a beat every 1 s"),
+        ({"gap_seconds": 1.0}, "gap_seconds is 1; it must lie between"),
+        ({"gap_seconds": 6.0}, "gap_seconds is 6"),
+        ({"beat_seconds": 0.0}, "beat_seconds must be above 0"),
+        ({"send_margin_seconds": -1.0}, "send_margin_seconds not below"),
+    ],
+)
+def test_contradictions_are_refused(changed: dict[str, float], words: str) -> None:
+    with pytest.raises(SettingsInvalid, match=re.escape(words)):
+        MembershipSettings(**changed)  # type: ignore[arg-type]
+
+
+def test_the_defaults_hold_together() -> None:
+    settings = MembershipSettings()
+    assert (settings.beat_seconds, settings.trust_seconds, settings.dead_after_seconds) == (1.0, 4.0, 6.0)
+
+
+def test_an_incarnation_is_the_time_but_above_all_earlier_ones_of_its_node() -> None:
+    node, other = NodeId("a"), NodeId("b")
+    known = [Life(node, Incarnation(70)), Life(node, Incarnation(30)), Life(other, Incarnation(900))]
+    assert next_incarnation(node, known=known, wall_ms=100) == 100
+    assert next_incarnation(node, known=known, wall_ms=70) == 71
+    assert next_incarnation(node, known=[], wall_ms=5) == 5
+
+
+def test_names_read_well() -> None:
+    assert str(Life(NodeId("a"), Incarnation(5))) == "a@5"
+    assert str(Lane("shop", 3)) == "shop/3"
+
+
+def test_hints_go_to_the_newest_life_of_a_node_unless_it_drains() -> None:
+    def heartbeat(name: str, incarnation: int, state: NodeState, weight: float, floor: int | None) -> Heartbeat:
+        life = Life(NodeId(name), Incarnation(incarnation))
+        return Heartbeat(life=life, beat=1, state=state, address="", wall_ms=0, version="", floor=floor, weight=weight)
+
+    members = (
+        heartbeat("a", 1, NodeState.LIVE, 1.0, 10),
+        heartbeat("a", 2, NodeState.DRAINING, 1.0, 20),
+        heartbeat("b", 1, NodeState.DRAINING, 1.0, None),
+        heartbeat("b", 2, NodeState.LIVE, 2.5, None),
+    )
+    view = MembersView(members=members, heartbeats={member.life: member for member in members})
+    assert view.hint_weights() == {"b": 2.5}
+    assert view.floor_of(Life(NodeId("a"), Incarnation(1))) == 10, "the floor of exactly that life"
+    assert view.floor_of(Life(NodeId("b"), Incarnation(2))) is None
+    assert view.floor_of(Life(NodeId("c"), Incarnation(1))) is None

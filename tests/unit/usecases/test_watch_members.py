@@ -1,0 +1,315 @@
+"""The reader of heartbeats of a process that is no member: who is there, whom to tell, whose clock is off."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from membership.errors import StoreUnavailable
+from membership.identity import Incarnation, Life, NodeId
+from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.settings import MembershipSettings
+from scheduler_service.usecases.members_seen import SHOWN_ENDED_MS, Member, MembersSeen, MemberState
+from scheduler_service.usecases.watch_members import WatchMembers
+from tests.support.membership_store import MembershipStore, StorePort
+from tests.support.virtual_clock import EPOCH_MS, VirtualClock
+from tests.support.virtual_loop import run_virtual, virtual_loop
+
+NOW_MS = 1_800_000_000_000
+
+
+def life(name: str, incarnation: int = 1) -> Life:
+    return Life(NodeId(name), Incarnation(incarnation))
+
+
+def heartbeat(of: Life, beat: int, **other: Any) -> Heartbeat:
+    values: dict[str, Any] = {
+        "state": NodeState.LIVE,
+        "address": f"{of.node_id}:{of.incarnation}",
+        "wall_ms": NOW_MS,
+        "version": "1",
+        "floor": None,
+    }
+    return Heartbeat(life=of, beat=beat, **{**values, **other})
+
+
+class Watched:
+    """`MembersSeen` whose observer reads once a second; what is not said of a life's row is as it was."""
+
+    def __init__(self) -> None:
+        self.seen = MembersSeen(MembershipSettings())
+        self.at = 0.0
+
+    def read(self, *heartbeats: Heartbeat, after: float = 1.0, own_offset_ms: int = 0) -> None:
+        self.at += after
+        self.seen.observed(heartbeats, wall_ms=NOW_MS + round(self.at * 1_000) + own_offset_ms, monotonic=self.at)
+
+    def members(self, *, later: float = 0.0) -> dict[Life, Member]:
+        found = self.seen.members(wall_ms=NOW_MS + round(self.at * 1_000), monotonic=self.at + later)
+        return {member.life: member for member in found}
+
+    def states(self) -> dict[Life, MemberState]:
+        return {of: member.state for of, member in self.members().items()}
+
+
+def test_the_age_of_a_beat_is_since_it_was_seen_to_advance() -> None:
+    watched = Watched()
+    watched.read(heartbeat(life("a"), 7))
+    assert watched.members()[life("a")].beat_age_seconds is None, "it may be of any age"
+    watched.read(heartbeat(life("a"), 8))
+    assert watched.members(later=0.25)[life("a")].beat_age_seconds == 0.25
+    for _ in range(20):
+        watched.read(heartbeat(life("a"), 8))
+    assert watched.members()[life("a")].beat_age_seconds == 20.0
+    assert watched.states() == {life("a"): MemberState.LIVE}, "silent is not dead"
+
+
+def test_death_is_what_the_record_says() -> None:
+    watched = Watched()
+    watched.read(heartbeat(life("a"), 1), heartbeat(life("b"), 1))
+    assert watched.seen.to_ask() == [life("a"), life("b")], "neither was seen to advance"
+    for of in (life("a"), life("b")):
+        watched.seen.record_read(of, LifeRecord(of, alive=True, renewals=1), asked_at=watched.at)
+    for beat in range(2, 7):
+        watched.read(heartbeat(life("a"), beat), heartbeat(life("b"), 1))
+        asked = watched.seen.to_ask()
+        assert asked in ([], [life("b")])
+    assert asked == [life("b")]
+    watched.seen.record_read(life("b"), LifeRecord(life("b"), alive=False, renewals=1), asked_at=watched.at)
+    assert watched.states() == {life("a"): MemberState.LIVE, life("b"): MemberState.DEAD}
+    for beat in range(7, 20):
+        watched.read(heartbeat(life("a"), beat), heartbeat(life("b"), 1))
+        assert watched.seen.to_ask() == [], "that is final"
+    assert set(watched.seen.targets.addresses) == {"a"}
+
+
+def test_a_life_without_a_record_and_one_that_could_not_be_asked_about() -> None:
+    watched = Watched()
+    watched.read(heartbeat(life("a"), 1), heartbeat(life("b"), 1))
+    watched.seen.record_read(life("a"), None, asked_at=watched.at)
+    watched.seen.record_unread(life("b"), asked_at=watched.at)
+    assert watched.seen.to_ask() == []
+    assert watched.states() == {life("a"): MemberState.DEAD, life("b"): MemberState.LIVE}
+    watched.read(heartbeat(life("a"), 1), heartbeat(life("b"), 1), after=3.0)
+    assert watched.seen.to_ask() == [life("b")]
+
+
+def test_of_a_node_the_newest_life_is_shown_and_every_one_that_has_not_ended() -> None:
+    left = heartbeat(life("a", 1), 9, state=NodeState.LEFT)
+    draining = heartbeat(life("a", 2), 5, state=NodeState.DRAINING)
+    watched = Watched()
+    watched.read(left, draining, heartbeat(life("a", 3), 1))
+    assert watched.states() == {life("a", 2): MemberState.DRAINING, life("a", 3): MemberState.LIVE}
+    watched.read(left, heartbeat(life("a", 2), 6, state=NodeState.LEFT))
+    assert watched.states() == {life("a", 2): MemberState.LEFT}
+    watched.at += SHOWN_ENDED_MS / 1_000
+    watched.read(left, heartbeat(life("a", 2), 6, state=NodeState.LEFT))
+    assert watched.states() == {}
+
+
+def test_hints_go_to_live_nodes_that_beat() -> None:
+    watched = Watched()
+    rows = [heartbeat(life("a"), 1), heartbeat(life("b"), 1, state=NodeState.DRAINING), heartbeat(life("c"), 1)]
+    watched.read(*rows)
+    assert dict(watched.seen.targets.addresses) == {"a": "a:1", "c": "c:1"}, "until any was seen to beat"
+    watched.read(heartbeat(life("a"), 2, weight=2.5), *rows[1:])
+    assert dict(watched.seen.targets.weights) == {"a": 2.5}
+    same = watched.seen.targets
+    watched.read(heartbeat(life("a"), 3, weight=2.5), *rows[1:])
+    assert watched.seen.targets is same
+    for _ in range(8):
+        watched.read(heartbeat(life("a"), 3, weight=2.5), heartbeat(life("c"), 2), rows[1])
+    assert dict(watched.seen.targets.weights) == {}, "both have been silent for too long"
+    assert watched.seen.alone
+
+
+def test_an_older_life_of_a_node_is_told_nothing() -> None:
+    watched = Watched()
+    watched.read(heartbeat(life("a", 1), 1), heartbeat(life("a", 2), 1))
+    watched.read(heartbeat(life("a", 1), 2), heartbeat(life("a", 2), 2))
+    assert dict(watched.seen.targets.addresses) == {"a": "a:2"}
+
+
+def test_a_time_in_which_nobody_looked_makes_no_life_silent() -> None:
+    watched = Watched()
+    watched.read(heartbeat(life("a"), 1))
+    watched.read(heartbeat(life("a"), 2))
+    watched.read(heartbeat(life("a"), 2), after=30.0)
+    assert set(watched.seen.targets.addresses) == {"a"}
+    assert not watched.seen.alone
+    assert watched.members()[life("a")].beat_age_seconds == 30.0, "its age is told as it is"
+
+
+def beat_all(watched: Watched, count: int, offsets_ms: dict[str, int], *, own_offset_ms: int = 0) -> None:
+    """`count` reads, a second apart, each of rows written 40 ms before by clocks that are off by so much."""
+    for _ in range(count):
+        beat = round(watched.at) + 1
+        written = NOW_MS + round((watched.at + 1.0) * 1_000) - 40
+        rows = [heartbeat(life(name), beat, wall_ms=written + offset) for name, offset in offsets_ms.items()]
+        watched.read(*rows, own_offset_ms=own_offset_ms)
+
+
+def test_ones_own_clock_against_the_median_of_the_members() -> None:
+    watched = Watched()
+    beat_all(watched, 30, {"a": 0, "b": -300, "c": 100}, own_offset_ms=500)
+    assert watched.seen.offset_ms is None, "not before thirty beats were seen to advance"
+    beat_all(watched, 1, {"a": 0, "b": -300, "c": 100}, own_offset_ms=500)
+    assert watched.seen.offset_ms == 540, "what a write and a read take counts as being ahead"
+    offsets = {of.node_id: member.offset_ms for of, member in watched.members().items()}
+    assert offsets == {"a": 0, "b": -300, "c": 100}
+
+
+def test_a_node_that_joins_does_not_make_it_unknown() -> None:
+    watched = Watched()
+    beat_all(watched, 31, {"a": 0}, own_offset_ms=-700)
+    beat_all(watched, 5, {"a": 0, "b": 0}, own_offset_ms=-700)
+    assert watched.seen.offset_ms == -660
+    assert watched.members()[life("b")].offset_ms is None
+
+
+def test_an_offset_beyond_doubt_is_known_after_few_beats() -> None:
+    watched = Watched()
+    beat_all(watched, 4, {"a": 0}, own_offset_ms=60_000)
+    assert watched.seen.offset_ms == 60_040
+
+
+def test_clocks_of_those_that_ended_do_not_count() -> None:
+    watched = Watched()
+    beat_all(watched, 31, {"a": 0, "b": 900, "c": 900})
+    assert watched.seen.offset_ms == -860
+    for of in (life("b"), life("c")):
+        watched.seen.record_read(of, LifeRecord(of, alive=False, renewals=1), asked_at=watched.at)
+    beat_all(watched, 1, {"a": 0})
+    assert watched.seen.offset_ms == 40
+
+
+# The shell.
+
+
+class Members:
+    """A store in which nodes beat, and somebody who watches them."""
+
+    def __init__(self, *names: str, port: type[StorePort] = StorePort) -> None:
+        self.store = MembershipStore()
+        self.clock = VirtualClock()
+        self.port = port(self.store, self.clock)
+        self.names = dict.fromkeys(names, 0)
+        self.crashes: list[BaseException] = []
+        self.watch = WatchMembers(
+            store=self.port,
+            clock=self.clock,  # type: ignore[arg-type]
+            settings=MembershipSettings(),
+            on_crash=lambda name, error: self.crashes.append(error),
+        )
+
+    async def beat(self, seconds: int) -> None:
+        for _ in range(seconds):
+            for name, offset_ms in self.names.items():
+                at = EPOCH_MS + round(virtual_loop().time() * 1_000)
+                old = self.store.heartbeats.get(life(name))
+                row = heartbeat(life(name), 1 if old is None else old.beat + 1, wall_ms=at + offset_ms)
+                self.store.heartbeats[life(name)] = row
+                self.store.lives.setdefault(life(name), LifeRecord(life(name), alive=True, renewals=1))
+            await virtual_loop().advance(1.0)
+
+    def states(self) -> dict[str, str]:
+        return {member.life.node_id: str(member.state) for member in self.watch.members()}
+
+
+def test_it_reads_once_a_second_and_asks_about_who_stands_still() -> None:
+    async def scenario() -> None:
+        members = Members("a", "b")
+        await members.beat(1)
+        await members.watch.start()
+        assert members.states() == {"a": "live", "b": "live"}, "there is a picture from the start"
+        await members.beat(3)
+        members.store.requests.clear()
+        await members.beat(20)
+        assert 19 <= members.store.requests["read_heartbeats"] <= 22
+        assert set(members.store.requests) == {"read_heartbeats"}
+        del members.names["b"]
+        await members.beat(4)
+        members.store.lives[life("b")] = LifeRecord(life("b"), alive=False, renewals=1)
+        await members.beat(4)
+        assert members.states() == {"a": "live", "b": "dead"}
+        asked = members.store.requests["read_life"]
+        await members.beat(10)
+        assert members.store.requests["read_life"] == asked
+        await members.watch.stop()
+        assert members.crashes == []
+
+    run_virtual(scenario)
+
+
+def test_while_storage_is_away_the_picture_stays_and_ages() -> None:
+    async def scenario() -> None:
+        members = Members("a")
+        members.port.away = True
+        await members.watch.start()
+        with pytest.raises(StoreUnavailable):
+            await members.watch.known()
+        members.port.away = False
+        await members.watch.known()
+        await members.beat(5)
+        assert members.states() == {"a": "live"}
+        members.port.away = True
+        await members.beat(30)
+        (member,) = members.watch.members()
+        assert member.beat_age_seconds is not None
+        assert 29 < member.beat_age_seconds < 32
+        assert set(members.watch.targets.addresses) == {"a"}
+        members.port.away = False
+        await members.beat(2)
+        (member,) = members.watch.members()
+        assert member.beat_age_seconds is not None
+        assert member.beat_age_seconds < 2
+        await members.watch.stop()
+        await members.watch.stop()
+        assert members.crashes == []
+
+    run_virtual(scenario)
+
+
+def test_a_record_that_does_not_come_holds_up_no_read() -> None:
+    class SlowRecords(StorePort):
+        stuck: asyncio.Event
+
+        async def read_life(self, life: Life) -> LifeRecord | None:
+            await self.stuck.wait()
+            return await super().read_life(life)
+
+    async def scenario() -> None:
+        stuck = SlowRecords.stuck = asyncio.Event()
+        members = Members("a", port=SlowRecords)
+        members.store.heartbeats[life("old")] = heartbeat(life("old"), 1)
+        await members.watch.start()
+        await members.beat(10)
+        assert members.store.requests["read_heartbeats"] >= 10
+        stuck.set()
+        await members.beat(1)
+        assert members.states()["old"] == "dead"
+        await members.watch.stop()
+
+    run_virtual(scenario)
+
+
+def test_an_offset_over_250_ms_is_said_once() -> None:
+    async def scenario() -> None:
+        members = Members("a")
+        await members.watch.start()
+        with capture_logs() as said:
+            await members.beat(60)
+            assert said == []
+            members.clock.skew_ms = 400
+            await members.beat(60)
+            members.clock.skew_ms = 0
+            await members.beat(60)
+        await members.watch.stop()
+        assert [(line["event"], line["log_level"]) for line in said] == [
+            ("clock-off", "warning"),
+            ("clock-agrees", "warning"),
+        ]
+        assert 390 < said[0]["offset_ms"] < 500
+
+    run_virtual(scenario)
