@@ -54,6 +54,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             membership=settings.membership,
             on_over=lambda reason: stop.fail(f"The node {life} must end ({reason})."),
             on_crash=stop.crashed,
+            on_fault=_report_fault,
         )
         show_node(node, clock=clock, metrics=metrics)
         metrics.gauge("minutehand_attempts_in_flight", "Calls that this node is making now.", lambda: engine.in_flight)
@@ -81,3 +82,8 @@ def _unready(node: Node, clock: SystemClock) -> str | None:
     if not clock.wall_trusted():
         return "the system's clock was stepped and does not agree with the other nodes'"
     return None
+
+
+def _report_fault(name: str, error: BaseException) -> None:
+    """A minute or a row met an error that nobody foresaw. It is tried again or failed alone; the node goes on."""
+    _log.error("work-failed", work=name, exc_info=error)

@@ -39,15 +39,15 @@ def prepare(claim: Claim, *, tenant: Tenant, epoch: int, sender: Sender, now: in
         options = decode_options(row.options)
         headers = decode_headers(row.headers)
     except Undecodable:
-        return _unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
+        return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     in_doubt = claim.redelivery or options.in_doubt
     if in_doubt and tenant.settings.in_doubt == "drop":
-        return _unsent(claim, State.FAILED, "in-doubt", now, epoch, sender)
+        return unsent(claim, State.FAILED, "in-doubt", now, epoch, sender)
     attempts_before = row.attempt_base or 0
     due = due_of(row.schedule_id)
     skip_after = options.skip_after_ms(tenant.settings.late_policy)
     if skip_after is not None and attempts_before == 0 and not in_doubt and now - due > skip_after:
-        return _unsent(claim, State.SKIPPED, "late", now, epoch, sender)
+        return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
     body = row.body or b""
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000
@@ -74,7 +74,8 @@ def prepare(claim: Claim, *, tenant: Tenant, epoch: int, sender: Sender, now: in
     return Prepared(request, options)
 
 
-def _unsent(claim: Claim, state: State, reason: str, now: int, epoch: int, sender: Sender) -> Outcome:
+def unsent(claim: Claim, state: State, reason: str, now: int, epoch: int, sender: Sender) -> Outcome:
+    """The outcome of a row that got no attempt."""
     return Outcome(
         state=state,
         attempts=claim.row.attempt_base or 0,

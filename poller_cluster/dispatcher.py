@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from poller_cluster.callback import Prepared, Sender, prepare
+from poller_cluster.callback import Prepared, Sender, prepare, unsent
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.outcome import conclude
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant, Tenants
 from scheduler_service.domain.ids import ClientId, RowKey
-from scheduler_service.domain.schedules import Outcome
+from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.signal import Signal
@@ -103,6 +103,7 @@ class Dispatcher:
         trusted: Callable[[], bool],
         ahead_ms: Callable[[], int],
         on_result: Callable[[Job, AttemptResult, Outcome], None],
+        on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self._engine = engine
         self._tenants = tenants
@@ -112,6 +113,7 @@ class Dispatcher:
         self._trusted = trusted
         self._ahead_ms = ahead_ms
         self._on_result = on_result
+        self._on_fault = on_fault
         self._by_due: list[tuple[int, int, Job]] = []
         self._sequence = 0
         self._clients: dict[ClientId, _Lane] = {}
@@ -217,8 +219,17 @@ class Dispatcher:
             self._turn.append(client_id)
         return started
 
+    def _prepare(self, job: Job, tenant: Tenant) -> Prepared | Outcome:
+        now = self._clock.wall_ms()
+        try:
+            return prepare(job.claim, tenant=tenant, epoch=job.epoch, sender=self._sender, now=now)
+        except Exception as error:
+            # A row that nobody can make a request of fails alone; everybody else's wait behind it otherwise.
+            self._on_fault(f"row {job.claim.row.schedule_id}", error)
+            return unsent(job.claim, State.FAILED, "internal", now, job.epoch, self._sender)
+
     def _start(self, lane: _Lane, job: Job, tenant: Tenant) -> None:
-        prepared = prepare(job.claim, tenant=tenant, epoch=job.epoch, sender=self._sender, now=self._clock.wall_ms())
+        prepared = self._prepare(job, tenant)
         if isinstance(prepared, Outcome):
             lane.outstanding -= 1
             job.done(job.claim.row.key, prepared)

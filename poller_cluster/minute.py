@@ -71,7 +71,7 @@ class PollerMinute:
         self._claiming: tuple[OpenRow, ...] = ()
         self._claims: list[Claim] = []
         self._recheck: tuple[RowKey, ...] = ()
-        self._release_due = False
+        self._release_due = self._releasing = False
         self._hinted: dict[RowKey, None] = {}
         self._edited: dict[RowKey, None] = {}
 
@@ -171,6 +171,8 @@ class PollerMinute:
         in_flight = self.rows.on_the_wire(without=recorded)
         in_flight.update(entry.row.schedule_id for entry in claims)
         self._claiming = claims
+        # What is given back while the answer is out needs an advance of its own.
+        self._releasing, self._release_due = self._release_due, False
         self._unanswered = self._statics.advance(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
         return self._unanswered
 
@@ -212,7 +214,6 @@ class PollerMinute:
 
     def _advance_applied(self, advance: Advance) -> None:
         self._statics.advanced(advance)
-        self._release_due = False
         claims, self._unanswered, self._claiming = self._claiming, None, ()
         for write in advance.writes:
             self._recorded(write.key, write.outcome)
@@ -226,6 +227,7 @@ class PollerMinute:
         statics = current.statics
         self.rows.put_back(self._claiming)
         self._unanswered, self._claiming = None, ()
+        self._release_due |= self._releasing
         if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
             self.phase = Phase.LOST
         elif statics.claim_epoch != advance.expect_epoch or statics.version != advance.version:

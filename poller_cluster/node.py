@@ -82,8 +82,10 @@ class Node:
         membership: MembershipSettings,
         on_over: Callable[[str], None],
         on_crash: Callable[[str, BaseException], None],
+        on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self.life = life
+        self._on_fault = on_fault
         self._clock = clock
         self._randomness = randomness
         self._settings = settings
@@ -133,6 +135,7 @@ class Node:
             trusted=self.heartbeater.trusted,
             ahead_ms=self._ahead_ms,
             on_result=self._books.attempt_made,
+            on_fault=on_fault,
         )
         self._firing = Firing(
             schedules=stores.schedules,
@@ -239,6 +242,7 @@ class Node:
             recovery_slots=self._slots,
             spawn=self._spawn,
             on_lost=lambda poller_id, epoch: self.keeper.suspect(Lane(client_id, poller_id), epoch=epoch),
+            on_fault=self._on_fault,
         )
         self._client_tasks[client_id] = [
             self._spawn(pollers.run(), f"pollers {client_id}"),

@@ -37,6 +37,8 @@ from scheduler_service.runtime.signal import Signal
 PREFETCH_MS = 5_000
 STAGGER_MS = 3_000
 RETRY_SECONDS = 0.5
+FAULT_PAUSE_SECONDS = 30.0
+"""From an error nobody foresaw in a minute to the next try at it."""
 
 
 class ClientPollers:
@@ -52,6 +54,7 @@ class ClientPollers:
         recovery_slots: asyncio.Semaphore,
         spawn: Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"],
         on_lost: Callable[[PollerId, int], None],
+        on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self.client_id = client_id
         self.lanes: dict[PollerId, LaneWork] = {}
@@ -62,6 +65,7 @@ class ClientPollers:
         self._slots = recovery_slots
         self._spawn = spawn
         self._on_lost = on_lost
+        self._on_fault = on_fault
         self._swept = self._sweepable(firing.clock.wall_ms())
         self._entered = self._swept
         self._wake = Signal(firing.clock)
@@ -206,12 +210,19 @@ class ClientPollers:
         phase = None
         try:
             phase = await run.run()
+        except Exception as error:
+            # One minute that can't be handled must not end the node: everybody else's calls would go with it.
+            self._on_fault(f"minute {self.client_id}/{lane.poller_id} {minute}", error)
+            run.abandon()
+            await self._firing.clock.sleep(FAULT_PAUSE_SECONDS)
         finally:
             lane.tasks.pop(minute, None)
             if phase is Phase.SETTLED:
                 if minute > self._swept:
                     lane.settled.add(minute)
                 lane.runs.pop(minute, None)
+        if phase is None:
+            self._start(lane, minute)
         if phase is Phase.LOST and self.lanes.get(lane.poller_id) is lane:
             self._on_lost(lane.poller_id, lane.epoch)
 

@@ -59,7 +59,8 @@ def run_demo(options: DemoOptions, *, say: Say, progress: Progress) -> None:
         finally:
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
-            say("Stopping.")
+            if demo.begun:
+                say("Stopping.")
 
 
 class _Demo:
@@ -71,6 +72,7 @@ class _Demo:
         self._say = say
         self._progress = progress
         self._show: DemoShow | None = None
+        self.begun = False
 
     @property
     def staying(self) -> bool:
@@ -104,6 +106,7 @@ class _Demo:
     def _start_cassandra(self, running: ExitStack) -> RunningCassandra:
         """With its schema."""
         cassandra = self._await_cassandra()
+        self.begun = True
         running.callback(cassandra.stop, CASSANDRA_GRACE_SECONDS)
         self._say(f"Cassandra answers on port {cassandra.port}.")
         storage = StorageSettings(contact_points=cassandra.contact_points, port=cassandra.port)

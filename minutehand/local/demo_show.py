@@ -94,11 +94,11 @@ class DemoShow:
             "\n".join(
                 [
                     "",
-                    f"  API                  {self._plan.api_url}",
-                    f"  client               {CLIENT_ID}",
-                    f"  client's key         {client_key}",
-                    f"  administrator's key  {self._plan.admin_key}",
-                    f"  receiver             {self._plan.receiver_url}",
+                    f"  export API={self._plan.api_url}",
+                    f"  export CLIENT={CLIENT_ID}",
+                    f"  export KEY={client_key}",
+                    f"  export RECEIVER={self._plan.receiver_url}",
+                    f"  export ADMIN_KEY={self._plan.admin_key}",
                     "",
                     "Try (create one that is due in ten seconds; look at one that is due in ten minutes; cancel it):",
                     "",

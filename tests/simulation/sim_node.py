@@ -47,6 +47,7 @@ class SimNode:
         minute_settings: MinuteSettings,
         on_call: Callable[["SimNode", Call], None],
         on_crash: Callable[[str, BaseException], None],
+        on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self.name = name
         self.clock = clock
@@ -78,6 +79,7 @@ class SimNode:
             membership=MembershipSettings(),
             on_over=self._life_over,
             on_crash=on_crash,
+            on_fault=on_fault,
         )
 
     def _life_over(self, reason: str) -> None:

@@ -75,6 +75,7 @@ class World:
         self.leaving: list[SimNode] = []
         self.incarnations = 0
         self.skewed = False
+        self.faults_planted = False
         self.asked: dict[str, Asked] = {}
         self.trace: list[tuple[float, str, str]] = []
         self.crashes: list[tuple[str, BaseException]] = []
@@ -118,6 +119,11 @@ class World:
     def crashed(self, name: str, error: BaseException) -> None:
         self.crashes.append((name, error))
 
+    def faulted(self, name: str, error: BaseException) -> None:
+        """An error of ours that stayed with its row or minute: a failure too, unless the scenario planted it."""
+        if not self.faults_planted:
+            self.crashed(name, error)
+
     def check_crashes(self) -> None:
         if self.crashes:
             name, error = self.crashes[0]
@@ -139,6 +145,7 @@ class World:
             minute_settings=self.minute_settings,
             on_call=self.called,
             on_crash=self.crashed,
+            on_fault=self.faulted,
         )
         node.start()
         return node
