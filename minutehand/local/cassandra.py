@@ -20,7 +20,7 @@ from minutehand.local.java import find_java
 from minutehand.local.lock_file import read_lock
 from minutehand.local.maven import MavenRepository
 from minutehand.local.ports import check_loopback, check_port
-from minutehand.local.process import send_signal
+from minutehand.local.process import freeze, send_signal
 from minutehand.local.progress import Progress, silent
 from minutehand.local.resources import available_memory_mb, check_disk, check_memory
 from minutehand.local.settings import DATACENTER, ServerSettings, java_command, write_configuration
@@ -207,8 +207,8 @@ class RunningCassandra:
         self.stop(0.0)
 
     def pause(self) -> None:
-        """Freeze it: connections stay open and nothing answers."""
-        send_signal(self._child.identity, signal.SIGSTOP)
+        """Freeze it: connections stay open and nothing answers any more once this has returned."""
+        freeze(self._child.identity)
 
     def resume(self) -> None:
         """Let a paused server go on."""

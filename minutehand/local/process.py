@@ -41,6 +41,19 @@ def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
     return True
 
 
+def freeze(identity: ProcessIdentity, *, patience_seconds: float = 5.0) -> bool:
+    """Stop that very process, and return when every thread of it stands still; False when it is gone.
+
+    The signal alone says nothing: threads that run on another core go on until they next enter the kernel.
+    """
+    if not send_signal(identity, signal.SIGSTOP):
+        return False
+    deadline = time.monotonic() + patience_seconds
+    while not _stands_still(identity.pid) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS / 10)
+    return True
+
+
 def end_process(identity: ProcessIdentity, *, grace_seconds: float, reap: Callable[[], object] = lambda: None) -> None:
     """TERM, and KILL after the grace; returns when it is gone. `reap` collects the exit status of an own child."""
     send_signal(identity, signal.SIGCONT)
@@ -63,6 +76,24 @@ def _started_linux(pid: int) -> str | None:
     # The name, in parentheses, may hold anything, so fields are counted from its end: state is the first there.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
+
+
+def _stands_still(pid: int) -> bool:
+    threads = Path(f"/proc/{pid}/task")
+    if not threads.exists():
+        states = subprocess.run(
+            ["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ).stdout
+        return states.strip()[:1] in ("T", "")
+    return all(_state_linux(thread) in "TZX" for thread in threads.iterdir())
+
+
+def _state_linux(thread: Path) -> str:
+    """One letter; that of a thread that is gone counts as dead."""
+    try:
+        return (thread / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
 
 
 def _started_ps(pid: int) -> str | None:

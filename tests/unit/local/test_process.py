@@ -1,0 +1,37 @@
+"""Processes by identity: freezing one is complete when the call returns."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from minutehand.local.process import ProcessIdentity, end_process, freeze, identify, send_signal
+
+
+@pytest.fixture
+def busy() -> Iterator[ProcessIdentity]:
+    """A process that counts aloud as fast as it can."""
+    count = "import itertools\nfor n in itertools.count(): print(n, flush=True)"
+    with subprocess.Popen([sys.executable, "-c", count], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        identity = identify(child.pid)
+        assert identity is not None
+        yield identity
+        child.stdout.close()
+        end_process(identity, grace_seconds=0.0, reap=child.poll)
+
+
+def test_a_frozen_process_stands_still(busy: ProcessIdentity) -> None:
+    assert freeze(busy)
+    with open(f"/proc/{busy.pid}/stat") as stat:
+        assert stat.read().rpartition(")")[2].split()[0] == "T"
+
+
+def test_what_is_gone_is_not_frozen(busy: ProcessIdentity) -> None:
+    assert not freeze(ProcessIdentity(busy.pid, "another start"))
+    with open(f"/proc/{busy.pid}/stat") as stat:
+        assert stat.read().rpartition(")")[2].split()[0] != "T"
+    assert send_signal(busy, signal.SIGCONT)
