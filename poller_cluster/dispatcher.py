@@ -133,6 +133,10 @@ class Dispatcher:
         self._clients.setdefault(job.client_id, _Lane()).outstanding += 1
         self._await_due(job)
 
+    def wake(self) -> None:
+        """Clients changed: rows that were not to be started may be now."""
+        self._wake.set()
+
     def withdraw(self, owner: object) -> list[Job]:
         """Take back every row of `owner` that was not started."""
         taken = [job for _, _, job in self._by_due if job.owner is owner]

@@ -4,7 +4,6 @@ import asyncio
 
 from poller_cluster.minute_run import MinuteRun
 from poller_cluster.recovery import Walk
-from poller_cluster.steps import Phase
 from scheduler_service.domain.ids import Minute, PollerId
 
 
@@ -71,7 +70,7 @@ class LaneWork:
         for minute, run in list(self.runs.items()):
             if minute in self.tasks:
                 run.resume()
-            elif run.machine.phase is Phase.DRAINED:
+            else:
                 del self.runs[minute]
         self.walk = Walk(self.poller_id, start, Minute(swept + 1))
         self.entered = False

@@ -133,14 +133,18 @@ class PollerMinute:
         return tuple(entry.row for entry in self.rows.unchecked.values() if entry.row.due <= horizon)
 
     def _wants_page(self, now: int) -> bool:
+        if len(self.rows) >= self._settings.window_rows:
+            return False
         if self.phase is Phase.RUNNING and now >= self._sweep_at:
             self._begin_pass(Phase.SWEEPING)
-        return not self._pass.done and len(self.rows) < self._settings.window_rows
+        return not self._pass.done
 
     def _begin_pass(self, phase: Phase) -> None:
         if self.phase is not Phase.LOST:
             self.phase = phase
         self._pass = Pass()
+        # Rows that others decided are counted when the new pass comes to them.
+        self._edited.clear()
 
     def _all_accounted(self) -> bool:
         return self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts
@@ -151,7 +155,7 @@ class PollerMinute:
             instants.append(oldest + self._settings.record_after_ms)
         if room > 0 and (due := self.rows.next_due()) is not None:
             instants.append(due - self._settings.claim_lead_ms)
-        if self.phase is Phase.RUNNING:
+        if self.phase is Phase.RUNNING and self._sweep_at > now:
             instants.append(self._sweep_at)
         return UnixMillis(max(min(instants), now + 1)) if instants else None
 

@@ -268,6 +268,7 @@ class Node:
         self.keeper.set_lanes({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self._tenants.all()})
         for client_id, pollers in self._clients.items():
             self._follow_state(client_id, pollers)
+        self.dispatcher.wake()
 
     def _follow_state(self, client_id: ClientId, pollers: ClientPollers) -> None:
         tenant = self._tenants.get(client_id)

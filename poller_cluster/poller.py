@@ -221,10 +221,13 @@ class ClientPollers:
                 if minute > self._swept:
                     lane.settled.add(minute)
                 lane.runs.pop(minute, None)
-        if phase is None:
-            self._start(lane, minute)
-        if phase is Phase.LOST and self.lanes.get(lane.poller_id) is lane:
+        if self.lanes.get(lane.poller_id) is not lane:
+            return
+        # Whoever goes on after a write of unknown fate would take it for its own: that needs a new epoch.
+        if phase is Phase.LOST or (phase is None and run.machine.write_unanswered):
             self._on_lost(lane.poller_id, lane.epoch)
+        elif phase is None:
+            self._start(lane, minute)
 
     def _room_made(self, rows: int) -> None:
         """Rows ended. Runs of the same client that wait for room look again, if the client was at its limit."""

@@ -29,8 +29,6 @@ class NodeSettings:
     recovery_minutes_at_once: int = 4
     """Minutes of the past that run beside the present after a takeover or an outage. More recovers sooner, at the cost
     of fresh calls' lateness."""
-    drain_seconds: float = 15.0
-    """How long a planned hand-over waits for attempts under way. What lasts longer is in doubt for the next owner."""
     capacity_per_minute: int = 300_000
     """Calls a minute that this node is sized for; shown against what the quotas guarantee."""
     weight: float = 1.0
@@ -41,5 +39,3 @@ class NodeSettings:
             raise ValueError("recovery_minutes_at_once must be at least 1")
         if not self.weight > 0:
             raise ValueError("weight must be above 0")
-        if self.drain_seconds < 0:
-            raise ValueError("drain_seconds can't be negative")

@@ -1,0 +1,211 @@
+"""One poller minute's machine over a store in memory, driven step by step."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from cql.storage import Storage
+from membership.conditional import Answer, Unknown
+from poller_cluster.minute import PollerMinute
+from poller_cluster.settings import MinuteSettings
+from poller_cluster.steps import (
+    Claim,
+    OpenPartition,
+    ReadHinted,
+    ReadOriginals,
+    ReadPage,
+    RecheckClaimed,
+    Step,
+    Stop,
+    Wait,
+    WriteAdvance,
+    WriteBalance,
+)
+from scheduler_service.domain.copies import copy_of
+from scheduler_service.domain.ids import (
+    ClientId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    compose_schedule_id,
+    key_of,
+    minute_end,
+    minute_of,
+    minute_start,
+    partition_of,
+)
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Outcome, Row, RowWrite, State, Statics
+from tests.support.memory import InMemoryConnection
+
+CLIENT = ClientId("shop")
+LANE = PollerId(3)
+MINUTE = Minute(29_916_667)
+START = minute_start(MINUTE)
+END = minute_end(MINUTE)
+SWEEP = UnixMillis(END + 10_000)
+PARTITION = Partition(CLIENT, LANE, MINUTE)
+DELIVERED = Outcome(state=State.DELIVERED, attempts=1, first_attempt_at=START, finished_at=START, last_status=200)
+
+
+def definition(seconds: float = 30.0, *, tail: int = 1, minute: int = MINUTE) -> Definition:
+    """A call due `seconds` into the minute."""
+    due = UnixMillis(minute_start(minute) + round(seconds * 1000))
+    return Definition(
+        client_id=CLIENT,
+        poller_id=LANE,
+        due=due,
+        schedule_id=compose_schedule_id(due=due, poller_id=LANE, tail=tail),
+        method="POST",
+        url="http://receiver.test/",
+        headers="[]",
+        body=b"",
+        options="{}",
+        created_at=UnixMillis(START - 600_000),
+    )
+
+
+def copy(original: Definition, at: int, *, attempts: int = 1) -> Definition:
+    return copy_of(original, at=UnixMillis(at), attempts=attempts)
+
+
+def retrying(at: int, *, attempts: int = 1) -> Outcome:
+    return Outcome(state=State.RETRYING, attempts=attempts, next_attempt_at=UnixMillis(at))
+
+
+class MinuteBench:
+    """`now` and `room` are what the machine is asked with. Steps are done by `step`; `Wait` and `Stop` do nothing."""
+
+    def __init__(
+        self,
+        *,
+        storage: Storage | None = None,
+        epoch: int = 1,
+        page_rows: int = 1000,
+        settings: MinuteSettings | None = None,
+        minute: int = MINUTE,
+    ) -> None:
+        self.storage = storage or Storage.over(InMemoryConnection())
+        self.schedules = self.storage.schedules
+        self.partition = Partition(CLIENT, LANE, Minute(minute))
+        self.machine = PollerMinute(partition=self.partition, epoch=epoch, settings=settings or MinuteSettings())
+        self.now: int = minute_start(minute) - 5_000
+        self.room = 100
+        self.trusted = True
+        self.page_rows = page_rows
+        self.claims: list[Claim] = []
+        self.balances = 0
+
+    # The machine.
+
+    def peek(self) -> Step:
+        return self.machine.step(self.now, self.room)
+
+    async def step(self, *, answer: Answer[Any] | None = None, effect: bool = True) -> Step:
+        """Do the next step. `answer`: what the machine hears of a write instead; without `effect` it is not done at all."""
+        machine, store, step = self.machine, self.schedules, self.peek()
+        match step:
+            case ReadPage(after=after):
+                page = await store.read_page(self.partition, after=after, limit=self.page_rows)
+                machine.page_read(page, trusted=self.trusted)
+            case ReadHinted(keys=keys):
+                _, rows = await store.read_rows(self.partition, keys)
+                machine.hinted_read(keys, rows, trusted=self.trusted)
+            case RecheckClaimed(keys=keys):
+                _, rows = await store.read_rows(self.partition, keys, serial=True)
+                machine.claims_rechecked(rows)
+            case ReadOriginals(copies=copies):
+                machine.originals_read(copies, await self._originals(copies))
+            case OpenPartition(expect_epoch=expect):
+                opened: Answer[Any] = Unknown("not done")
+                if effect:
+                    opened = await store.open(self.partition, epoch=machine.epoch, expect_epoch=expect)
+                machine.opened(answer or opened)
+            case WriteAdvance(advance=advance):
+                advanced: Answer[Any] = await store.advance(advance) if effect else Unknown("not done")
+                machine.advanced(answer or advanced)
+            case WriteBalance():
+                self.balances += 1
+                machine.settled()
+            case Wait() | Stop():
+                pass
+        self.claims.extend(machine.take_claims())
+        return step
+
+    async def run(self, *, most: int = 50) -> list[str]:
+        """Steps until there is nothing to do at this instant; answers their names."""
+        names: list[str] = []
+        while not isinstance(step := await self.step(), Wait | Stop):
+            names.append(type(step).__name__)
+            assert len(names) < most, names
+        return names
+
+    async def at(self, now: int) -> list[str]:
+        self.now = now
+        return await self.run()
+
+    def ended(self, claim: Claim, outcome: Outcome = DELIVERED) -> None:
+        self.machine.attempt_ended(claim.row.key, outcome, now=self.now)
+
+    async def _originals(self, copies: Iterable[Row]) -> dict[ScheduleId, Row]:
+        found: dict[ScheduleId, Row] = {}
+        for one in copies:
+            key = key_of(one.schedule_id)
+            _, rows = await self.schedules.read_rows(partition_of(CLIENT, one.schedule_id), [key])
+            found.update((row.schedule_id, row) for row in rows.values())
+        return found
+
+    # The store, as others see it.
+
+    async def create(self, *definitions: Definition) -> None:
+        for one in definitions:
+            await self.schedules.insert(one)
+
+    async def edit(self, *writes: RowWrite, tail: int = 1, version_known: bool = True) -> Answer[Any]:
+        """Somebody else's edit, decided by what is there now."""
+        statics = await self.statics()
+        return await self.schedules.edit(
+            Edit(
+                partition=self.partition,
+                edits=compose_schedule_id(due=START, poller_id=0, tail=tail),
+                version=statics.version,
+                version_known=version_known,
+                writes=writes,
+            )
+        )
+
+    async def cancel(self, one: Definition, *, tail: int = 1) -> Answer[Any]:
+        outcome = Outcome(state=State.CANCELLED, finished_at=UnixMillis(self.now))
+        return await self.edit(RowWrite(key=one.key, outcome=outcome, expect_state=State.SCHEDULED), tail=tail)
+
+    async def as_owner(self, *, epoch: int, in_flight: Iterable[Definition] = (), writes: Iterable[RowWrite] = ()) -> None:
+        """Another life's advance."""
+        statics = await self.statics()
+        advance = Advance(
+            partition=self.partition,
+            epoch=epoch,
+            expect_epoch=statics.claim_epoch,
+            version=statics.version,
+            edits=statics.edits,
+            edits_known=True,
+            in_flight=frozenset(one.schedule_id for one in in_flight),
+            writes=tuple(writes),
+        )
+        await self.schedules.advance(advance)
+
+    async def statics(self) -> Statics:
+        return (await self.schedules.read_page(self.partition)).statics
+
+    async def row(self, one: Definition) -> Row:
+        _, rows = await self.schedules.read_rows(one.partition, [one.key])
+        return rows[one.key]
+
+    async def state(self, one: Definition) -> str | None:
+        return (await self.row(one)).state
+
+    def keys(self) -> list[RowKey]:
+        return [claim.row.key for claim in self.claims]
+
+
+__all__ = ["CLIENT", "END", "LANE", "MINUTE", "PARTITION", "START", "SWEEP", "MinuteBench", "minute_of"]

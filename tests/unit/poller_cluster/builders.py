@@ -1,0 +1,152 @@
+"""A minute's rows, pages and answers in few words, and the steps of its machine one by one.
+
+Instants are written as seconds into the minute: `at(10)`. Rows are numbered; a number makes the id.
+"""
+
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from membership.conditional import APPLIED, Rejected
+from poller_cluster.minute import PollerMinute
+from poller_cluster.settings import MinuteSettings
+from poller_cluster.steps import Claim, ReadPage, Step, WriteAdvance
+from scheduler_service.domain.ids import (
+    ClientId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    compose_schedule_id,
+    minute_start,
+)
+from scheduler_service.domain.schedules import Advance, Kind, Outcome, Page, Row, State, Statics, WriteRejection
+
+MINUTE = Minute(29_000_000)
+PARTITION = Partition(ClientId("shop"), PollerId(3), MINUTE)
+EPOCH = 7
+OLDER, NEWER = EPOCH - 2, EPOCH + 1
+ROOM = 1_000
+SWEEP = 70.0
+"""Seconds from the minute's start to the earliest sweep: its end and the grace."""
+PREFETCH = -5.0
+EDITS, OTHER_EDITS = UUID(int=1), UUID(int=2)
+
+S = TypeVar("S")
+
+
+def at(seconds: float) -> UnixMillis:
+    return UnixMillis(minute_start(MINUTE) + round(seconds * 1000))
+
+
+def row(seconds: float, number: int = 0, **columns: Any) -> Row:
+    """A defined call without an outcome, due `seconds` into the minute."""
+    due = at(seconds)
+    blank: dict[str, Any] = dict.fromkeys(Row.__struct_fields__)
+    known = {
+        "due": due,
+        "schedule_id": compose_schedule_id(due=due, poller_id=PARTITION.poller_id, tail=number),
+        "kind": Kind.CALL.value,
+        "method": "POST",
+        "url": "http://127.0.0.1/",
+        "created_at": at(-600),
+    }
+    return Row(**(blank | known | columns))
+
+
+def copy_row(seconds: float, original: Row, **columns: Any) -> Row:
+    """The copy of `original` for the attempt at `seconds`."""
+    return msgspec.structs.replace(
+        original, due=at(seconds), kind=Kind.COPY.value, origin_due=original.due, attempt_base=1, state=None, **columns
+    )
+
+
+def with_state(known: Row, state: State, **columns: Any) -> Row:
+    return msgspec.structs.replace(known, state=state.value, **columns)
+
+
+def outcome(state: State = State.DELIVERED, **columns: Any) -> Outcome:
+    return Outcome(state=state, **({"attempts": 1} | columns))
+
+
+def page(*rows: Row, statics: Statics | None = None, more: bool = False) -> Page:
+    return Page(statics or Statics(), sorted(rows, key=lambda each: each.key), more)
+
+
+def opened_by(epoch: int, *in_flight: Row, version: int = 1, edits: UUID | None = None) -> Statics:
+    """Statics of a partition that `epoch` has opened, with these rows in flight."""
+    return Statics(epoch, version, ids(*in_flight), edits)
+
+
+def ids(*rows: Row) -> frozenset[ScheduleId]:
+    return frozenset(each.schedule_id for each in rows)
+
+
+def by_key(*rows: Row) -> dict[RowKey, Row]:
+    return {each.key: each for each in rows}
+
+
+def machine(**settings: int) -> PollerMinute:
+    return PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(**settings))
+
+
+def reading(*rows: Row, statics: Statics | None = None, seconds: float = PREFETCH, **settings: int) -> PollerMinute:
+    """A machine that has read the whole partition once."""
+    minute = machine(**settings)
+    read(minute, *rows, statics=statics, seconds=seconds)
+    return minute
+
+
+def read(
+    minute: PollerMinute,
+    *rows: Row,
+    statics: Statics | None = None,
+    seconds: float = PREFETCH,
+    more: bool = False,
+) -> ReadPage:
+    """The machine asks for a page, and gets this one."""
+    step = expect(ReadPage, minute, seconds)
+    minute.page_read(page(*rows, statics=statics, more=more), trusted=True)
+    return step
+
+
+def step(minute: PollerMinute, seconds: float, room: int = ROOM) -> Step:
+    return minute.step(at(seconds), room)
+
+
+def expect(kind: type[S], minute: PollerMinute, seconds: float, room: int = ROOM) -> S:
+    """The step that the machine asks for, which must be of this kind."""
+    found = step(minute, seconds, room)
+    assert isinstance(found, kind), found
+    return found
+
+
+def advance(minute: PollerMinute, seconds: float, room: int = ROOM) -> Advance:
+    """The advance that the machine asks to write; not answered yet."""
+    return expect(WriteAdvance, minute, seconds, room).advance
+
+
+def apply(minute: PollerMinute, seconds: float, room: int = ROOM) -> Advance:
+    """The advance that the machine asks to write; answered 'applied'."""
+    written = advance(minute, seconds, room)
+    minute.advanced(APPLIED)
+    return written
+
+
+def claim(minute: PollerMinute, seconds: float, room: int = ROOM) -> list[Claim]:
+    """What an applied advance hands out."""
+    apply(minute, seconds, room)
+    return minute.take_claims()
+
+
+def rejected(statics: Statics, *rows: Row) -> Rejected[WriteRejection]:
+    """Met these statics, and these rows where a row's state was tested."""
+    return Rejected(WriteRejection(statics, {each.key: (each.state, each.next_attempt_at) for each in rows}))
+
+
+def met_by(written: Advance, *in_flight: Row, edits: UUID | None) -> Statics:
+    """The statics that `written` was conditional on, but for `edits`."""
+    return Statics(written.expect_epoch, written.version, ids(*in_flight), edits)

@@ -1,0 +1,63 @@
+"""A claimed row and its tenant, with what a test doesn't care about filled in."""
+
+from typing import Any
+
+import msgspec
+
+from poller_cluster.callback import Sender
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.steps import Claim
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.ids import ClientId, UnixMillis, compose_schedule_id
+from scheduler_service.domain.schedules import Row
+from tests.support.api import NOW
+
+SENDER = Sender(life="node-1@7", version="1.2.3")
+EPOCH = 4
+_EMPTY: dict[str, Any] = dict.fromkeys(Row.__struct_fields__)
+
+
+def claim(
+    *, due: int = NOW, tail: int = 1, redelivery: bool = False, first_attempt_at: int | None = None, **row: Any
+) -> Claim:
+    """A row due at `due`; with `at` in the row's fields a copy's own instant."""
+    values: dict[str, Any] = {
+        "due": due,
+        "schedule_id": compose_schedule_id(due=due, poller_id=0, tail=tail),
+        "kind": "call",
+        "method": "PUT",
+        "url": "https://receiver.example/hook",
+        "headers": '[["x-of-mine","1"]]',
+        "body": b"payload",
+        "options": "{}",
+        "created_at": UnixMillis(NOW - 60_000),
+        "attempt_base": 0,
+    }
+    first = None if first_attempt_at is None else UnixMillis(first_attempt_at)
+    return Claim(Row(**{**_EMPTY, **values, **row}), redelivery, first)
+
+
+def tenant(
+    client_id: str = "shop",
+    *,
+    quota: int = 1,
+    state: ClientState = ClientState.ACTIVE,
+    secrets: tuple[bytes, ...] = (),
+    **settings: Any,
+) -> Tenant:
+    client = Client(
+        client_id=ClientId(client_id),
+        poller_quota=quota,
+        poller_ceiling=quota,
+        state=state,
+        settings=ClientSettings(**settings),
+        revision=1,
+        created_at=UnixMillis(1),
+    )
+    return Tenant(client, client.settings.effective(poller_quota=quota), secrets)
+
+
+def result(status: int | None = 200, **differing: Any) -> AttemptResult:
+    made = AttemptResult(status=status, error=None, started_at_ms=NOW, duration_seconds=0.1)
+    return msgspec.structs.replace(made, **differing)

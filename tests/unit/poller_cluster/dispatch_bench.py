@@ -1,0 +1,113 @@
+"""A dispatcher over an engine that a test drives, with what was heard of it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.dispatcher import Dispatcher, Job
+from poller_cluster.tenants import Tenant, Tenants
+from scheduler_service.domain.ids import ClientId, RowKey
+from scheduler_service.domain.schedules import Outcome
+from tests.support.api import NOW, ManualClock, SeededRandomness
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
+
+
+class FakeEngine:
+    """Remembers what was started; `finish` ends the oldest attempt."""
+
+    def __init__(self) -> None:
+        self.capacity = 100
+        self.started: list[CallbackRequest] = []
+        self.open: list[tuple[Callable[[AttemptResult], None], Callable[[], bool]]] = []
+
+    @property
+    def in_flight(self) -> int:
+        return len(self.open)
+
+    def start_attempt(
+        self, request: CallbackRequest, on_done: Callable[[AttemptResult], None], *, may_start: Callable[[], bool]
+    ) -> None:
+        self.started.append(request)
+        self.open.append((on_done, may_start))
+
+    def finish(self, came_to: AttemptResult) -> None:
+        self.open.pop(0)[0](came_to)
+
+
+class KnownTenants(Tenants):
+    """Those that a test puts there."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Tenant] = {}
+
+    def get(self, client_id: ClientId) -> Tenant | None:
+        return self.known.get(client_id)
+
+
+class Bench:
+    """A dispatcher that runs, and what was heard of it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.engine = FakeEngine()
+        self.tenants = KnownTenants()
+        self.tenants.known["shop"] = tenant()
+        self.trusted = True
+        self.ahead_ms = 0
+        self.done: list[tuple[int, Outcome]] = []
+        self.results: list[AttemptResult] = []
+        self.again: list[int] = []
+        self.faults: list[str] = []
+        self.tail = 0
+        self.dispatcher = Dispatcher(
+            engine=self.engine,
+            tenants=self.tenants,
+            clock=self.clock,
+            randomness=SeededRandomness(),
+            sender=SENDER,
+            trusted=lambda: self.trusted,
+            ahead_ms=lambda: self.ahead_ms,
+            on_result=lambda job, came_to, outcome: self.results.append(came_to),
+            on_fault=lambda what, error: self.faults.append(what),
+        )
+
+    def submit(
+        self, client_id: str = "shop", *, after_ms: int = 0, owner: object = None, nominal_due: int | None = None
+    ) -> Job:
+        """A row due `after_ms` from NOW; its number is the count of rows so far."""
+        self.tail += 1
+        number = self.tail
+
+        def finished(key: RowKey, outcome: Outcome) -> None:
+            self.done.append((number, outcome))
+
+        job = Job(
+            client_id=ClientId(client_id),
+            claim=claim(due=NOW + after_ms, tail=number, url=f"https://{client_id}/{number}", nominal_due=nominal_due),
+            epoch=EPOCH,
+            owner=owner,
+            done=finished,
+            may_start=lambda: number % 2 == 1,
+            queued_again=lambda: self.again.append(number),
+        )
+        self.dispatcher.submit(job)
+        return job
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        await self.settle()
+
+    @property
+    def started(self) -> Sequence[int]:
+        """The numbers of the rows, in the order of their attempts."""
+        return [int(request.url.rsplit("/", 1)[1]) for request in self.engine.started]
+
+    @property
+    def turns(self) -> str:
+        """The first letters of the clients whose attempts were started."""
+        return "".join(request.url.removeprefix("https://")[0] for request in self.engine.started)

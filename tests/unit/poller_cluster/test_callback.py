@@ -1,0 +1,140 @@
+"""What goes on the wire for a claimed row, and which rows never do."""
+
+from typing import Any
+
+import pytest
+
+from poller_cluster.callback import Prepared, prepare
+from poller_cluster.delivery.signing import sign
+from poller_cluster.steps import Claim
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.clients import LatePolicy
+from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.schedules import Outcome, State
+from tests.support.api import NOW
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
+
+SKIP = LatePolicy(kind="skip", after_seconds=5.0)
+
+
+def prepared(of: Claim, *, for_tenant: Tenant | None = None, now: int = NOW) -> Prepared:
+    made = prepare(of, tenant=for_tenant or tenant(), epoch=EPOCH, sender=SENDER, now=now)
+    assert isinstance(made, Prepared)
+    return made
+
+
+def refused(of: Claim, *, for_tenant: Tenant | None = None, now: int = NOW) -> Outcome:
+    made = prepare(of, tenant=for_tenant or tenant(), epoch=EPOCH, sender=SENDER, now=now)
+    assert isinstance(made, Outcome)
+    return made
+
+
+def headers(of: Claim, **given: Any) -> dict[str, str]:
+    return dict(prepared(of, **given).request.headers)
+
+
+def test_the_request_is_the_rows() -> None:
+    request = prepared(claim()).request
+    assert (request.method, request.url, request.body) == ("PUT", "https://receiver.example/hook", b"payload")
+    assert (request.timeout_seconds, request.at_most_once) == (10.0, False)
+
+
+def test_the_headers_say_what_this_attempt_is() -> None:
+    of = claim(cron_id="nightly")
+    found = headers(of, now=NOW + 1_500)
+    assert found == {
+        "x-of-mine": "1",
+        "webhook-id": str(of.row.schedule_id),
+        "webhook-timestamp": str(NOW // 1000 + 1),
+        "Minutehand-Client": "shop",
+        "Minutehand-Schedule-Id": str(of.row.schedule_id),
+        "Minutehand-Due": "2026-11-21T09:30:00.000Z",
+        "Minutehand-Attempt": "1",
+        "Minutehand-Fence": str(EPOCH),
+        "User-Agent": "Minutehand/1.2.3",
+        "Minutehand-Cron-Id": "nightly",
+    }
+
+
+def test_every_active_secret_signs() -> None:
+    of = claim()
+    found = headers(of, for_tenant=tenant(secrets=(b"old", b"new")))["webhook-signature"]
+    assert found == sign((b"old", b"new"), str(of.row.schedule_id), NOW // 1000, b"payload")
+    assert len(found.split()) == 2
+
+
+@pytest.mark.parametrize("broken", [{"options": "{"}, {"options": "[]"}, {"headers": "[1]"}, {"headers": "nothing"}])
+def test_what_cannot_be_decoded_fails(broken: dict[str, Any]) -> None:
+    found = refused(claim(**broken, attempt_base=2, first_attempt_at=NOW - 9), now=NOW + 7)
+    assert found == Outcome(
+        state=State.FAILED,
+        attempts=2,
+        first_attempt_at=claim(first_attempt_at=NOW - 9).first_attempt_at,
+        finished_at=found.finished_at,
+        reason="undecodable",
+        fired_by=SENDER.life,
+        fired_epoch=EPOCH,
+    )
+    assert found.finished_at == NOW + 7
+
+
+@pytest.mark.parametrize("of", [claim(redelivery=True), claim(options='{"in_doubt":true}')])
+def test_what_is_in_doubt_is_marked_or_dropped(of: Claim) -> None:
+    assert headers(of)["Minutehand-Redelivery"] == "true"
+    found = refused(of, for_tenant=tenant(in_doubt="drop"))
+    assert (found.state, found.reason, found.attempts) == (State.FAILED, "in-doubt", 0)
+
+
+def test_what_is_not_in_doubt_is_sent_at_most_once() -> None:
+    made = prepared(claim(), for_tenant=tenant(in_doubt="drop"))
+    assert made.request.at_most_once
+    assert "Minutehand-Redelivery" not in dict(made.request.headers)
+
+
+def test_a_first_attempt_that_is_too_late_is_skipped() -> None:
+    lenient = tenant(late_policy=SKIP)
+    prepared(claim(), for_tenant=lenient, now=NOW + 5_000)
+    found = refused(claim(), for_tenant=lenient, now=NOW + 5_001)
+    assert (found.state, found.reason, found.finished_at) == (State.SKIPPED, "late", NOW + 5_001)
+
+
+def test_without_a_policy_a_call_is_made_however_late() -> None:
+    prepared(claim(), now=NOW + 86_400_000)
+
+
+@pytest.mark.parametrize(
+    "of", [claim(attempt_base=1), claim(redelivery=True), claim(options='{"in_doubt":true}')], ids=str
+)
+def test_only_a_surely_first_attempt_is_skipped(of: Claim) -> None:
+    prepared(of, for_tenant=tenant(late_policy=SKIP), now=NOW + 60_000)
+
+
+def test_a_re_homed_row_is_as_late_as_its_schedule() -> None:
+    """Its copy's own instant is no excuse: what counts is the due in the id."""
+    of = claim()
+    moved = claim(due=NOW + 60_000, schedule_id=of.row.schedule_id, kind="copy")
+    assert refused(moved, for_tenant=tenant(late_policy=SKIP), now=NOW + 60_001).state is State.SKIPPED
+
+
+def test_a_schedule_asks_for_itself() -> None:
+    strict = claim(options=encode_options(ScheduleOptions(skip_after_seconds=1.0, timeout_seconds=2.5)))
+    assert prepared(strict, now=NOW + 1_000).request.timeout_seconds == 2.5
+    assert refused(strict, now=NOW + 1_001).reason == "late"
+    patient = claim(options=encode_options(ScheduleOptions(skip_after_seconds=60.0)))
+    prepared(patient, for_tenant=tenant(late_policy=SKIP), now=NOW + 60_000)
+
+
+def test_attempts_are_numbered_on() -> None:
+    assert headers(claim(attempt_base=3))["Minutehand-Attempt"] == "4"
+
+
+def test_the_nominal_due_is_what_the_receiver_sees() -> None:
+    of = claim(due=NOW + 30_000, nominal_due=NOW)
+    assert headers(of)["Minutehand-Due"] == "2026-11-21T09:30:00.000Z"
+
+
+def test_a_retry_names_the_due_of_its_schedule() -> None:
+    """Not the instant of the copy."""
+    of = claim()
+    retry = claim(due=NOW + 90_000, schedule_id=of.row.schedule_id, attempt_base=1)
+    assert headers(retry)["Minutehand-Due"] == "2026-11-21T09:30:00.000Z"

@@ -1,0 +1,246 @@
+"""When attempts start, whose turn it is, and what becomes of results. Nothing waits: the clock is moved by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from poller_cluster.dispatcher import HELD_BACK_SECONDS
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.clients import ClientState
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.schedules import State
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, result, tenant
+from tests.unit.poller_cluster.dispatch_bench import Bench
+
+NOT_TRUSTED = result(None, error="not-trusted", nothing_sent=True)
+STOPPED = result(None, error="stopped")
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    made = Bench()
+    task = asyncio.get_running_loop().create_task(made.dispatcher.run())
+    await made.settle()
+    yield made
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_never_early_and_at_the_due(bench: Bench) -> None:
+    bench.submit(after_ms=2_000)
+    await bench.advance(1.999)
+    assert bench.started == []
+    await bench.advance(0.001)
+    assert bench.started == [1]
+
+
+async def test_an_earlier_row_that_comes_later_is_not_late(bench: Bench) -> None:
+    bench.submit(after_ms=5_000)
+    await bench.settle()
+    bench.submit(after_ms=1_000)
+    await bench.settle()
+    await bench.advance(1)
+    assert bench.started == [2]
+    await bench.advance(4)
+    assert bench.started == [2, 1]
+
+
+async def test_the_clock_may_be_ahead(bench: Bench) -> None:
+    """A node that may be ahead of the others by so much waits so much longer."""
+    bench.ahead_ms = 1_000
+    bench.submit()
+    await bench.advance(0.5)
+    assert bench.started == []
+    await bench.advance(0.5)
+    assert bench.started == [1]
+
+
+async def test_a_clock_set_back_makes_ready_rows_wait_again(bench: Bench) -> None:
+    bench.engine.capacity = 1
+    bench.submit()
+    bench.submit()
+    await bench.settle()
+    bench.clock.now -= 5_000
+    bench.engine.finish(result())
+    await bench.settle()
+    assert bench.started == [1]
+    await bench.advance(5)
+    assert bench.started == [1, 2]
+
+
+@pytest.mark.parametrize("capacity", [100, 1, 2])
+async def test_turns_are_in_proportion_to_quotas(bench: Bench, capacity: int) -> None:
+    """However little room the engine has at a time."""
+    bench.tenants.known |= {"big": tenant("big", quota=3), "small": tenant("small", quota=1)}
+    bench.trusted = False
+    for _ in range(6):
+        bench.submit("small")
+    for _ in range(12):
+        bench.submit("big")
+    await bench.settle()
+    bench.engine.capacity, bench.trusted = capacity, True
+    await bench.advance(2 * HELD_BACK_SECONDS)
+    while len(bench.turns) < 18:
+        bench.engine.finish(result())
+        await bench.settle()
+    assert bench.turns == "sbbb" * 4 + "ss"
+
+
+async def test_a_client_that_has_nothing_saves_nothing(bench: Bench) -> None:
+    bench.tenants.known |= {"big": tenant("big", quota=3), "small": tenant("small", quota=1)}
+    bench.submit("big")
+    await bench.settle()
+    bench.engine.capacity = 1
+    for client_id in ["small"] * 2 + ["big"] * 6:
+        bench.submit(client_id)
+    await bench.settle()
+    while len(bench.turns) < 9:
+        bench.engine.finish(result())
+        await bench.settle()
+    assert bench.turns == "b" + "sbbb" + "sbbb"
+
+
+async def test_a_client_has_its_own_limit(bench: Bench) -> None:
+    bench.tenants.known |= {"shop": tenant(max_in_flight=2), "other": tenant("other")}
+    for _ in range(3):
+        bench.submit()
+    bench.submit("other")
+    await bench.settle()
+    assert sorted(bench.started) == [1, 2, 4]
+    bench.engine.finish(result())
+    assert bench.started[-1] == 3
+
+
+async def test_the_engine_has_a_limit(bench: Bench) -> None:
+    bench.engine.capacity = 2
+    for _ in range(4):
+        bench.submit()
+    await bench.settle()
+    assert bench.started == [1, 2]
+    bench.engine.finish(result())
+    assert bench.started == [1, 2, 3]
+
+
+async def test_room_is_what_the_limit_leaves(bench: Bench) -> None:
+    shop = ClientId("shop")
+    bench.tenants.known["shop"] = tenant(max_in_flight=3)
+    assert bench.dispatcher.room(shop) == 3
+    bench.submit()
+    bench.submit(after_ms=60_000)
+    assert bench.dispatcher.room(shop) == 1
+    await bench.settle()
+    assert bench.dispatcher.room(shop) == 1
+    bench.engine.finish(result())
+    assert bench.dispatcher.room(shop) == 2
+    bench.tenants.known["shop"] = tenant(state=ClientState.SUSPENDED)
+    assert bench.dispatcher.room(shop) == 0
+    assert bench.dispatcher.room(ClientId("nobody")) == 0
+
+
+@pytest.mark.parametrize("want", ["trust", "clock"])
+async def test_ready_rows_are_held_back_and_go_on(bench: Bench, want: str) -> None:
+    bench.trusted, bench.clock.trusted = want != "trust", want != "clock"
+    bench.submit()
+    await bench.advance(60)
+    assert bench.started == []
+    bench.trusted = bench.clock.trusted = True
+    await bench.advance(2 * HELD_BACK_SECONDS)
+    assert bench.started == [1]
+
+
+async def test_the_owner_may_take_back_what_was_not_started(bench: Bench) -> None:
+    bench.engine.capacity = 1
+    mine, others = object(), object()
+    bench.submit(owner=mine)
+    ready, waiting = bench.submit(owner=mine), bench.submit(owner=mine, after_ms=1_000)
+    bench.submit(owner=others)
+    bench.submit(owner=others, after_ms=1_000)
+    await bench.settle()
+    room = bench.dispatcher.room(ClientId("shop"))
+    assert set(bench.dispatcher.withdraw(mine)) == {ready, waiting}
+    assert bench.dispatcher.room(ClientId("shop")) == room + 2
+    assert bench.dispatcher.withdraw(mine) == []
+    bench.engine.capacity = 100
+    await bench.advance(1)
+    assert bench.started == [1, 4, 5]
+
+
+async def test_the_engine_asks_the_owner(bench: Bench) -> None:
+    bench.submit()
+    bench.submit()
+    await bench.settle()
+    assert [may_start() for _, may_start in bench.engine.open] == [True, False]
+
+
+async def test_a_result_becomes_an_outcome(bench: Bench) -> None:
+    bench.submit()
+    await bench.settle()
+    bench.engine.finish(result(204))
+    (number, outcome), *others = bench.done
+    assert (number, outcome.state, outcome.attempts, others) == (1, State.DELIVERED, 1, [])
+    assert (outcome.fired_by, outcome.fired_epoch) == (SENDER.life, EPOCH)
+    assert bench.results == [result(204)]
+
+
+async def test_what_trust_stopped_is_queued_again(bench: Bench) -> None:
+    mine = object()
+    job = bench.submit(owner=mine)
+    await bench.settle()
+    room = bench.dispatcher.room(ClientId("shop"))
+    bench.trusted = False
+    bench.engine.finish(NOT_TRUSTED)
+    assert (bench.done, bench.results, bench.again) == ([], [], [1])
+    assert bench.dispatcher.room(ClientId("shop")) == room
+    await bench.advance(1)
+    assert bench.started == [1]
+    bench.trusted = True
+    await bench.advance(1)
+    assert bench.started == [1, 1]
+    bench.trusted = False
+    bench.engine.finish(NOT_TRUSTED)
+    assert bench.dispatcher.withdraw(mine) == [job]
+
+
+async def test_what_was_stopped_stays_in_flight(bench: Bench) -> None:
+    bench.submit()
+    await bench.settle()
+    room = bench.dispatcher.room(ClientId("shop"))
+    bench.engine.finish(STOPPED)
+    await bench.advance(60)
+    assert (bench.done, bench.results, bench.again, bench.started) == ([], [], [], [1])
+    assert bench.dispatcher.room(ClientId("shop")) == room
+
+
+@pytest.mark.parametrize("gone", [None, tenant(state=ClientState.SUSPENDED)], ids=["unknown", "suspended"])
+async def test_rows_of_a_suspended_client_wait(bench: Bench, gone: Tenant | None) -> None:
+    bench.tenants.known = {"other": tenant("other")} | ({"shop": gone} if gone else {})
+    bench.submit()
+    bench.submit("other")
+    await bench.settle()
+    assert bench.started == [2]
+    bench.tenants.known["shop"] = tenant()
+    bench.engine.finish(result())
+    assert bench.started == [2, 1]
+
+
+async def test_a_row_that_is_not_sent_has_its_outcome_at_once(bench: Bench) -> None:
+    bench.submit(nominal_due=10**18)
+    bench.submit()
+    await bench.settle()
+    assert bench.started == [2]
+    (number, outcome), *others = bench.done
+    assert (number, outcome.state, outcome.reason, others) == (1, State.FAILED, "internal", [])
+    assert len(bench.faults) == 1
+    assert bench.dispatcher.room(ClientId("shop")) == 99
+
+
+async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_told(bench: Bench) -> None:
+    bench.tenants.known = {"shop": tenant(state=ClientState.SUSPENDED)}
+    bench.submit()
+    await bench.settle()
+    bench.tenants.known = {"shop": tenant()}
+    bench.dispatcher.wake()
+    await bench.settle()
+    assert bench.started == [1]

@@ -1,0 +1,236 @@
+import pytest
+
+from poller_cluster.account import LATENESS_BOUNDS_MS, Account
+from poller_cluster.minute import PollerMinute
+from poller_cluster.steps import Phase, ReadPage, Stop, Wait, WriteBalance
+from scheduler_service.domain.schedules import Row, State
+from tests.unit.poller_cluster.builders import (
+    EPOCH,
+    SWEEP,
+    advance,
+    apply,
+    at,
+    claim,
+    copy_row,
+    ids,
+    machine,
+    opened_by,
+    outcome,
+    page,
+    read,
+    reading,
+    row,
+    step,
+    with_state,
+)
+
+
+def sweeping(*rows: Row) -> PollerMinute:
+    """A machine that has seen nothing before its sweep, and these rows in it."""
+    minute = reading()
+    read(minute, *rows, seconds=SWEEP)
+    return minute
+
+
+def test_the_sweep_begins_only_after_the_grace() -> None:
+    minute = reading()
+    assert step(minute, SWEEP - 0.001) == Wait(at(SWEEP))
+    before = minute.phase
+    assert step(minute, SWEEP) == ReadPage(None)
+    assert (before, minute.phase) == (Phase.RUNNING, Phase.SWEEPING)
+
+
+def test_a_read_of_before_the_grace_does_not_settle() -> None:
+    minute = reading(seconds=SWEEP - 1)
+    assert step(minute, SWEEP - 0.5) == Wait(at(SWEEP))
+    read(minute, seconds=SWEEP)
+    assert step(minute, SWEEP) == WriteBalance()
+
+
+def test_the_sweep_starts_over_where_the_first_read_was_not_done() -> None:
+    minute = machine(window_rows=1)
+    early = row(10)
+    read(minute, early, more=True)
+    claim(minute, 9)
+    minute.attempt_ended(early.key, outcome(), now=at(10))
+    apply(minute, 10)
+    assert step(minute, SWEEP) == ReadPage(None)
+
+
+def test_a_late_minute_begins_with_its_sweep() -> None:
+    minute = machine()
+    delivered, late = with_state(row(10, 1), State.DELIVERED), row(11, 2)
+    read(minute, delivered, late, seconds=3_600)
+    assert minute.phase is Phase.SWEEPING
+    assert minute.account.counts == {State.DELIVERED: 1}
+    assert [each.row for each in claim(minute, 3_600)] == [late]
+    minute.attempt_ended(late.key, outcome(), now=at(3_600))
+    apply(minute, 3_600)
+    assert minute.account.counts == {State.DELIVERED: 2}
+    assert step(minute, 3_600) == WriteBalance()
+
+
+def test_an_untrusted_sweep_does_not_settle() -> None:
+    minute = reading()
+    assert step(minute, SWEEP) == ReadPage(None)
+    minute.page_read(page(), trusted=False)
+    assert step(minute, SWEEP) == ReadPage(None)
+
+
+def test_rows_found_late_are_fired() -> None:
+    late = row(59)
+    minute = sweeping(late)
+    assert [each.row for each in claim(minute, SWEEP)] == [late]
+    assert step(minute, SWEEP) == Wait(None)
+
+
+def test_a_row_in_flight_keeps_the_minute_open_until_it_is_recorded() -> None:
+    slow = row(59)
+    minute = reading(slow)
+    claim(minute, 58)
+    read(minute, slow, seconds=SWEEP, statics=opened_by(EPOCH, slow))
+    assert step(minute, SWEEP) == Wait(None)
+    assert minute.account.accepted == 0
+    minute.attempt_ended(slow.key, outcome(), now=at(80))
+    advance(minute, 80)
+    assert minute.account.accepted == 0
+    apply(minute, 80)
+    assert minute.account.counts == {State.DELIVERED: 1}
+    assert step(minute, 80) == WriteBalance()
+
+
+def test_settled_is_the_end() -> None:
+    minute = sweeping()
+    assert step(minute, SWEEP) == WriteBalance()
+    assert step(minute, SWEEP) == WriteBalance()
+    minute.settled()
+    assert minute.phase is Phase.SETTLED
+    assert step(minute, SWEEP) == Stop()
+
+
+@pytest.mark.parametrize("state", [State.RETRYING, State.FAILED])
+def test_the_minute_is_open_until_its_debts_are_paid(state: State) -> None:
+    minute = sweeping(with_state(row(10), state, next_attempt_at=at(90)))
+    (owed,) = minute.debts.take()
+    assert step(minute, SWEEP) == Wait(None)
+    minute.debts.paid(owed)
+    assert step(minute, SWEEP) == WriteBalance()
+
+
+@pytest.mark.parametrize("state", [State.DELIVERED, State.CANCELLED, State.SKIPPED])
+def test_a_call_with_another_end_owes_nothing(state: State) -> None:
+    minute = sweeping(with_state(row(10), state))
+    assert minute.debts.take() == []
+    assert step(minute, SWEEP) == WriteBalance()
+
+
+def test_a_copy_found_ended_owes_the_news_again() -> None:
+    minute = sweeping(with_state(copy_row(10, row(-120)), State.CANCELLED))
+    assert [owed.outcome.state for owed in minute.debts.take()] == [State.CANCELLED]
+    assert minute.account.accepted == 0
+
+
+def test_what_this_life_paid_is_not_owed_again() -> None:
+    failing = row(10)
+    minute = reading(failing)
+    claim(minute, 9)
+    minute.attempt_ended(failing.key, outcome(State.FAILED), now=at(10))
+    apply(minute, 10)
+    (owed,) = minute.debts.take()
+    minute.debts.paid(owed)
+    read(minute, with_state(failing, State.FAILED), seconds=SWEEP, statics=opened_by(EPOCH))
+    assert minute.debts.take() == []
+    assert step(minute, SWEEP) == WriteBalance()
+
+
+def test_what_is_still_owed_is_not_handed_out_twice() -> None:
+    failing = row(10)
+    minute = reading(failing)
+    claim(minute, 9)
+    minute.attempt_ended(failing.key, outcome(State.FAILED), now=at(10))
+    apply(minute, 10)
+    assert len(minute.debts.take()) == 1
+    read(minute, with_state(failing, State.FAILED), seconds=SWEEP, statics=opened_by(EPOCH))
+    assert minute.debts.take() == []
+    assert step(minute, SWEEP) == Wait(None)
+
+
+def test_a_pointer_without_a_definition_is_its_writer_s_care() -> None:
+    pointer = with_state(row(10, created_at=None), State.RETRYING, next_attempt_at=at(90))
+    minute = sweeping(pointer, row(11, 1, created_at=None))
+    assert minute.account.accepted == 0
+    assert minute.debts.take() == []
+    assert step(minute, SWEEP) == WriteBalance()
+
+
+def test_each_row_is_counted_once_whenever_it_was_recorded() -> None:
+    before, seen, unseen = row(10, 1), row(20, 2), row(30, 3)
+    minute = reading(before, seen, unseen)
+    for seconds in (9, 19, 29):
+        claim(minute, seconds)
+    minute.attempt_ended(before.key, outcome(), now=at(30))
+    apply(minute, 31)
+    statics = opened_by(EPOCH, seen, unseen, version=4)
+    read(minute, with_state(before, State.DELIVERED), seen, seconds=SWEEP, statics=statics, more=True)
+    assert minute.account.counts == {State.DELIVERED: 1}
+    for each in (seen, unseen):
+        minute.attempt_ended(each.key, outcome(), now=at(SWEEP))
+    apply(minute, SWEEP)
+    assert minute.account.counts == {State.DELIVERED: 2}
+    read(minute, with_state(unseen, State.DELIVERED), seconds=SWEEP, statics=statics)
+    assert minute.account.counts == {State.DELIVERED: 3}
+
+
+def test_a_waiting_row_that_was_cancelled_is_dropped_and_counted() -> None:
+    cancelled = row(59)
+    minute = reading(cancelled)
+    assert step(minute, SWEEP, room=0) == ReadPage(None)
+    minute.page_read(page(with_state(cancelled, State.CANCELLED)), trusted=True)
+    assert minute.account.counts == {State.CANCELLED: 1}
+    assert step(minute, SWEEP) == WriteBalance()
+
+
+def test_lateness_is_that_of_first_attempts_in_buckets() -> None:
+    account = Account()
+    lateness = (-3, 0, 5, 6, 3_600_000, 3_600_001)
+    for milliseconds in lateness:
+        account.add(row(10), outcome(first_attempt_at=at(10) + milliseconds))
+    account.add(row(10), outcome(State.CANCELLED))
+    assert account.lateness == [3, 1, *[0] * (len(LATENESS_BOUNDS_MS) - 3), 1, 1]
+    assert account.accepted == len(lateness) + 1
+    account.begin()
+    assert (account.accepted, sum(account.lateness)) == (0, 0)
+
+
+def test_rows_in_memory_are_bounded() -> None:
+    minute = machine(window_rows=2)
+    first, second, third = (row(10 + number, number) for number in range(3))
+    read(minute, first, second, more=True)
+    assert step(minute, -5) == Wait(at(9))
+    assert len(claim(minute, 9)) == 2
+    assert step(minute, 9) == Wait(at(SWEEP))
+    minute.attempt_ended(first.key, outcome(), now=at(10))
+    assert apply(minute, 11).in_flight == ids(second)
+    assert step(minute, 11) == ReadPage(second.key)
+    read(minute, third, seconds=11)
+    assert apply(minute, 11).in_flight == ids(second, third)
+
+
+def test_the_sweep_too_reads_on_only_when_there_is_room() -> None:
+    first, second = row(10, 1), row(11, 2)
+    minute = machine(window_rows=1)
+    read(minute, first, seconds=SWEEP, more=True)
+    claim(minute, SWEEP)
+    assert step(minute, SWEEP) == Wait(None)
+    minute.attempt_ended(first.key, outcome(), now=at(SWEEP))
+    apply(minute, SWEEP)
+    assert step(minute, SWEEP) == ReadPage(first.key)
+    read(minute, second, seconds=SWEEP)
+    assert len(claim(minute, SWEEP)) == 1
+
+
+def test_a_full_window_puts_the_sweep_off_until_there_is_room() -> None:
+    minute = machine(window_rows=1)
+    read(minute, row(5), more=True)
+    claim(minute, 5)
+    assert step(minute, SWEEP) == step(minute, SWEEP) == Wait(None)

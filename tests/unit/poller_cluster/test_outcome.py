@@ -1,0 +1,111 @@
+"""From an attempt's result to the outcome of its row."""
+
+from typing import Any
+
+import pytest
+
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.outcome import conclude
+from poller_cluster.steps import Claim
+from scheduler_service.domain.clients import RetrySettings
+from scheduler_service.domain.options import NO_OPTIONS, RetryOverride, ScheduleOptions
+from scheduler_service.domain.schedules import Outcome, State
+from tests.support.api import NOW
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, result, tenant
+
+ENDED = NOW + 200
+BASE_MS = 5_000
+
+
+def concluded(
+    came_to: AttemptResult, *, of: Claim | None = None, options: ScheduleOptions = NO_OPTIONS, **settings: Any
+) -> Outcome:
+    """By an attempt that ended at ENDED, with no jitter left out: the whole delay."""
+    return conclude(
+        of or claim(),
+        came_to,
+        options=options,
+        settings=tenant(**settings).settings,
+        epoch=EPOCH,
+        life=SENDER.life,
+        now=ENDED,
+        jitter=1.0,
+    )
+
+
+def test_a_delivery() -> None:
+    found = concluded(result(204, started_at_ms=NOW + 3))
+    assert (found.state, found.attempts, found.last_status, found.reason) == (State.DELIVERED, 1, 204, None)
+    assert (found.first_attempt_at, found.finished_at, found.next_attempt_at) == (NOW + 3, ENDED, None)
+    assert (found.fired_by, found.fired_epoch) == (SENDER.life, EPOCH)
+
+
+def test_a_failed_attempt_is_repeated() -> None:
+    found = concluded(result(None, error="timeout"))
+    assert (found.state, found.next_attempt_at, found.finished_at) == (State.RETRYING, ENDED + BASE_MS, None)
+    assert (found.attempts, found.last_status, found.last_error) == (1, None, "timeout")
+
+
+def test_the_first_attempt_stays_the_first() -> None:
+    found = concluded(result(500), of=claim(attempt_base=2, first_attempt_at=NOW - 30_000))
+    assert (found.first_attempt_at, found.attempts) == (NOW - 30_000, 3)
+    assert found.next_attempt_at == ENDED + 4 * BASE_MS
+
+
+@pytest.mark.parametrize(
+    ("came_to", "settings", "reason"),
+    [
+        (result(410), {}, "final-status"),
+        (result(None, error="bad-url", final=True, nothing_sent=True), {}, "refused"),
+        (result(500), {"retry": RetrySettings(max_attempts=1)}, "exhausted"),
+        (result(500), {"in_doubt": "drop"}, "at-most-once"),
+        (result(None, error="reset"), {"in_doubt": "drop"}, "in-doubt"),
+    ],
+)
+def test_giving_up(came_to: AttemptResult, settings: dict[str, Any], reason: str) -> None:
+    found = concluded(came_to, **settings)
+    assert (found.state, found.reason, found.finished_at) == (State.FAILED, reason, ENDED)
+    assert (found.next_attempt_at, found.last_status, found.last_error) == (None, came_to.status, came_to.error)
+
+
+def test_what_was_surely_not_sent_is_repeated_even_at_most_once() -> None:
+    found = concluded(result(None, error="connect-refused", nothing_sent=True), in_doubt="drop")
+    assert found.state is State.RETRYING
+
+
+def test_the_attempts_before_count() -> None:
+    retry = RetrySettings(max_attempts=3)
+    assert concluded(result(500), of=claim(attempt_base=1), retry=retry).state is State.RETRYING
+    assert concluded(result(500), of=claim(attempt_base=2), retry=retry).reason == "exhausted"
+
+
+def test_the_receiver_may_ask_for_more_time() -> None:
+    assert concluded(result(503, retry_after_seconds=60.0)).next_attempt_at == ENDED + 60_000
+
+
+def test_the_deadline_counts_from_the_due() -> None:
+    """The last instant is still allowed. `due` wins over a first attempt that is said to be earlier."""
+    early = claim(first_attempt_at=NOW - 60_000, attempt_base=1)
+    needed = (ENDED - NOW + 2 * BASE_MS) / 1000
+    assert concluded(result(500), of=early, retry=RetrySettings(deadline_seconds=needed)).state is State.RETRYING
+    missed = concluded(result(500), of=early, retry=RetrySettings(deadline_seconds=needed - 0.001))
+    assert (missed.state, missed.reason) == (State.FAILED, "deadline")
+
+
+def test_an_outage_does_not_eat_the_retries() -> None:
+    """The first attempt came an hour late: the deadline counts from it."""
+    late = claim(due=NOW - 3_600_000)
+    retry = RetrySettings(deadline_seconds=60)
+    assert concluded(result(500), of=late, retry=retry).state is State.RETRYING
+    known = claim(due=NOW - 3_600_000, first_attempt_at=NOW - 59_000, attempt_base=1)
+    assert concluded(result(500), of=known, retry=retry).reason == "deadline"
+
+
+def test_a_schedule_asks_for_itself() -> None:
+    own = ScheduleOptions(retry=RetryOverride(max_attempts=1))
+    assert concluded(result(500), options=own).reason == "exhausted"
+    slow = ScheduleOptions(retry=RetryOverride(base_seconds=20.0))
+    assert concluded(result(500), options=slow).next_attempt_at == ENDED + 20_000
+    own_final = ScheduleOptions(retry=RetryOverride(final_statuses=(404,)))
+    assert concluded(result(404), options=own_final).reason == "final-status"
+    assert concluded(result(410), options=own_final).state is State.RETRYING

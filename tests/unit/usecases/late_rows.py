@@ -1,0 +1,161 @@
+"""Place and edit over a store in memory, with somebody who acts between two requests, and answers that get lost."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from cql.connection import AnswerRows, Consistency, Item, Parameters
+from cql.storage import Storage
+from membership.conditional import Answer, Applied, Unknown
+from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.ports import LeaseRow
+from scheduler_service.domain.copies import copy_of
+from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
+from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.place import LATE_AFTER_MS, Place
+from tests.contract.builders import MINUTE, START, advance, definition
+from tests.support.api import ManualClock, RecordedHints, SeededRandomness
+from tests.support.memory import InMemoryConnection
+
+CLIENT = ClientId("shop")
+END = START + MINUTE_MS
+LATE = END + LATE_AFTER_MS + 1
+"""The first instant at which a row of the minute no longer relies on the sweep."""
+T1 = UnixMillis(LATE + 5 * MINUTE_MS)
+T2 = UnixMillis(LATE + 10 * MINUTE_MS)
+
+Act = Callable[[], Awaitable[object]]
+
+
+class Meddled(InMemoryConnection):
+    """`before` acts once before the next request of that name; `lost` edits are applied and unanswered, `refused` ones
+    are neither. `written` remembers every write that took effect, with its due where it is a definition."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: dict[str, Act] = {}
+        self.lost = 0
+        self.refused = 0
+        self.written: list[str] = []
+
+    async def select(
+        self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
+    ) -> list[tuple[Any, ...]]:
+        await self._meddle(name)
+        return await super().select(name, parameters, serial=serial, consistency=consistency)
+
+    async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        await super().write(name, parameters, consistency=consistency)
+        self.written.append(name)
+        await self._meddle(name)
+
+    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        await super().write_batch(items, consistency=consistency)
+        self.written += [name for name, _ in items]
+        await self._meddle(items[0][0])
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        name = items[0][0]
+        await self._meddle(name)
+        if name.startswith("schedules.edit") and self.refused:
+            self.refused -= 1
+            return Unknown("refused")
+        answer = await super().conditional(items)
+        if isinstance(answer, Applied):
+            self.written.append(name)
+        if name.startswith("schedules.edit") and self.lost:
+            self.lost -= 1
+            return Unknown("lost")
+        return answer
+
+    async def _meddle(self, name: str) -> None:
+        act = self.before.pop(name, None)
+        if act is not None:
+            await act()
+
+
+class LateWorld:
+    """The use cases; the clock begins where rows of the minute are late. A late copy is one of T1 at T1 + two minutes
+    or more."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(LATE)
+        self.hints = RecordedHints()
+        self.connection = Meddled()
+        self.storage = Storage.over(self.connection)
+        self.store = self.storage.schedules
+        randomness = SeededRandomness()
+        self.place = Place(
+            schedules=self.store,
+            leases=self.storage.leases,
+            clock=self.clock,
+            randomness=randomness,
+            hints=self.hints,
+        )
+        self.editing = EditSchedule(schedules=self.store, place=self.place, clock=self.clock, randomness=randomness)
+
+    async def lease(self, epoch: int) -> None:
+        """The lane is held under `epoch`."""
+        lane = Lane(CLIENT, 0)
+        life = Life(NodeId("node-1"), Incarnation(7))
+        await self.storage.leases.create_lanes([lane], watermark=MINUTE)
+        free = await self.storage.leases.read_lease(lane)
+        assert free is not None
+        held = LeaseRow(lane=lane, owner=life, epoch=epoch, watermark=MINUTE, lagging=False)
+        assert isinstance(await self.storage.leases.write_lease(expected=free, new=held), Applied)
+
+    async def record(self, of: Definition, *outcomes: Outcome, in_flight: bool = False, epoch: int = 1) -> None:
+        """The owner's advance, the first of this partition: these outcomes, and whether the row is claimed."""
+        answer = await self.store.advance(
+            advance(
+                of.partition,
+                epoch=epoch,
+                expect_epoch=None,
+                in_flight=frozenset({of.schedule_id} if in_flight else ()),
+                writes=tuple(RowWrite(key=of.key, outcome=outcome) for outcome in outcomes),
+            )
+        )
+        assert isinstance(answer, Applied)
+
+    async def retrying(self, of: Definition, at: UnixMillis) -> None:
+        """`of` is there, attempted once, and names the copy of `at`."""
+        await self.store.insert(of)
+        await self.record(of, pointer(at))
+
+    async def row(self, of: Definition) -> Row | None:
+        return (await self.store.read_rows(of.partition, [of.key]))[1].get(of.key)
+
+    async def found(self, of: Definition) -> Row:
+        row = await self.row(of)
+        assert row is not None
+        return row
+
+    def rows(self) -> list[tuple[int, str | None]]:
+        """Due in ms after the end of the minute, and state, of every row with a definition."""
+        rows = self.connection.rows("schedules")
+        return sorted((_instant(row["due"]) - END, row["state"]) for row in rows if row["created_at"] is not None)
+
+
+def _instant(value: Any) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def pointer(at: UnixMillis, attempts: int = 1) -> Outcome:
+    return Outcome(state=State.RETRYING, attempts=attempts, next_attempt_at=at, last_error="timeout")
+
+
+def ended(state: State) -> Outcome:
+    return Outcome(state=state, attempts=1, finished_at=UnixMillis(END), last_status=200)
+
+
+def original() -> Definition:
+    return definition(CLIENT)
+
+
+def first_copy() -> Definition:
+    return copy_of(original(), at=T1, attempts=1)
+
+
+def second_copy() -> Definition:
+    return copy_of(original(), at=T2, attempts=2)

@@ -1,0 +1,257 @@
+"""Cancel has one winner: every row of the table, whatever the chain of copies has come to."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.schedules import Row, State
+from scheduler_service.usecases.edit_schedule import (
+    AlreadyFinished,
+    Cancelled,
+    CancelResult,
+    InFlight,
+    NoSuchSchedule,
+    Resolved,
+)
+from scheduler_service.usecases.place import MAX_TURNS
+from tests.unit.usecases.late_rows import (
+    CLIENT,
+    LATE,
+    T1,
+    T2,
+    LateWorld,
+    ended,
+    first_copy,
+    original,
+    pointer,
+    second_copy,
+)
+
+EDITED = "schedules.edit"
+MOVED = "schedules.edit_any_version"
+
+
+@pytest.fixture
+async def late() -> AsyncIterator[LateWorld]:
+    world = LateWorld()
+    yield world
+    await world.storage.close()
+
+
+async def cancel(late: LateWorld) -> CancelResult:
+    return await late.editing.cancel(CLIENT, original().schedule_id)
+
+
+async def resolve(late: LateWorld) -> Resolved | None:
+    return await late.editing.resolve(CLIENT, original().schedule_id)
+
+
+async def cancelled_now(late: LateWorld, result: CancelResult) -> Row:
+    """The original as stored, which is what was answered."""
+    row = await late.found(original())
+    assert result == Cancelled(row)
+    assert (row.state, row.finished_at, row.next_attempt_at) == ("cancelled", late.clock.now, None)
+    return row
+
+
+async def test_an_open_row_is_cancelled(late: LateWorld) -> None:
+    await late.store.insert(original())
+    row = await cancelled_now(late, await cancel(late))
+    assert row.attempts == 0
+
+
+async def test_cancelling_again_answers_the_same(late: LateWorld) -> None:
+    await late.store.insert(original())
+    first = await cancel(late)
+    late.clock.advance(60)
+    assert await cancel(late) == first
+    assert late.connection.written.count(EDITED) == 1
+
+
+async def test_a_row_in_flight_is_the_owners(late: LateWorld) -> None:
+    await late.store.insert(original())
+    await late.record(original(), in_flight=True)
+    assert await cancel(late) == InFlight(await late.found(original()))
+    assert (await late.found(original())).state is None
+
+
+@pytest.mark.parametrize("state", [State.DELIVERED, State.FAILED, State.SKIPPED])
+async def test_an_ended_row_stays(late: LateWorld, state: State) -> None:
+    await late.store.insert(original())
+    await late.record(original(), ended(state))
+    assert await cancel(late) == AlreadyFinished(await late.found(original()))
+    assert (await late.found(original())).state == state
+
+
+async def test_an_unknown_id(late: LateWorld) -> None:
+    assert await cancel(late) == NoSuchSchedule()
+    assert await resolve(late) is None
+
+
+async def test_a_pointer_without_definition_is_no_schedule(late: LateWorld) -> None:
+    await late.record(original(), pointer(T1))
+    assert await cancel(late) == NoSuchSchedule()
+    assert await resolve(late) is None
+
+
+async def test_a_copy_not_yet_written_is_cancelled_before_it_comes(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    row = await cancelled_now(late, await cancel(late))
+    assert row.attempts == 1
+    await late.store.insert(first_copy())
+    copy = await late.found(first_copy())
+    assert (copy.defined, copy.state) == (True, "cancelled")
+
+
+async def test_a_waiting_copy_is_cancelled_with_its_original(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+    late.connection.written.clear()
+    await cancelled_now(late, await cancel(late))
+    assert (await late.found(first_copy())).state == State.CANCELLED
+    assert late.connection.written == [EDITED, MOVED]
+
+
+async def test_a_copy_in_flight_is_the_owners(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+    await late.record(first_copy(), in_flight=True)
+    assert await cancel(late) == InFlight(await late.found(original()))
+    assert (await late.found(first_copy())).state is None
+    assert (await late.found(original())).next_attempt_at == T1
+
+
+async def test_a_cancel_left_half_done_is_finished(late: LateWorld) -> None:
+    """The copy is cancelled, its original is not yet."""
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+    await late.record(first_copy(), ended(State.CANCELLED))
+    await cancelled_now(late, await cancel(late))
+
+
+@pytest.mark.parametrize("state", [State.DELIVERED, State.FAILED, State.SKIPPED])
+async def test_the_end_of_a_copy_wins(late: LateWorld, state: State) -> None:
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+    await late.record(first_copy(), ended(state))
+    row_before = await late.found(original())
+    assert row_before.state == State.RETRYING
+    assert await cancel(late) == AlreadyFinished(await late.found(original()))
+    assert (await late.found(original())).state == state
+
+
+async def test_a_copy_that_points_on_is_followed(late: LateWorld) -> None:
+    """The original is moved, the next copy placed, and that one is cancelled."""
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+    await late.record(first_copy(), pointer(T2, attempts=2))
+    row = await cancelled_now(late, await cancel(late))
+    assert row.attempts == 2
+    copy = await late.found(second_copy())
+    assert (copy.kind, copy.attempt_base, copy.state) == ("copy", 2, "cancelled")
+    assert (await late.found(first_copy())).next_attempt_at == T2
+
+
+async def test_a_claim_that_came_first_wins(late: LateWorld) -> None:
+    await late.store.insert(original())
+
+    async def claim() -> None:
+        await late.record(original(), in_flight=True)
+
+    late.connection.before[EDITED] = claim
+    assert await cancel(late) == InFlight(await late.found(original()))
+    assert (await late.found(original())).state is None
+
+
+async def test_an_advance_that_left_the_row_alone_is_no_obstacle(late: LateWorld) -> None:
+    await late.store.insert(original())
+
+    async def pass_by() -> None:
+        await late.record(original())
+
+    late.connection.before[EDITED] = pass_by
+    await cancelled_now(late, await cancel(late))
+
+
+async def test_a_claim_of_the_copy_that_came_first_wins(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+
+    async def claim() -> None:
+        await late.record(first_copy(), in_flight=True)
+
+    late.connection.before[EDITED] = claim
+    assert await cancel(late) == InFlight(await late.found(original()))
+    assert (await late.found(first_copy())).state is None
+
+
+async def test_an_original_that_names_another_copy_meanwhile_has_that_cancelled(late: LateWorld) -> None:
+    """It is cancelled only if it still names the copy that was cancelled; the other one could be called otherwise."""
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+
+    async def move() -> None:
+        await late.place.move_original(first_copy(), pointer(T2, attempts=2))
+        await late.store.insert(second_copy())
+
+    late.connection.before[MOVED] = move
+    await cancelled_now(late, await cancel(late))
+    assert (await late.found(second_copy())).state == State.CANCELLED
+
+
+@pytest.mark.parametrize("retrying", [False, True])
+@pytest.mark.parametrize(("lost", "refused"), [(1, 0), (0, 1), (2, 0), (0, 2)])
+async def test_after_an_unknown_answer_it_looks_again(late: LateWorld, retrying: bool, lost: int, refused: int) -> None:
+    await (late.retrying(original(), T1) if retrying else late.store.insert(original()))
+    late.connection.lost, late.connection.refused = lost, refused
+    await cancelled_now(late, await cancel(late))
+    assert not late.connection.refused
+
+
+async def test_without_answers_the_outcome_stays_unknown(late: LateWorld) -> None:
+    await late.store.insert(original())
+    late.connection.refused = MAX_TURNS
+    with pytest.raises(StoreUnavailable, match="too often"):
+        await cancel(late)
+
+
+async def test_resolving_tells_what_an_owner_has(late: LateWorld) -> None:
+    await late.store.insert(original())
+    assert await resolve(late) == Resolved(await late.found(original()), in_flight=False)
+    await late.record(original(), in_flight=True)
+    assert await resolve(late) == Resolved(await late.found(original()), in_flight=True)
+
+
+async def test_resolving_an_ended_row_that_is_still_listed(late: LateWorld) -> None:
+    """Until the next advance the id may stand beside the outcome: nobody is sending it."""
+    await late.store.insert(original())
+    await late.record(original(), ended(State.DELIVERED), in_flight=True)
+    assert await resolve(late) == Resolved(await late.found(original()), in_flight=False)
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_resolving_looks_at_the_copy(late: LateWorld, there: bool) -> None:
+    await late.retrying(original(), T1)
+    if there:
+        await late.store.insert(first_copy())
+    assert await resolve(late) == Resolved(await late.found(original()), in_flight=False)
+    await late.record(first_copy(), in_flight=True)
+    assert await resolve(late) == Resolved(await late.found(original()), in_flight=True)
+
+
+async def test_resolving_a_copy_that_ended_in_flight(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    await late.store.insert(first_copy())
+    await late.record(first_copy(), ended(State.DELIVERED), in_flight=True)
+    assert await resolve(late) == Resolved(await late.found(original()), in_flight=False)
+
+
+async def test_a_cancelled_row_is_not_called_later(late: LateWorld) -> None:
+    """A late create of the same row finds the cancel."""
+    late.clock.now = UnixMillis(LATE)
+    await late.store.insert(original())
+    await cancel(late)
+    await late.place(original())
+    assert [state for _, state in late.rows()] == ["cancelled"]

@@ -1,0 +1,285 @@
+"""Every branch of the late rule, and whom an owner is told of."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.copies import copy_of, is_in_doubt
+from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
+from scheduler_service.domain.schedules import Definition, RowWrite, State
+from scheduler_service.usecases.place import HINT_AHEAD_MS, MAX_TURNS
+from tests.contract.builders import START, cancelled, definition, edit
+from tests.unit.usecases.late_rows import (
+    CLIENT,
+    END,
+    LATE,
+    T1,
+    T2,
+    LateWorld,
+    ended,
+    first_copy,
+    original,
+    pointer,
+    second_copy,
+)
+
+ENDS = [State.DELIVERED, State.FAILED, State.SKIPPED, State.CANCELLED]
+INSERTED = "schedules.insert_definition"
+EDITED = "schedules.edit"
+MOVED = "schedules.edit_any_version"
+
+
+@pytest.fixture
+async def late() -> AsyncIterator[LateWorld]:
+    world = LateWorld()
+    yield world
+    await world.storage.close()
+
+
+async def copy_at(late: LateWorld, at: int, *, in_doubt: bool) -> Definition:
+    """The copy of `at`, which is there and may be called again."""
+    copy = copy_of(original(), at=UnixMillis(at), attempts=0, in_doubt=in_doubt)
+    row = await late.found(copy)
+    assert (row.kind, row.state, row.options) == ("copy", None, copy.options)
+    assert is_in_doubt(copy) is in_doubt
+    return copy
+
+
+async def test_in_time_is_left_to_the_sweep(late: LateWorld) -> None:
+    late.clock.now = LATE - 1
+    await late.place(original())
+    assert late.rows() == [(-MINUTE_MS, None)]
+    assert EDITED not in late.connection.written
+
+
+@pytest.mark.parametrize(("ahead", "told"), [(HINT_AHEAD_MS, True), (HINT_AHEAD_MS + 1, False)])
+async def test_only_near_minutes_are_hinted_at(late: LateWorld, ahead: int, told: bool) -> None:
+    late.clock.now = START - ahead
+    await late.place(original())
+    assert late.hints.hints == ([(original().partition, original().key)] if told else [])
+
+
+async def test_what_was_slow_to_be_acknowledged_is_late(late: LateWorld) -> None:
+    """What counts is when the answer came, not when the request left."""
+    late.clock.now = START
+
+    async def slow() -> None:
+        late.clock.now = LATE
+
+    late.connection.before[INSERTED] = slow
+    await late.place(original())
+    assert (await late.found(original())).state == State.RETRYING
+
+
+async def test_late_and_untouched_is_re_homed_with_its_copy(late: LateWorld) -> None:
+    await late.place(original())
+    row = await late.found(original())
+    assert (row.state, row.next_attempt_at, row.reason, row.attempts) == ("retrying", LATE, "late-create", 0)
+    copy = await copy_at(late, LATE, in_doubt=False)
+    assert late.hints.hints == [(copy.partition, copy.key)]
+
+
+async def test_the_pointer_is_written_before_the_copy(late: LateWorld) -> None:
+    await late.place(original())
+    assert [name for name in late.connection.written if name.startswith("schedules.")] == [INSERTED, EDITED, INSERTED]
+
+
+async def test_late_and_retrying_has_the_named_copy_completed(late: LateWorld) -> None:
+    await late.record(original(), pointer(T1))
+    await late.place(original())
+    row = await late.found(first_copy())
+    assert (row.kind, row.attempt_base, row.origin_due) == ("copy", 1, START)
+    assert (await late.found(original())).next_attempt_at == T1
+
+
+@pytest.mark.parametrize("state", ENDS)
+async def test_late_and_ended_is_placed(late: LateWorld, state: State) -> None:
+    await late.record(original(), ended(state))
+    await late.place(original())
+    assert late.rows() == [(-MINUTE_MS, state)]
+
+
+async def test_late_and_claimed_under_the_present_epoch_is_the_owners(late: LateWorld) -> None:
+    await late.lease(3)
+    await late.record(original(), in_flight=True, epoch=3)
+    await late.place(original())
+    assert late.rows() == [(-MINUTE_MS, None)]
+
+
+@pytest.mark.parametrize("present", [3, None])
+async def test_a_claim_under_another_epoch_is_re_homed_in_doubt(late: LateWorld, present: int | None) -> None:
+    if present is not None:
+        await late.lease(present)
+    await late.record(original(), in_flight=True, epoch=2)
+    await late.place(original())
+    row = await late.found(original())
+    assert (row.state, row.reason) == ("retrying", "in-doubt")
+    await copy_at(late, LATE, in_doubt=True)
+
+
+async def test_another_row_in_flight_means_nothing(late: LateWorld) -> None:
+    await late.lease(3)
+    await late.record(definition(CLIENT, tail=2), in_flight=True, epoch=3)
+    await late.place(original())
+    assert late.rows() == [(-MINUTE_MS, "retrying"), (LATE - END, None)]
+    await copy_at(late, LATE, in_doubt=False)
+
+
+async def test_a_late_copy_moves_its_original_first(late: LateWorld) -> None:
+    late.clock.now = T1 + 3 * MINUTE_MS
+    await late.retrying(original(), T1)
+    late.connection.written.clear()
+    await late.place(first_copy())
+    again = T1 + 3 * MINUTE_MS
+    assert (await late.found(first_copy())).next_attempt_at == again
+    assert (await late.found(original())).next_attempt_at == again
+    assert (await late.found(copy_of(original(), at=UnixMillis(again), attempts=1))).attempt_base == 1
+    written = [name for name in late.connection.written if name.startswith("schedules.")]
+    assert written == [INSERTED, EDITED, MOVED, INSERTED]
+
+
+async def test_a_copy_in_doubt_stays_in_doubt(late: LateWorld) -> None:
+    late.clock.now = T1 + 3 * MINUTE_MS
+    await late.retrying(original(), T1)
+    await late.place(copy_of(original(), at=T1, attempts=1, in_doubt=True))
+    again = copy_of(original(), at=UnixMillis(late.clock.now), attempts=1, in_doubt=True)
+    assert (await late.found(again)).options == again.options
+
+
+async def test_a_copy_that_points_on_has_its_chain_completed(late: LateWorld) -> None:
+    late.clock.now = T1 + 3 * MINUTE_MS
+    await late.retrying(original(), T1)
+    await late.record(first_copy(), pointer(T2, attempts=2))
+    await late.place(first_copy())
+    row = await late.found(original())
+    assert (row.state, row.next_attempt_at, row.attempts) == ("retrying", T2, 2)
+    assert (await late.found(second_copy())).attempt_base == 2
+
+
+async def test_a_copy_that_was_left_behind_names_nothing_any_more(late: LateWorld) -> None:
+    """Its original names another instant: neither is the original moved back, nor the copy's successor placed."""
+    late.clock.now = T1 + 3 * MINUTE_MS
+    elsewhere = UnixMillis(T2 + MINUTE_MS)
+    await late.retrying(original(), elsewhere)
+    await late.record(first_copy(), pointer(T2, attempts=2))
+    await late.place(first_copy())
+    assert (await late.found(original())).next_attempt_at == elsewhere
+    assert await late.row(second_copy()) is None
+
+
+@pytest.mark.parametrize("state", ENDS)
+async def test_the_end_of_a_copy_is_carried_to_its_original(late: LateWorld, state: State) -> None:
+    late.clock.now = T1 + 3 * MINUTE_MS
+    await late.retrying(original(), T1)
+    await late.record(first_copy(), ended(state))
+    await late.place(first_copy())
+    row = await late.found(original())
+    assert (row.state, row.next_attempt_at, row.finished_at) == (state, None, END)
+
+
+async def test_an_edit_that_came_first_stands(late: LateWorld) -> None:
+    """The re-home is rejected; what it reads then is an end."""
+
+    async def cancel() -> None:
+        await late.store.edit(edit(original().partition, 1, cancelled(original())))
+
+    late.connection.before[EDITED] = cancel
+    await late.place(original())
+    assert late.rows() == [(-MINUTE_MS, State.CANCELLED)]
+
+
+async def test_a_claim_that_came_first_stands(late: LateWorld) -> None:
+    await late.lease(1)
+
+    async def claim() -> None:
+        await late.record(original(), in_flight=True)
+
+    late.connection.before[EDITED] = claim
+    await late.place(original())
+    assert late.rows() == [(-MINUTE_MS, None)]
+
+
+async def test_an_advance_that_left_the_row_alone_does_not_save_it(late: LateWorld) -> None:
+    async def pass_by() -> None:
+        await late.record(original())
+
+    late.connection.before[EDITED] = pass_by
+    await late.place(original())
+    assert late.rows() == [(-MINUTE_MS, "retrying"), (LATE - END, None)]
+
+
+@pytest.mark.parametrize(("lost", "refused"), [(1, 0), (0, 1)])
+async def test_after_an_unknown_answer_it_reads_again(late: LateWorld, lost: int, refused: int) -> None:
+    """Applied or not, there is one pointer and the one copy that it names, although the clock went on."""
+    late.connection.lost, late.connection.refused = lost, refused
+
+    async def later() -> None:
+        async def much_later() -> None:
+            late.clock.advance(30)
+
+        late.connection.before["schedules.read_row"] = much_later
+
+    late.connection.before[EDITED] = later
+    await late.place(original())
+    at = LATE if lost else LATE + 30_000
+    assert late.rows() == [(-MINUTE_MS, "retrying"), (at - END, None)]
+    assert (await late.found(original())).next_attempt_at == at
+
+
+async def test_without_answers_the_create_is_not_acknowledged(late: LateWorld) -> None:
+    late.connection.refused = MAX_TURNS
+    with pytest.raises(StoreUnavailable, match="too often"):
+        await late.place(original())
+    assert late.connection.refused == 0
+
+
+async def test_a_row_that_went_with_its_partition_is_not_acknowledged(late: LateWorld) -> None:
+    async def delete() -> None:
+        await late.store.delete_partition(original().partition)
+
+    late.connection.before["schedules.read_row"] = delete
+    with pytest.raises(StoreUnavailable, match="deleted"):
+        await late.place(original())
+
+
+@pytest.mark.parametrize(("lost", "refused"), [(1, 0), (0, 1)])
+async def test_moving_an_original_is_repeated_until_answered(late: LateWorld, lost: int, refused: int) -> None:
+    await late.retrying(original(), T1)
+    late.connection.lost, late.connection.refused = lost, refused
+    assert await late.place.move_original(first_copy(), pointer(T2))
+    assert (await late.found(original())).next_attempt_at == T2
+
+
+async def test_an_original_nobody_answers_about(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    late.connection.refused = MAX_TURNS
+    with pytest.raises(StoreUnavailable, match="original"):
+        await late.place.move_original(first_copy(), pointer(T2))
+
+
+async def test_an_original_that_ended_is_not_moved(late: LateWorld) -> None:
+    await late.store.insert(original())
+    await late.store.edit(edit(original().partition, 1, cancelled(original())))
+    assert not await late.place.move_original(first_copy(), pointer(T2))
+    assert (await late.found(original())).state == State.CANCELLED
+
+
+async def test_completing_a_chain_twice_is_harmless(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    for _ in range(2):
+        await late.place.complete(original(), pointer(T1))
+    assert late.rows() == [(-MINUTE_MS, "retrying"), (T1 - END, None)]
+
+
+async def test_completing_does_not_undo_the_end_of_a_copy(late: LateWorld) -> None:
+    await late.retrying(original(), T1)
+    await late.store.edit(
+        edit(
+            first_copy().partition,
+            1,
+            RowWrite(key=first_copy().key, outcome=ended(State.CANCELLED), expect_state=State.SCHEDULED),
+        )
+    )
+    await late.place.complete(original(), pointer(T1))
+    assert (await late.found(first_copy())).state == State.CANCELLED
