@@ -9,8 +9,7 @@ hints, and follow-ups. One step is under way at a time, so a partition never has
 
     row:  waiting --(advance applied)--> claimed --(attempt ended)--> ended --(advance applied)--> recorded
 
-Why this is safe is told in the package's docstring.
-"""
+Why this is safe: see the package."""
 
 from collections.abc import Iterable, Mapping
 
@@ -38,16 +37,7 @@ from poller_cluster.steps import (
 )
 from scheduler_service.domain.copies import outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
-from scheduler_service.domain.schedules import (
-    Advance,
-    Outcome,
-    Page,
-    Row,
-    RowWrite,
-    State,
-    Statics,
-    WriteRejection,
-)
+from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, RowWrite, State, Statics, WriteRejection
 
 
 class PollerMinute:

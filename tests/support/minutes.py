@@ -103,7 +103,7 @@ class MinuteBench:
         return self.machine.step(self.now, self.room)
 
     async def step(self, *, answer: Answer[Any] | None = None, effect: bool = True) -> Step:
-        """Do the next step. `answer`: what the machine hears of a write instead; without `effect` it is not done at all."""
+        """Do the next step. `answer`: what the machine hears of a write instead; without `effect` it is not done."""
         machine, store, step = self.machine, self.schedules, self.peek()
         match step:
             case ReadPage(after=after):
@@ -179,7 +179,9 @@ class MinuteBench:
         outcome = Outcome(state=State.CANCELLED, finished_at=UnixMillis(self.now))
         return await self.edit(RowWrite(key=one.key, outcome=outcome, expect_state=State.SCHEDULED), tail=tail)
 
-    async def as_owner(self, *, epoch: int, in_flight: Iterable[Definition] = (), writes: Iterable[RowWrite] = ()) -> None:
+    async def as_owner(
+        self, *, epoch: int, in_flight: Iterable[Definition] = (), writes: Iterable[RowWrite] = ()
+    ) -> None:
         """Another life's advance."""
         statics = await self.statics()
         advance = Advance(

@@ -129,7 +129,7 @@ async def test_an_attempt_that_ended_is_not_given_back(bench: MinuteBench) -> No
 
 
 async def test_a_recorded_id_does_not_come_back_into_flight_with_the_sweep() -> None:
-    """A retry shares its schedule's id: were the id kept, its cancel would be refused and its owner's end be a doubt."""
+    """A retry shares its schedule's id: were it kept, its cancel would be refused and its owner's end be a doubt."""
     bench = MinuteBench(epoch=2, page_rows=1)
     sent, other = definition(20.0), definition(58.0, tail=2)
     await bench.create(sent, other)
