@@ -153,24 +153,25 @@ def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
 
 
 def _outcome_parameters(outcome: Outcome, *, overwrites: bool) -> Parameters:
-    """Over an outcome, None deletes what that one had; where there is none, None needs no tombstone."""
+    """Over an outcome, None deletes what that one had, but for what an edit can't know and must not lose: when the
+    schedule was first attempted, and by whom it was fired. Where there is no outcome, None needs no tombstone."""
     absent = None if overwrites else UNSET
     return (
         outcome.state.value,
         outcome.attempts,
+        UNSET if outcome.first_attempt_at is None else outcome.first_attempt_at,
         *(
             absent if value is None else value
             for value in (
-                outcome.first_attempt_at,
                 outcome.next_attempt_at,
                 outcome.finished_at,
                 outcome.last_status,
                 outcome.last_error,
                 outcome.reason,
-                outcome.fired_by,
-                outcome.fired_epoch,
             )
         ),
+        UNSET if outcome.fired_by is None else outcome.fired_by,
+        UNSET if outcome.fired_epoch is None else outcome.fired_epoch,
         UNSET if outcome.rescheduled_to is None else outcome.rescheduled_to,
     )
 

@@ -17,8 +17,9 @@ Why a row is called by one owner at a time, and never forgotten:
   carries test that their rows have none yet.
 - `edits` as known comes from the first page of a read of the whole partition, from nothing else.
 - An unknown advance is repeated word for word until it is answered. A rejection that shows our own version counts as
-  applied: under one epoch nobody else writes it.
-- An id found in `in_flight` that this machine did not claim is in doubt; it stays there until claimed anew or recorded.
+  applied: under one epoch nobody else writes it, because a minute has one machine at a time under one epoch.
+- An id found in `in_flight` that this machine did not claim is in doubt; it stays there until its outcome is recorded,
+  also when it was claimed anew and given back unsent.
 - What was read before an open of a partition that somebody had opened before is thrown away and read again.
 - A minute is settled when a whole pass begun after the grace saw every row, each has an end or is retrying with its
   copy acknowledged, and every copy's end has reached its original. Then the watermark may pass.

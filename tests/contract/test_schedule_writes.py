@@ -259,7 +259,9 @@ async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> 
     assert {row.state for row in page.rows} == {"cancelled"}
 
 
-async def test_redelivery_clears_the_old_outcome_and_keeps_the_link(storage: Storage, names: Names) -> None:
+async def test_redelivery_clears_the_old_outcome_and_keeps_the_link_and_who_fired_first(
+    storage: Storage, names: Names
+) -> None:
     one = definition(names.client())
     where = one.partition
     await storage.schedules.insert(one)
@@ -282,7 +284,14 @@ async def test_redelivery_clears_the_old_outcome_and_keeps_the_link(storage: Sto
     bare = Outcome(state=State.RETRYING, next_attempt_at=UnixMillis(START + 1))
     assert await storage.schedules.edit(edit(where, 2, write(one, bare, expect=State.FAILED))) == APPLIED
     left = _outcome((await storage.schedules.read_page(where)).rows[0])
-    assert left == Outcome(state=State.RETRYING, next_attempt_at=UnixMillis(START + 1), rescheduled_to=successor)
+    assert left == Outcome(
+        state=State.RETRYING,
+        next_attempt_at=UnixMillis(START + 1),
+        first_attempt_at=one.due,
+        fired_by="n@1",
+        fired_epoch=4,
+        rescheduled_to=successor,
+    )
 
 
 async def test_an_edit_tests_every_row(storage: Storage, names: Names) -> None:

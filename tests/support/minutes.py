@@ -49,14 +49,14 @@ PARTITION = Partition(CLIENT, LANE, MINUTE)
 DELIVERED = Outcome(state=State.DELIVERED, attempts=1, first_attempt_at=START, finished_at=START, last_status=200)
 
 
-def definition(seconds: float = 30.0, *, tail: int = 1, minute: int = MINUTE) -> Definition:
+def definition(seconds: float = 30.0, *, tail: int = 1, minute: int = MINUTE, lane: int = LANE) -> Definition:
     """A call due `seconds` into the minute."""
     due = UnixMillis(minute_start(minute) + round(seconds * 1000))
     return Definition(
         client_id=CLIENT,
-        poller_id=LANE,
+        poller_id=PollerId(lane),
         due=due,
-        schedule_id=compose_schedule_id(due=due, poller_id=LANE, tail=tail),
+        schedule_id=compose_schedule_id(due=due, poller_id=lane, tail=tail),
         method="POST",
         url="http://receiver.test/",
         headers="[]",

@@ -150,6 +150,21 @@ async def test_ready_rows_are_held_back_and_go_on(bench: Bench, want: str) -> No
     assert bench.started == [1]
 
 
+async def test_rows_held_back_when_the_last_attempt_ended_without_trust_go_on(bench: Bench) -> None:
+    """Nothing else is due, nothing is on the wire: nobody but the ticker would look again."""
+    bench.engine.capacity = 1
+    bench.submit()
+    bench.submit()
+    await bench.settle()
+    bench.trusted = False
+    bench.engine.finish(result())
+    await bench.advance(60)
+    assert bench.started == [1]
+    bench.trusted = True
+    await bench.advance(2 * HELD_BACK_SECONDS)
+    assert bench.started == [1, 2]
+
+
 async def test_the_owner_may_take_back_what_was_not_started(bench: Bench) -> None:
     bench.engine.capacity = 1
     mine, others = object(), object()

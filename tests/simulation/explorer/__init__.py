@@ -1,0 +1,18 @@
+"""A systematic explorer of the protocol of a minute: every order of storage operations within bounds, on the real code.
+
+    scene      what may happen, and how often: creates, cancels, redeliveries, crashes, lost answers, ticks of the clock
+    world      the moves of a state; each runs the product's own code up to its next storage operation
+    search     depth first over all states within a bound of context switches, or random walks from a seed
+    rules      what must hold at every call, and when nothing can happen any more
+    plants     one broken rule each, which must be found
+
+Explored are `PollerMinute` with the shell's own way to do its steps, `Place`, `EditSchedule`, the follow-ups of the
+shell, `prepare` and `conclude`, over the real stores and the in-memory connection. Life 1 owns the lane first; it may
+crash, be without trust and write on, or hand the lane over, and life 2 takes it under the next epoch.
+
+Time stands still between ticks: the first instant is the due of all rows, each tick goes behind the grace of the next
+minute. So a create acknowledged before the first tick is in time, later it is under the late rule.
+
+Not explored: dispatcher, clocks, the lease's own protocol, stale reads, several rows in one insert. Those are the
+business of the random runs beside.
+"""

@@ -1,0 +1,88 @@
+"""What every move stands on: the scene, its store, and the product's parts wired to be run one operation at a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.minute_run import Firing
+from scheduler_service.domain.ids import Minute
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from tests.simulation.explorer.scene import FIRST_MINUTE, Scene
+from tests.simulation.explorer.state import State
+from tests.simulation.explorer.store import Store, fingerprint
+from tests.simulation.explorer.tasks import Circumstances, Port
+
+At = tuple[int, Minute]
+"""A machine's place: the epoch of its life, and its minute."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """`actor`: who makes it; moves of nobody are the world's. `fault`: the world may do without it for ever."""
+
+    label: str
+    apply: Callable[[State], None]
+    actor: str | None = None
+    fault: bool = False
+
+
+class Ground:
+    """Shared by all moves of one exploration. Stores are ports that wait for the explorer, unless said otherwise."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.store = Store(owners=scene.plant.owners_store, writers=scene.plant.writers_store)
+        self.circumstances: Any = Circumstances()
+        self.tenant = scene.tenant()
+        self.trusted = True
+        schedules: Any = Port("schedules")
+        leases: Any = Port("leases")
+        self.place = scene.plant.place(
+            schedules=schedules,
+            leases=leases,
+            clock=self.circumstances,
+            randomness=self.circumstances,
+            hints=self.circumstances,
+        )
+        self.edit = EditSchedule(
+            schedules=schedules, place=self.place, clock=self.circumstances, randomness=self.circumstances
+        )
+
+    def firing(self, schedules: Any, balances: Any) -> Firing:
+        unused: Any = None
+        letters: Any = Port("dead_letters")
+        books = Bookkeeper(
+            balances=balances,
+            dead_letters=letters,
+            attempts=unused,
+            clock=self.circumstances,
+            spawn=lambda work, name: None,
+        )
+        return Firing(
+            schedules=schedules,
+            place=self.place,
+            dispatcher=unused,
+            clock=self.circumstances,
+            randomness=self.circumstances,
+            trusted=lambda: self.trusted,
+            spawn=lambda work, name: None,
+            books=books,
+        )
+
+    def enter(self, state: State) -> None:
+        """Let the store hold what it holds in this state."""
+        self.store.load(state.tables)
+
+    def leave(self, state: State) -> None:
+        """Take over what the store holds now."""
+        state.tables = self.store.save()
+        state.tables_key = fingerprint(state.tables)
+
+
+def change_owner(state: State, epoch: int, **changes: Any) -> None:
+    state.owners[epoch] = replace(state.owners[epoch], **changes)
+
+
+def machine_name(at: At) -> str:
+    return f"life {at[0]} in minute {at[1] - FIRST_MINUTE}"

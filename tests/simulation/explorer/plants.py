@@ -1,0 +1,92 @@
+"""One broken rule each. An explorer that does not find them would find nothing."""
+
+import msgspec
+
+from membership.conditional import Answer, Applied
+from poller_cluster.minute import PollerMinute
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Page, Statics, WriteRejection
+from scheduler_service.usecases.place import Place
+from tests.simulation.explorer.scene import Plant
+from tests.simulation.explorer.store import LossySchedules
+
+
+class _AdvanceIgnoresEdits(LossySchedules):
+    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+        blind = msgspec.structs.replace(
+            advance,
+            edits_known=False,
+            writes=tuple(msgspec.structs.replace(write, expect_state=None) for write in advance.writes),
+        )
+        return await super().advance(blind)
+
+
+class _EditIgnoresVersion(LossySchedules):
+    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
+        return await super().edit(msgspec.structs.replace(edit, version_known=False))
+
+
+class _PrefetchKept(PollerMinute):
+    """What was read before the open of a partition that an older owner had opened is not read again."""
+
+    def opened(self, answer: Answer[Statics]) -> None:
+        if isinstance(answer, Applied):
+            self._statics.claim_epoch, self._open_from = self.epoch, None
+        else:
+            super().opened(answer)
+
+
+class _FlightIgnored(PollerMinute):
+    """What an older owner has in flight is taken for never sent."""
+
+    def page_read(self, page: Page, *, trusted: bool) -> None:
+        statics = msgspec.structs.replace(page.statics, in_flight=frozenset())
+        super().page_read(msgspec.structs.replace(page, statics=statics), trusted=trusted)
+
+
+class _NoLateRule(Place):
+    async def _look_after(self, definition: Definition) -> Definition | None:
+        return None
+
+
+class _LateRuleIgnoresFlight(Place):
+    async def _look_after(self, definition: Definition) -> Definition | None:
+        blind = type(self)(
+            schedules=_FlightHidden(self._schedules),  # type: ignore[arg-type]
+            leases=self._leases,
+            clock=self._clock,
+            randomness=self._randomness,
+            hints=self._hints,
+        )
+        return await super(_LateRuleIgnoresFlight, blind)._look_after(definition)
+
+
+class _FlightHidden:
+    def __init__(self, schedules: object) -> None:
+        self._schedules = schedules
+
+    def __getattr__(self, method: str) -> object:
+        real = getattr(self._schedules, method)
+        if method != "read_rows":
+            return real
+
+        async def read_rows(*arguments: object, **named: object) -> object:
+            statics, rows = await real(*arguments, **named)
+            return msgspec.structs.replace(statics, in_flight=frozenset()), rows
+
+        return read_rows
+
+
+class _LateRuleTrustsAnyClaim(Place):
+    async def _owner_has_it(self, definition: Definition, statics: Statics) -> bool:
+        return True
+
+
+PLANTS = {
+    "advance ignores edits": Plant(owners_store=_AdvanceIgnoresEdits),
+    "edit ignores version": Plant(writers_store=_EditIgnoresVersion),
+    "prefetch kept over an open": Plant(machine=_PrefetchKept),
+    "recovery ignores what is in flight": Plant(machine=_FlightIgnored),
+    "no late rule": Plant(place=_NoLateRule),
+    "late rule ignores what is in flight": Plant(place=_LateRuleIgnoresFlight),
+    "late rule trusts a stale claim": Plant(place=_LateRuleTrustsAnyClaim),
+}

@@ -1,0 +1,31 @@
+"""An explicit redelivery as the protocol has it: an edit that makes the pointer, then the copy."""
+
+from typing import Any
+
+from membership.conditional import Applied
+from scheduler_service.domain.copies import definition_of, outcome_after
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.schedules import Definition, Edit, RowWrite, State
+from scheduler_service.usecases.place import Place
+
+
+async def redeliver(schedules: Any, place: Place, circumstances: Any, definition: Definition) -> bool:
+    """True when the receiver will be called again."""
+    partition, key = definition.partition, definition.key
+    while True:
+        statics, rows = await schedules.read_rows(partition, [key], serial=True)
+        row = rows.get(key)
+        if row is None or row.state != State.DELIVERED:
+            return False
+        outcome = outcome_after(row, state=State.RETRYING, at=UnixMillis(circumstances.wall_ms() + 1))
+        write = RowWrite(key=key, outcome=outcome, expect_state=State.DELIVERED)
+        edit = Edit(
+            partition=partition,
+            edits=circumstances.uuid4(),
+            version=statics.version,
+            version_known=True,
+            writes=(write,),
+        )
+        if isinstance(await schedules.edit(edit), Applied):
+            await place.complete(definition_of(partition, row), outcome)
+            return True

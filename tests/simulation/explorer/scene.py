@@ -1,0 +1,110 @@
+"""What is explored: one lane, some creates and edits, two lives that own the lane one after the other, and faults."""
+
+from dataclasses import dataclass, field
+
+from poller_cluster.minute import PollerMinute
+from poller_cluster.settings import MinuteSettings
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, RetrySettings
+from scheduler_service.domain.ids import (
+    ClientId,
+    Minute,
+    PollerId,
+    RowKey,
+    UnixMillis,
+    compose_schedule_id,
+    minute_end,
+    minute_start,
+)
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.usecases.place import Place
+from tests.simulation.explorer.store import LossySchedules
+
+CLIENT = ClientId("shop")
+LANE = PollerId(0)
+FIRST_MINUTE = Minute(29_916_667)
+"""The minute in which everything is due."""
+DUE_MS = minute_start(FIRST_MINUTE) + 30_000
+AFTER_GRACE_MS = 12_000
+
+
+@dataclass(frozen=True)
+class Plant:
+    """The code under exploration; a planted mistake replaces a part of it."""
+
+    machine: type[PollerMinute] = PollerMinute
+    place: type[Place] = Place
+    owners_store: type[LossySchedules] = LossySchedules
+    writers_store: type[LossySchedules] = LossySchedules
+
+
+SOUND = Plant()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """Bounds of an exploration. Time stands at the due of all rows, then ticks to behind the grace of the first minute,
+    of the second, and so on.
+
+    `losses`: answers of conditional writes that may be lost, after they were applied. `crash`, `zombie`: the first life
+    may crash, or lose trust and go on, and the second then takes the lane. `zombie_reads`: what the first life reads
+    without trust counts nevertheless, as if trust had gone right after. `split`: between a write's effect and its
+    answer anything may happen. `fails`: attempts of a schedule that the receiver answers with 500. `hand_over`: the
+    first life drains and releases the lane.
+    """
+
+    creates: int = 1
+    cancel: bool = True
+    redeliver: bool = False
+    fails: int = 0
+    crash: bool = True
+    zombie: bool = True
+    hand_over: bool = False
+    writer_crash: bool = True
+    losses: int = 1
+    ticks: int = 2
+    zombie_reads: bool = True
+    split: bool = False
+    page_rows: int = 1000
+    room: int = 10
+    same_minute_retry: bool = True
+    plant: Plant = SOUND
+    settings: MinuteSettings = field(default_factory=lambda: MinuteSettings(record_after_ms=0))
+    largest_version: int = 9
+
+    def now(self, tick: int) -> UnixMillis:
+        if tick == 0:
+            return UnixMillis(DUE_MS)
+        return UnixMillis(minute_end(FIRST_MINUTE + tick - 1) + AFTER_GRACE_MS)
+
+    def definition(self, number: int) -> Definition:
+        due = UnixMillis(DUE_MS - number)
+        return Definition(
+            client_id=CLIENT,
+            poller_id=LANE,
+            due=due,
+            schedule_id=compose_schedule_id(due=due, poller_id=LANE, tail=number + 1),
+            method="POST",
+            url="http://receiver.test/",
+            headers="[]",
+            body=b"",
+            options="{}",
+            created_at=UnixMillis(DUE_MS - 60_000),
+        )
+
+    def key(self, number: int) -> RowKey:
+        return self.definition(number).key
+
+    def tenant(self) -> Tenant:
+        base_seconds = 5.0 if self.same_minute_retry else 60.0
+        settings = ClientSettings(retry=RetrySettings(base_seconds=base_seconds))
+        client = Client(
+            client_id=CLIENT,
+            poller_quota=1,
+            poller_ceiling=1,
+            state=ClientState.ACTIVE,
+            settings=settings,
+            revision=1,
+            created_at=UnixMillis(0),
+        )
+        return Tenant(client, settings.effective(poller_quota=1), ())

@@ -1,0 +1,147 @@
+"""Walks through the states of a world: all of them within bounds, or by chance."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.simulation.explorer.ground import Move
+from tests.simulation.explorer.rules import Violation
+from tests.simulation.explorer.scene import Scene
+from tests.simulation.explorer.state import State
+from tests.simulation.explorer.world import World
+
+EPILOGUE_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Explored:
+    """`complete`: every state within the scene's bounds was visited."""
+
+    states: int
+    moves: int
+    complete: bool
+
+
+class Found(AssertionError):
+    """A violation with the moves that lead to it."""
+
+    def __init__(self, reason: str, trail: Sequence[str]) -> None:
+        super().__init__("\n".join([reason, *(f"   {label}" for label in trail)]))
+        self.reason = reason
+        self.trail = tuple(trail)
+
+
+def explore(scene: Scene, *, states: int, switches: int, seed: int = 0) -> Explored:
+    """Depth first over all states that can be reached by at most so many `switches`; stops after so many `states`.
+
+    A switch is a move of another actor while the one that moved last could go on (Musuvathi and Qadeer, "Iterative
+    Context Bounding", 2007). Moves of the world, faults among them, are no switches. Raises Found.
+    """
+    world, order = World(scene), random.Random(seed)
+    beginning = world.beginning()
+    seen: dict[tuple[int, str | None], int] = {}
+    made = 0
+    stack: list[_Frame] = [_Frame(world, beginning, "", order, None, switches)]
+    while stack:
+        frame = stack[-1]
+        if not frame.moves:
+            if not frame.moved:
+                _check_end(world, frame.state, [one.label for one in stack[1:]])
+            stack.pop()
+            continue
+        move = frame.moves.pop()
+        child = frame.state.copied()
+        made += 1
+        try:
+            move.apply(child)
+        except Violation as violation:
+            raise Found(str(violation), [*(one.label for one in stack[1:]), move.label]) from None
+        key = child.fingerprint()
+        frame.moved |= not move.fault and key != frame.key
+        actor, left = move.actor or frame.actor, frame.left_after(move)
+        if left >= 0 and left > seen.get((key, actor), -1) and not _out_of_bounds(scene, child):
+            if len(seen) >= states:
+                return Explored(len(seen), made, complete=False)
+            seen[key, actor] = left
+            stack.append(_Frame(world, child, move.label, order, actor, left))
+    return Explored(len(seen), made, complete=True)
+
+
+def walk(scene: Scene, *, seed: int, faults: float = 0.15, length: int = 400) -> int:
+    """One way through the world, drawn from the seed, to its rest. Answers the number of moves. Raises Found."""
+    world, draw = World(scene), random.Random(seed)
+    state = world.beginning()
+    trail: list[str] = []
+    for _ in range(length):
+        key = state.fingerprint()
+        moves = world.moves(state)
+        draw.shuffle(moves)
+        moves.sort(key=lambda move: move.fault and draw.random() > faults)
+        calm = True
+        for move in moves:
+            if move.fault and draw.random() > faults:
+                continue
+            child = state.copied()
+            try:
+                move.apply(child)
+            except Violation as violation:
+                raise Found(f"seed {seed}: {violation}", [*trail, move.label]) from None
+            if child.fingerprint() != key:
+                trail.append(move.label)
+                state, calm = child, False
+                break
+        if calm:
+            _check_end(world, state, [f"(seed {seed})", *trail])
+            return len(trail)
+    raise Found(f"seed {seed}: no rest after {length} moves", trail)
+
+
+class _Frame:
+    __slots__ = ("actor", "busy", "key", "label", "left", "moved", "moves", "state")
+
+    def __init__(
+        self, world: World, state: State, label: str, order: random.Random, actor: str | None, left: int
+    ) -> None:
+        self.state, self.label, self.actor, self.left = state, label, actor, left
+        self.key = state.fingerprint()
+        self.moves: list[Move] = world.moves(state)
+        order.shuffle(self.moves)
+        self.moved = False
+        self.busy = any(move.actor == actor and not move.fault for move in self.moves)
+
+    def left_after(self, move: Move) -> int:
+        switch = self.busy and move.actor is not None and move.actor != self.actor
+        return self.left - switch
+
+
+def _check_end(world: World, state: State, trail: Sequence[str]) -> None:
+    """Nothing but time can go on here: let it, without faults, until the last minute that has rows is swept too."""
+    state, epilogue = state.copied(), ["(the end)"]
+    try:
+        for _ in range(EPILOGUE_TICKS):
+            while (move := _next_change(world, state)) is not None:
+                epilogue.append(move.label)
+                move.apply(state)
+            epilogue.append("tick")
+            state.tick += 1
+        world.check_rest(state)
+    except Violation as violation:
+        raise Found(str(violation), [*trail, *epilogue]) from None
+
+
+def _next_change(world: World, state: State) -> Move | None:
+    key = state.fingerprint()
+    for move in world.moves(state):
+        child = state.copied()
+        if not move.fault:
+            move.apply(child)
+            if child.fingerprint() != key:
+                return move
+    return None
+
+
+def _out_of_bounds(scene: Scene, state: State) -> bool:
+    return any(
+        machine._statics.version is not None and machine._statics.version > scene.largest_version
+        for machine in state.machines.values()
+    )

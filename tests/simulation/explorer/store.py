@@ -1,0 +1,120 @@
+"""The store of an exploration: the real stores over the in-memory connection, whose tables can be taken out and put
+back."""
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
+from cql.connection import Item
+from cql.group_commit import GroupCommit
+from cql.leases import CqlLeaseStore
+from cql.schedule_rows import definition_parameters
+from cql.schedules import CqlScheduleStore
+from cql.settings import StorageSettings
+from membership.conditional import Answer, Unknown
+from scheduler_service.domain.ids import ClientId, Minute, Partition, hour_of, minute_start
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Statics, WriteRejection
+from tests.support.cql_tables import Key, Row
+from tests.support.cql_tables import Partition as Stored
+from tests.support.memory import InMemoryConnection
+
+Tables = dict[str, dict[Key, Stored]]
+
+
+class Directly(GroupCommit):
+    """Inserts at once: index row, then row. Which inserts share a request is not explored."""
+
+    def __init__(self, memory: InMemoryConnection) -> None:
+        self._memory = memory
+
+    async def insert(self, definition: Definition) -> None:
+        client_id, poller_id, minute = definition.partition
+        index = (client_id, minute_start(hour_of(minute) * 60), minute_start(minute), poller_id)
+        items: Sequence[Item] = [
+            ("occupied_minutes.insert", index),
+            ("schedules.insert_definition", definition_parameters(definition)),
+        ]
+        for item in items:
+            await self._memory.write_batch([item])
+
+
+class LossySchedules(CqlScheduleStore):
+    """`lose`: the next conditional write is applied and its answer lost."""
+
+    lose = False
+
+    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
+        return self._heard(await super().open(partition, epoch=epoch, expect_epoch=expect_epoch))
+
+    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+        return self._heard(await super().advance(advance))
+
+    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
+        return self._heard(await super().edit(edit))
+
+    def _heard(self, answer: Answer[Any]) -> Answer[Any]:
+        lost, self.lose = self.lose, False
+        return Unknown("lost by the explorer") if lost else answer
+
+
+class Store:
+    """One for all states of an exploration: `load` the tables of a state, run, `save` them.
+
+    `schedules` is what owners write through, `writers` what everybody else does.
+    """
+
+    def __init__(self, *, owners: type[LossySchedules], writers: type[LossySchedules]) -> None:
+        self.memory = InMemoryConnection()
+        directly, settings = Directly(self.memory), StorageSettings()
+        self.schedules = owners(self.memory, group_commit=directly, settings=settings)
+        self.writers = writers(self.memory, group_commit=directly, settings=settings)
+        self.leases = CqlLeaseStore(self.memory)
+        self.balances = CqlBalanceStore(self.memory)
+        self.dead_letters = CqlDeadLetterStore(self.memory)
+        self.attempts = CqlAttemptStore(self.memory)
+
+    def occupied(self, client_id: ClientId, minute: Minute) -> bool:
+        """Whether the index knows of rows in this minute."""
+        hour, start = minute_start(hour_of(minute) * 60), minute_start(minute)
+        return bool(now(self.memory.select("occupied_minutes.read", (client_id, hour, start, start))))
+
+    def load(self, tables: Tables) -> None:
+        for name, table in self.memory.tables.items():
+            table.partitions = {key: _copied(partition) for key, partition in tables.get(name, {}).items()}
+
+    def save(self) -> Tables:
+        return {name: table.partitions for name, table in self.memory.tables.items() if table.partitions}
+
+
+def now(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run what never waits to its end."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        return ended.value
+    raise AssertionError("this was to end without waiting")
+
+
+def fingerprint(tables: Tables) -> int:
+    return hash(
+        tuple(
+            (
+                name,
+                key,
+                repr(partition.statics),
+                tuple((clustering, repr(row.cells)) for clustering, row in sorted(partition.rows.items())),
+            )
+            for name in sorted(tables)
+            for key, partition in sorted(tables[name].items())
+        )
+    )
+
+
+def _copied(partition: Stored) -> Stored:
+    copy = Stored(0)
+    copy.statics = list(partition.statics)
+    copy.keys = list(partition.keys)
+    for key, row in partition.rows.items():
+        twin = copy.rows[key] = Row(0)
+        twin.cells, twin.marker, twin.stamps = list(row.cells), row.marker, dict(row.stamps)
+    return copy

@@ -1,0 +1,156 @@
+"""Coroutines of the product, run one storage operation at a time, forgotten and rebuilt from what they were told.
+
+A task's whole state is the history of answers it got, so a state of the world can be copied at will: whoever wants to
+go on runs the coroutine anew through that history.
+"""
+
+import uuid
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+from membership.conditional import Applied, Unknown
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.ids import Partition, RowKey
+
+NOTHING: Any = object()
+
+
+class Op:
+    """One storage operation that a task waits for."""
+
+    __slots__ = ("arguments", "method", "named", "port")
+
+    def __init__(self, port: str, method: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.port = port
+        self.method = method
+        self.arguments = arguments
+        self.named = named
+
+    def __await__(self) -> Generator["Op", Any, Any]:
+        return (yield self)
+
+    def __repr__(self) -> str:
+        return f"{self.port}.{self.method}{self.arguments}{self.named}"
+
+    @property
+    def conditional(self) -> bool:
+        return self.method in ("edit", "advance", "open")
+
+
+class Port:
+    """A store whose every method waits for the explorer."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def asked(*arguments: Any, **named: Any) -> Any:
+            fixed = tuple(
+                list(value) if isinstance(value, Iterable) and not _plain(value) else value for value in arguments
+            )
+            return await Op(self._name, method, fixed, named)
+
+        return asked
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (tuple, list, dict, str, bytes))
+
+
+class Circumstances:
+    """Clock, randomness and hints as the running coroutine meets them. Random values depend on who draws them only."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.drawer = ""
+        self.hints: list[tuple[Partition, RowKey]] = []
+
+    def monotonic(self) -> float:
+        return self.at / 1000.0
+
+    def wall_ms(self) -> int:
+        return self.at
+
+    def wall_trusted(self) -> bool:
+        return True
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing that is explored sleeps")
+
+    def uuid4(self) -> uuid.UUID:
+        digest = blake2b(self.drawer.encode(), digest_size=16).digest()
+        return uuid.UUID(bytes=digest, version=4)
+
+    def fraction(self) -> float:
+        return 0.5
+
+    def bits(self, count: int) -> int:
+        return self.uuid4().int & ((1 << count) - 1)
+
+    def secret_bytes(self, count: int) -> bytes:
+        return self.uuid4().bytes[:count]
+
+    def hint(self, partition: Partition, key: RowKey) -> None:
+        self.hints.append((partition, key))
+
+
+@dataclass(frozen=True)
+class Task:
+    """`told`: the answers so far, each with the time at which it was heard; `known`: their fingerprint. `waits`: for
+    what. `answer`: of an operation that has taken effect, not heard yet. `writes`: conditional ones that were or may
+    have been applied. `before`: this task as it was whenever it waited.
+
+    What asks the same again is where it was when it asked first, but for its count of turns.
+    """
+
+    name: str
+    kind: str
+    argument: Any
+    told: tuple[tuple[Any, int], ...] = ()
+    known: int = 0
+    waits: Op | None = None
+    answer: Any = NOTHING
+    result: Any = NOTHING
+    writes: int = 0
+    before: "tuple[Task, ...]" = ()
+
+    @property
+    def done(self) -> bool:
+        return self.result is not NOTHING
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        if self.done:
+            return self.name, 0, 0, type(self.result).__name__, True
+        return self.name, self.known, self.writes, self.answer is not NOTHING and repr(self.answer), self.done
+
+
+Begin = Callable[[Task], Coroutine[Any, Any, Any]]
+
+
+def proceed(task: Task, answer: Any, *, begin: Begin, circumstances: Circumstances, at: int) -> Task:
+    """The task after it has heard one more answer (the first starts it); new hints are left in `circumstances`."""
+    told = (*task.told, (answer, at))
+    writes = task.writes + isinstance(answer, (Applied, Unknown))
+    circumstances.drawer = f"{task.name}/{writes}"
+    work = begin(task)
+    waits: Op | None = None
+    result: Any = NOTHING
+    try:
+        for value, heard_at in told:
+            circumstances.at = heard_at
+            circumstances.hints = []
+            waits = work.throw(type(value)(*value.args)) if isinstance(value, Exception) else work.send(value)
+    except StopIteration as ended:
+        waits, result = None, ended.value
+    except StoreUnavailable as error:
+        waits, result = None, error
+    finally:
+        work.close()
+    for earlier in task.before:
+        if waits is not None and repr(earlier.waits) == repr(waits):
+            return replace(earlier, writes=writes)
+    known = hash((task.known, repr(answer), at))
+    moved = replace(task, told=told, known=known, waits=waits, answer=NOTHING, result=result, writes=writes)
+    return replace(moved, before=(*task.before, moved))

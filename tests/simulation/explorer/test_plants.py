@@ -1,0 +1,50 @@
+"""Each planted mistake is found."""
+
+import dataclasses
+
+import pytest
+
+from tests.simulation.explorer.plants import PLANTS
+from tests.simulation.explorer.scene import Scene
+from tests.simulation.explorer.search import Found, explore, walk
+
+WITHOUT_END = Scene(crash=False, writer_crash=False, losses=0, ticks=0)
+"""A create, a cancel, and a first life that may lose trust and go on; the minute does not end."""
+WITHOUT_CANCEL = dataclasses.replace(WITHOUT_END, cancel=False, ticks=1)
+"""The same with an end of the minute, and no cancel."""
+FOUND_IN = {
+    "advance ignores edits": (WITHOUT_END, 1),
+    "edit ignores version": (WITHOUT_END, 2),
+    "prefetch kept over an open": (WITHOUT_END, 2),
+    "recovery ignores what is in flight": (WITHOUT_END, 1),
+    "no late rule": (WITHOUT_CANCEL, 1),
+    "late rule ignores what is in flight": (WITHOUT_CANCEL, 3),
+    "late rule trusts a stale claim": (WITHOUT_CANCEL, 1),
+}
+"""Per plant: a scene in which it shows, and the switches that it takes."""
+
+
+def test_every_plant_is_looked_for() -> None:
+    assert FOUND_IN.keys() == PLANTS.keys()
+
+
+@pytest.mark.parametrize("plant", FOUND_IN)
+def test_a_plant_is_found(plant: str) -> None:
+    scene, switches = FOUND_IN[plant]
+    with pytest.raises(Found) as found:
+        explore(dataclasses.replace(scene, plant=PLANTS[plant]), states=20_000, switches=switches)
+    assert len(found.value.trail) > 5
+
+
+def test_a_walk_finds_a_plant_and_the_same_seed_the_same_way() -> None:
+    assert first_find("edit ignores version") == first_find("edit ignores version")
+
+
+def first_find(plant: str) -> tuple[str, ...]:
+    scene = dataclasses.replace(WITHOUT_END, plant=PLANTS[plant])
+    for seed in range(200):
+        try:
+            walk(scene, seed=seed)
+        except Found as found:
+            return found.trail
+    raise AssertionError("not found")

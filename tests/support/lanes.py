@@ -1,0 +1,198 @@
+"""The pollers of one client on virtual time, over a store in memory, with a dispatcher that a test drives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from cql.storage import Storage
+from membership.conditional import Unknown
+from membership.errors import StoreUnavailable
+from membership.identity import Lane
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.dispatcher import Dispatcher, Job
+from poller_cluster.minute_run import Firing
+from poller_cluster.poller import ClientPollers
+from poller_cluster.settings import MinuteSettings
+from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.schedules import Definition, Outcome, Row
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.usecases.place import Place
+from tests.simulation.sim_clock import SimClock
+from tests.support.api import SeededRandomness
+from tests.support.memory import InMemoryConnection
+from tests.support.minutes import CLIENT, DELIVERED, LANE, MINUTE
+from tests.support.virtual_loop import run_virtual, virtual_loop
+
+T = TypeVar("T")
+EPOCH = 5
+
+
+class Jobs(Dispatcher):
+    """A dispatcher that starts nothing by itself: `waiting` is what was submitted, `limit` what may be claimed."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Job] = []
+        self.started: list[Job] = []
+        self.seen: list[Job] = []
+        self.limit = 100
+
+    def room(self, client_id: ClientId) -> int:
+        return self.limit - len(self.waiting) - len(self.started)
+
+    def submit(self, job: Job) -> None:
+        self.waiting.append(job)
+        self.seen.append(job)
+
+    def withdraw(self, owner: object) -> list[Job]:
+        taken = [job for job in self.waiting if job.owner is owner]
+        self.waiting = [job for job in self.waiting if job.owner is not owner]
+        return taken
+
+    def start(self) -> Job:
+        """The earliest waiting row goes on the wire."""
+        job = self.waiting.pop(0)
+        self.started.append(job)
+        return job
+
+    def finish(self, job: Job, outcome: Outcome = DELIVERED) -> None:
+        self.started.remove(job)
+        job.done(job.claim.row.key, outcome)
+
+    def serve(self) -> None:
+        """Everything that waits is delivered at once."""
+        while self.waiting:
+            self.finish(self.start())
+
+    def keys(self) -> list[RowKey]:
+        return [job.claim.row.key for job in self.seen]
+
+
+class FaultySchedules:
+    """The store behind a hook: 'refuse' (nothing happens), 'lose' (done, not heard of), 'wait' until `gate` is set."""
+
+    def __init__(self, inner: ScheduleStore) -> None:
+        self._inner = inner
+        self.hook: Callable[[str], str | None] = lambda method: None
+        self.asked: list[str] = []
+        self.gate = asyncio.Event()
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        async def ask(*arguments: Any, **named: Any) -> Any:
+            self.asked.append(method)
+            fault = self.hook(method)
+            if fault == "wait":
+                await self.gate.wait()
+            answer = None if fault == "refuse" else await getattr(self._inner, method)(*arguments, **named)
+            if fault not in ("refuse", "lose"):
+                return answer
+            if method in ("open", "advance", "edit"):
+                return Unknown("planted")
+            raise StoreUnavailable("planted")
+
+        return ask
+
+
+class LaneBench:
+    """`grant` begins a lane; `advance` lets time pass. Virtual time begins at the start of MINUTE."""
+
+    def __init__(self, *, lanes: int = 2, recovery_slots: int = 2) -> None:
+        self.clock = SimClock()
+        self.storage = Storage.over(InMemoryConnection())
+        self.schedules = FaultySchedules(self.storage.schedules)
+        self.jobs = Jobs()
+        self.is_trusted = True
+        self.lost: list[tuple[PollerId, int]] = []
+        self.faults: list[BaseException] = []
+        self.crashes: list[BaseException] = []
+        self.tasks = Tasks(lambda name, error: self.crashes.append(error))
+        self.lanes = lanes
+        randomness = SeededRandomness()
+        schedules: Any = self.schedules
+        place = Place(
+            schedules=schedules,
+            leases=self.storage.leases,
+            clock=self.clock,
+            randomness=randomness,
+            hints=self,
+        )
+        books = Bookkeeper(
+            balances=self.storage.balances,
+            dead_letters=self.storage.dead_letters,
+            attempts=self.storage.attempts,
+            clock=self.clock,
+            spawn=self._spawn,
+        )
+        self.firing = Firing(
+            schedules=schedules,
+            place=place,
+            dispatcher=self.jobs,
+            clock=self.clock,
+            randomness=randomness,
+            trusted=lambda: self.is_trusted,
+            spawn=self._spawn,
+            books=books,
+        )
+        self.pollers = ClientPollers(
+            client_id=CLIENT,
+            firing=self.firing,
+            settings=MinuteSettings(),
+            stagger=0.0,
+            recovery_slots=asyncio.Semaphore(recovery_slots),
+            spawn=self._spawn,
+            on_lost=lambda poller_id, epoch: self.lost.append((poller_id, epoch)),
+            on_fault=lambda name, error: self.faults.append(error),
+        )
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
+        return self.tasks.spawn(work, name=name)
+
+    async def begin(self, *, start: int = MINUTE) -> None:
+        lanes = [Lane(CLIENT, poller_id) for poller_id in range(LANE, LANE + self.lanes)]
+        await self.storage.leases.create_lanes(lanes, watermark=start)
+        self._spawn(self.pollers.run(), "pollers")
+        self._spawn(self.pollers.walk(), "recovery")
+        for lane in lanes:
+            self.pollers.grant(PollerId(lane.poller_id), epoch=EPOCH, start=Minute(start))
+        await self.advance(0)
+
+    async def close(self) -> None:
+        await self.tasks.close()
+        await self.storage.close()
+        assert self.crashes == []
+
+    async def advance(self, seconds: float) -> None:
+        await virtual_loop().advance(seconds)
+
+    def now(self) -> UnixMillis:
+        return UnixMillis(self.clock.wall_ms())
+
+    def hint(self, partition: Partition, key: RowKey) -> None:
+        self.pollers.hint(partition.poller_id, partition.minute, [key])
+
+    async def create(self, *definitions: Definition, hinted: bool = False) -> None:
+        for one in definitions:
+            await self.storage.schedules.insert(one)
+            if hinted:
+                self.hint(one.partition, one.key)
+        await self.advance(0)
+
+    async def row(self, one: Definition) -> Row:
+        _, rows = await self.storage.schedules.read_rows(one.partition, [one.key])
+        return rows[one.key]
+
+    def position(self) -> int:
+        return self.pollers.position(LANE) - MINUTE
+
+
+def on_lanes(scenario: Callable[[LaneBench], Awaitable[None]], **given: Any) -> None:
+    """Run a scenario on virtual time."""
+
+    async def run() -> None:
+        bench = LaneBench(**given)
+        try:
+            await scenario(bench)
+        finally:
+            await bench.close()
+
+    run_virtual(run)

@@ -1,0 +1,112 @@
+"""The pollers of one client: minutes entered, hinted at, swept and passed."""
+
+from scheduler_service.domain.schedules import State
+from tests.support.lanes import LaneBench, on_lanes
+from tests.support.minutes import MINUTE, definition
+
+SWEEP_SECONDS = 70.0
+
+
+def test_a_row_is_claimed_in_time_and_its_minute_is_passed_after_the_grace() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        call = definition(30.0)
+        await bench.create(call)
+        await bench.begin()
+        await bench.advance(28.9)
+        assert bench.jobs.seen == []
+        await bench.advance(0.2)
+        assert bench.jobs.keys() == [call.key]
+        await bench.advance(0.9)
+        bench.jobs.serve()
+        await bench.advance(SWEEP_SECONDS - 30.1)
+        assert bench.position() == 0
+        await bench.advance(0.2)
+        assert bench.position() == 1
+        assert (await bench.row(call)).state == State.DELIVERED
+
+    on_lanes(scenario)
+
+
+def test_idle_lanes_cost_reads_of_the_index_only() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        await bench.begin()
+        await bench.advance(600)
+        assert bench.position() == 9
+        assert set(bench.schedules.asked) == {"occupied"}
+        assert len(bench.schedules.asked) <= 25
+
+    on_lanes(scenario, lanes=20)
+
+
+def test_a_row_without_hint_is_found_by_the_sweep() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        await bench.begin()
+        await bench.advance(10)
+        call = definition(20.0)
+        await bench.create(call)
+        await bench.advance(SWEEP_SECONDS - 10.1)
+        assert bench.jobs.seen == []
+        await bench.advance(0.2)
+        assert bench.jobs.keys() == [call.key]
+        assert bench.position() == 0
+        bench.jobs.serve()
+        await bench.advance(1)
+        assert bench.position() == 1
+
+    on_lanes(scenario)
+
+
+def test_a_hint_begins_a_minute_that_had_no_rows() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        await bench.begin()
+        await bench.advance(10)
+        call = definition(10.5)
+        await bench.create(call, hinted=True)
+        assert bench.jobs.keys() == [call.key]
+        other = definition(10.6)
+        await bench.create(other, hinted=True)
+        assert bench.jobs.keys() == [call.key, other.key]
+
+    on_lanes(scenario)
+
+
+def test_hints_of_passed_minutes_and_of_minutes_to_come_begin_nothing() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        await bench.begin()
+        await bench.advance(SWEEP_SECONDS + 1)
+        await bench.create(definition(20.0), definition(30.0, minute=MINUTE + 5), hinted=True)
+        await bench.advance(100)
+        assert bench.jobs.seen == []
+
+    on_lanes(scenario)
+
+
+def test_nothing_is_passed_without_trust() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        await bench.begin()
+        bench.is_trusted = False
+        await bench.advance(300)
+        assert bench.position() <= 0
+        bench.is_trusted = True
+        await bench.advance(1)
+        assert bench.position() == 4
+
+    on_lanes(scenario)
+
+
+def test_nothing_is_passed_while_the_store_is_away() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        await bench.begin()
+        await bench.create(definition(20.0))
+        bench.schedules.hook = lambda method: "refuse"
+        before = len(bench.schedules.asked)
+        await bench.advance(300)
+        assert bench.position() <= 0
+        assert len(bench.schedules.asked) - before < 300 / 0.5 + 10
+        bench.schedules.hook = lambda method: None
+        await bench.advance(3)
+        bench.jobs.serve()
+        await bench.advance(1)
+        assert bench.position() == 4
+
+    on_lanes(scenario)
