@@ -9,6 +9,10 @@ import pytest
 
 from minutehand.local.process import ProcessIdentity, end_process, freeze, identify, send_signal
 
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="looks at process states in /proc, which only Linux has"
+)
+
 
 @pytest.fixture
 def busy() -> Iterator[ProcessIdentity]:
