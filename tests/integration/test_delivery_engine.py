@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -10,27 +10,10 @@ import pytest
 
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.result import AttemptResult
-from tests.support.delivery import CLOCK, EngineMaker, attempt, engines, post, trusted
+from tests.support.delivery import CLOCK, EngineMaker, attempt, post, trusted
 from tests.support.raw_receiver import RawReceiver, answering, closing, flooding, hanging, resetting, writing
 
 SHORT_SECONDS = 0.25
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[RawReceiver]:
-    async with RawReceiver() as made:
-        yield made
-
-
-@pytest.fixture
-async def make_engine() -> AsyncIterator[EngineMaker]:
-    async with engines() as make:
-        yield make
-
-
-@pytest.fixture
-async def engine(make_engine: EngineMaker) -> DeliveryEngine:
-    return await make_engine()
 
 
 class TestAnswers:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 import uvloop
@@ -10,27 +10,10 @@ import uvloop
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
-from tests.support.delivery import CLOCK, LOOPBACK, EngineMaker, attempt, begin, engines, post, trusted
+from tests.support.delivery import CLOCK, LOOPBACK, EngineMaker, attempt, begin, post, trusted
 from tests.support.raw_receiver import RawReceiver, hanging
 
 SHORT_SECONDS = 0.25
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[RawReceiver]:
-    async with RawReceiver() as made:
-        yield made
-
-
-@pytest.fixture
-async def make_engine() -> AsyncIterator[EngineMaker]:
-    async with engines() as make:
-        yield make
-
-
-@pytest.fixture
-async def engine(make_engine: EngineMaker) -> DeliveryEngine:
-    return await make_engine()
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])

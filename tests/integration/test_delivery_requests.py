@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -10,25 +9,8 @@ from minutehand.webhooks import verify
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.headers import callback_headers
 from poller_cluster.delivery.signing import sign
-from tests.support.delivery import CLOCK, EngineMaker, attempt, engines, post
+from tests.support.delivery import CLOCK, EngineMaker, attempt, post
 from tests.support.raw_receiver import RawReceiver, closing, writing
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[RawReceiver]:
-    async with RawReceiver() as made:
-        yield made
-
-
-@pytest.fixture
-async def make_engine() -> AsyncIterator[EngineMaker]:
-    async with engines() as make:
-        yield make
-
-
-@pytest.fixture
-async def engine(make_engine: EngineMaker) -> DeliveryEngine:
-    return await make_engine()
 
 
 class TestRequests:

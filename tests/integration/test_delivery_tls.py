@@ -1,21 +1,14 @@
 """TLS: whom the engine trusts, and what it calls it when it does not."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from poller_cluster.delivery.result import AttemptResult
 from tests.support.certificates import Authority
-from tests.support.delivery import EngineMaker, Trust, attempt, engines, post
+from tests.support.delivery import EngineMaker, Trust, attempt, post
 from tests.support.raw_receiver import RawReceiver
-
-
-@pytest.fixture
-async def make_engine() -> AsyncIterator[EngineMaker]:
-    async with engines() as make:
-        yield make
 
 
 @pytest.fixture

@@ -1,31 +1,13 @@
 """When nothing may be sent: trust, repeats, the network policy."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.policy import NetworkPolicy
-from tests.support.delivery import EngineMaker, Trust, attempt, engines, post
+from tests.support.delivery import EngineMaker, Trust, attempt, post
 from tests.support.raw_receiver import RawReceiver, answering, closing
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[RawReceiver]:
-    async with RawReceiver() as made:
-        yield made
-
-
-@pytest.fixture
-async def make_engine() -> AsyncIterator[EngineMaker]:
-    async with engines() as make:
-        yield make
-
-
-@pytest.fixture
-async def engine(make_engine: EngineMaker) -> DeliveryEngine:
-    return await make_engine()
 
 
 class TestTrust:
