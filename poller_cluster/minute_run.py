@@ -56,6 +56,22 @@ class Firing:
     books: Bookkeeper
 
 
+class Backoff:
+    """Pauses that double up to `LONGEST_PAUSE_SECONDS`, each between half and one and a half of its length."""
+
+    def __init__(self, *, clock: Clock, randomness: Randomness) -> None:
+        self._clock = clock
+        self._randomness = randomness
+        self._pause = FIRST_PAUSE_SECONDS
+
+    async def wait(self) -> None:
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        await self._clock.sleep(pause * (0.5 + self._randomness.fraction()))
+
+    def reset(self) -> None:
+        self._pause = FIRST_PAUSE_SECONDS
+
+
 class MinuteRun:
     """Runs one machine to its end. `on_room` hears how many rows of the client ended or were given back at once, so
     that others may claim."""
@@ -65,7 +81,7 @@ class MinuteRun:
         self._firing = firing
         self._on_room = on_room
         self._wake = Signal(firing.clock)
-        self._pause = FIRST_PAUSE_SECONDS
+        self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
 
     def wake(self) -> None:
         """Something that the machine waits for may have changed: room, trust, the client's state."""
@@ -127,9 +143,9 @@ class MinuteRun:
         try:
             await self._ask(step)
         except StoreUnavailable:
-            await self._back_off()
+            await self._backoff.wait()
         else:
-            self._pause = FIRST_PAUSE_SECONDS
+            self._backoff.reset()
 
     async def _ask(self, step: Step) -> None:
         machine, schedules = self.machine, self._firing.schedules
@@ -176,10 +192,6 @@ class MinuteRun:
             originals.update((row.schedule_id, row) for row in rows.values())
         return originals
 
-    async def _back_off(self) -> None:
-        await self._firing.clock.sleep(self._pause * (0.5 + self._firing.randomness.fraction()))
-        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
-
     def _hand_out(self) -> None:
         """Pass on what the last event made possible."""
         firing, machine = self._firing, self.machine
@@ -218,13 +230,12 @@ class MinuteRun:
 
     async def _follow_up(self, follow_up: FollowUp) -> None:
         """Repeat until storage has taken it. The minute does not settle before."""
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff(clock=self._firing.clock, randomness=self._firing.randomness)
         while self.machine.phase is not Phase.LOST:
             try:
                 await self._pay(follow_up.definition, follow_up.outcome)
             except StoreUnavailable:
-                await self._firing.clock.sleep(pause * (0.5 + self._firing.randomness.fraction()))
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                await backoff.wait()
                 continue
             self.machine.debts.paid(follow_up)
             self._wake.set()
