@@ -22,7 +22,7 @@ from membership.settings import MembershipSettings
 from minutehand.config_values import ConfigurationInvalid, Fault, Table, read_environment, read_table
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.ops import OpsSettings
-from poller_cluster.settings import MinuteSettings, NodeSettings
+from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
 from scheduler_service.api.hints import HintSettings
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
@@ -80,8 +80,9 @@ TABLES = (
     Table("cassandra", StorageSettings, secrets=frozenset({"password"})),
     Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network"})),
     Table("hints", HintSettings),
-    Table("node", NodeSettings, elsewhere=frozenset({"minute"})),
+    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations"})),
     Table("minute", MinuteSettings),
+    Table("destinations", DestinationSettings),
     Table("ops", OpsSettings),
     Table("membership", MembershipSettings),
     Table("delivery", DeliverySettings),
@@ -220,7 +221,7 @@ def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settin
         cassandra=rooms["cassandra"],
         api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy}),
         hints=rooms["hints"],
-        node=NodeSettings(**{**node, "minute": rooms["minute"]}),
+        node=NodeSettings(**{**node, "minute": rooms["minute"], "destinations": rooms["destinations"]}),
         ops=rooms["ops"],
         membership=rooms["membership"],
         delivery=rooms["delivery"],

@@ -1,92 +1,81 @@
 """From claimed rows to attempts: one ticker, fairness between clients, bounds on what is on the wire.
 
     submit --> [by due] --ticker--> [ready, per client] --deficit round robin by quota--> engine --> done
+                                           ^--- [waiting, per destination] <--no room there--'
 
 A row leaves the first queue when it is due, never before; should the clock be set back meanwhile, it waits again. Of
 the ready ones, each client in turn may start attempts in proportion to its quota, up to its own limit and to the
 engine's; a turn that the engine's limit cuts short goes on when there is room. Nothing starts while this life is not
 trusted or the wall clock is in doubt: ready rows wait. There is one timer in all, none per row.
+
+There are two such rounds. The second, of the rows beyond what their poller is guaranteed in a minute, is served only
+while nobody in the first may start anything.
+
+A client whose receivers hang can't fill the engine: it may have `ENGINE_PART` times as many attempts under way as the
+engine has free (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). One
+such client leaves a third of the engine to the others, two come to leave a fifth, n 1 / (1 + 2n), and nobody has to be
+told what a fair part would be. That takes as long as their attempts do, so the last `RESERVE` of the engine is for
+clients that have less than `SMALL_PART` of it.
+
+A ready row whose destination has no room (see `destinations`) waits aside, so that rows for other hosts pass it. One
+whose destination is held back ends at once without an attempt: it is re-homed (`put_off`).
 """
 
 import heapq
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from poller_cluster.callback import Prepared, Sender, prepare, unsent
-from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.destinations import ROUNDING, Destination, Destinations
+from poller_cluster.job import Engine, Job
 from poller_cluster.outcome import conclude
+from poller_cluster.put_off import until_open_again
+from poller_cluster.settings import DestinationSettings
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant, Tenants
-from scheduler_service.domain.ids import ClientId, RowKey
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.options import Undecodable, decode_options
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.signal import Signal
 
+__all__ = ["Dispatcher", "Engine", "Job"]
+
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
 HELD_BACK_SECONDS = 0.05
 """How soon to look again when ready rows may not start (no trust, doubtful clock)."""
+ENGINE_PART = 2
+"""See the module: how many attempts a client may have under way for each that the engine could still start."""
+RESERVE = 1 / 8
+SMALL_PART = 1 / 64
 
 
-class Engine(Protocol):
-    """What makes the HTTP requests (`delivery.engine`)."""
+class _Queue:
+    """Ready rows of one client in one of the two rounds, and its account with that round robin."""
 
-    @property
-    def capacity(self) -> int:
-        """How many attempts may be under way at a time."""
+    __slots__ = ("client_id", "deficit", "lane", "queued", "ready", "turn")
 
-    @property
-    def in_flight(self) -> int:
-        """How many are."""
-
-    def start_attempt(
-        self, request: CallbackRequest, on_done: Callable[[AttemptResult], None], *, may_start: Callable[[], bool]
-    ) -> None:
-        """Start; `on_done` is called exactly once, later, on the loop. `may_start` is asked again at the socket."""
-
-
-class Job:
-    """One claimed row on its way. `done` hears its outcome; `may_start` says whether its owner still owns it, to the
-    last moment. `owner` may take it back until it is started, and again after `queued_again` was called: the attempt
-    ended before anything was sent."""
-
-    __slots__ = ("claim", "client_id", "done", "due", "epoch", "may_start", "owner", "queued_again")
-
-    def __init__(
-        self,
-        *,
-        client_id: ClientId,
-        claim: Claim,
-        epoch: int,
-        owner: object,
-        done: Callable[[RowKey, Outcome], None],
-        may_start: Callable[[], bool],
-        queued_again: Callable[[], None],
-    ) -> None:
+    def __init__(self, client_id: ClientId, lane: "_Lane", turn: "deque[_Queue]") -> None:
         self.client_id = client_id
-        self.claim = claim
-        self.epoch = epoch
-        self.owner = owner
-        self.done = done
-        self.may_start = may_start
-        self.queued_again = queued_again
-        self.due = claim.row.due
-
-
-class _Lane:
-    """The ready rows of one client, and its account with the round robin."""
-
-    __slots__ = ("deficit", "on_the_wire", "outstanding", "queued", "ready")
-
-    def __init__(self) -> None:
+        self.lane = lane
+        self.turn = turn
         self.ready: deque[Job] = deque()
         self.queued = False
         self.deficit = 0
+
+
+class _Lane:
+    """What one client has on its way."""
+
+    __slots__ = ("on_the_wire", "outstanding", "queues")
+
+    def __init__(self, client_id: ClientId, turns: "Sequence[deque[_Queue]]") -> None:
         self.on_the_wire = 0
         self.outstanding = 0
+        self.queues = [_Queue(client_id, self, turn) for turn in turns]
 
 
 class Dispatcher:
@@ -104,7 +93,14 @@ class Dispatcher:
         ahead_ms: Callable[[], int],
         on_result: Callable[[Job, AttemptResult, Outcome], None],
         on_fault: Callable[[str, BaseException], None],
+        destinations: DestinationSettings | None = None,
+        share: Callable[[ClientId], float] = lambda client_id: 1.0,
+        on_free: Callable[[ClientId], None] = lambda client_id: None,
     ) -> None:
+        """`share`: this node's part of a client's lanes, and so of its limits. `on_free`: rows of this client that
+        were not claimed because their destination had no room may be claimed."""
+        self.over_quota = 0
+        """Rows submitted so far beyond what their poller is guaranteed."""
         self._engine = engine
         self._tenants = tenants
         self._clock = clock
@@ -117,7 +113,10 @@ class Dispatcher:
         self._by_due: list[tuple[int, int, Job]] = []
         self._sequence = 0
         self._clients: dict[ClientId, _Lane] = {}
-        self._turn: deque[ClientId] = deque()
+        self._turns: tuple[deque[_Queue], deque[_Queue]] = (deque(), deque())
+        self._destinations: Destinations[Job] = Destinations(destinations or DestinationSettings(), on_free=on_free)
+        self._parked: dict[Destination[Job], None] = {}
+        self._share = share
         self._wake = Signal(clock)
 
     def room(self, client_id: ClientId) -> int:
@@ -126,11 +125,28 @@ class Dispatcher:
         if tenant is None or not tenant.active:
             return 0
         lane = self._clients.get(client_id)
-        return (tenant.settings.max_in_flight or 1) - (lane.outstanding if lane is not None else 0)
+        return self._limit(tenant) - (lane.outstanding if lane is not None else 0)
+
+    def _limit(self, tenant: Tenant) -> int:
+        """This node's part of what the client may have on the wire."""
+        return max(int((tenant.settings.max_in_flight or 1) * self._share(tenant.client_id) + ROUNDING), 1)
+
+    def destination(self, tenant: Tenant, url: str) -> Destination[Job]:
+        """Where a row of this client would go."""
+        client_id = tenant.client_id
+        return self._destinations.of(client_id, url, tenant.settings, share=self._share(client_id))
 
     def submit(self, job: Job) -> None:
         """Start this row's attempt when it is due and its turn has come."""
-        self._clients.setdefault(job.client_id, _Lane()).outstanding += 1
+        lane = self._clients.get(job.client_id)
+        if lane is None:
+            lane = self._clients[job.client_id] = _Lane(job.client_id, self._turns)
+        lane.outstanding += 1
+        self.over_quota += job.over_quota
+        tenant = self._tenants.get(job.client_id)
+        if tenant is not None:
+            job.destination = self.destination(tenant, job.claim.row.url or "")
+            job.destination.outstanding += 1
         self._await_due(job)
 
     def wake(self) -> None:
@@ -143,14 +159,29 @@ class Dispatcher:
         if taken:
             self._by_due = [item for item in self._by_due if item[2].owner is not owner]
             heapq.heapify(self._by_due)
-        for lane in self._clients.values():
-            mine = [job for job in lane.ready if job.owner is owner]
+        for queue in (queue for lane in self._clients.values() for queue in lane.queues):
+            mine = [job for job in queue.ready if job.owner is owner]
             if mine:
                 taken += mine
-                lane.ready = deque(job for job in lane.ready if job.owner is not owner)
+                queue.ready = deque(job for job in queue.ready if job.owner is not owner)
+        for destination in self._parked:
+            mine = [job for job in destination.waiting if job.owner is owner]
+            if mine:
+                taken += mine
+                destination.waiting = deque(job for job in destination.waiting if job.owner is not owner)
         for job in taken:
-            self._clients[job.client_id].outstanding -= 1
+            self._released(job)
+        if self._parked:
+            # One of them may have been called to its destination's turn.
+            self._wake.set()
         return taken
+
+    def _released(self, job: Job) -> None:
+        """This row is not on its way any more."""
+        self._clients[job.client_id].outstanding -= 1
+        if job.destination is not None:
+            job.destination.released()
+            job.destination = None
 
     def _now(self) -> int:
         return self._clock.wall_ms() - self._ahead_ms()
@@ -171,57 +202,127 @@ class Dispatcher:
             pause = (self._by_due[0][0] - now) / 1000.0 if self._by_due else None
             if held_back:
                 pause = HELD_BACK_SECONDS if pause is None else min(pause, HELD_BACK_SECONDS)
+            elif self._parked and (delay := self._unpark()) is not None:
+                pause = delay if pause is None else min(pause, delay)
             await self._wake.wait(pause)
 
-    def _make_ready(self, job: Job) -> None:
-        lane = self._clients[job.client_id]
-        lane.ready.append(job)
-        if not lane.queued:
-            lane.queued = True
-            self._turn.append(job.client_id)
+    def _unpark(self) -> float | None:
+        """Start what waited for its destination's rate; answers the seconds until one lets the next one start."""
+        now = self._clock.monotonic()
+        soonest: float | None = None
+        for destination in list(self._parked):
+            delay = destination.delay(now)
+            if delay == 0.0 and destination.waiting:
+                self._make_ready(destination.waiting.popleft(), called=True)
+            if not destination.waiting:
+                del self._parked[destination]
+            elif delay is not None:
+                soonest = delay if soonest is None else min(soonest, delay)
+        self._pump()
+        return soonest
+
+    def _make_ready(self, job: Job, *, called: bool = False) -> None:
+        queue = self._clients[job.client_id].queues[job.over_quota]
+        job.called = called
+        if called:
+            queue.ready.appendleft(job)
+        else:
+            queue.ready.append(job)
+        if not queue.queued:
+            queue.queued = True
+            queue.turn.append(queue)
 
     def _pump(self) -> bool:
         """Start what may start. False: ready rows are held back for want of trust or of a clock."""
-        if not self._turn:
+        if not any(self._turns):
             return True
         if not self._trusted() or not self._clock.wall_trusted():
             return False
-        idle_turns = 0
-        while self._turn and idle_turns < len(self._turn) and self._engine_free():
-            client_id = self._turn.popleft()
-            started = self._serve(client_id, self._clients[client_id])
-            idle_turns = 0 if started else idle_turns + 1
+        for turn in self._turns:
+            idle_turns = 0
+            while turn and idle_turns < len(turn) and self._engine_free():
+                idle_turns = 0 if self._serve(turn.popleft()) else idle_turns + 1
         return True
 
     def _engine_free(self) -> bool:
         return self._engine.in_flight < self._engine.capacity
 
-    def _serve(self, client_id: ClientId, lane: _Lane) -> bool:
+    def _engine_part(self) -> int:
+        """How many attempts any one client may have under way now."""
+        capacity = self._engine.capacity
+        free = capacity - self._engine.in_flight
+        return ENGINE_PART * free if free > capacity * RESERVE else max(int(capacity * SMALL_PART), 1)
+
+    def _serve(self, queue: _Queue) -> bool:
         """One client's turn; it stays in the round while it has ready rows."""
-        tenant = self._tenants.get(client_id)
+        tenant, lane = self._tenants.get(queue.client_id), queue.lane
         started = cut_short = False
         if tenant is not None and tenant.active:
-            limit = tenant.settings.max_in_flight or 1
-            if lane.deficit < 1:
-                lane.deficit += QUANTUM * tenant.quota
+            limit = self._limit(tenant)
+            if queue.deficit < 1:
+                queue.deficit += QUANTUM * tenant.quota
             now = self._now()
-            while lane.ready and lane.deficit >= 1 and lane.on_the_wire < limit and self._engine_free():
-                job = lane.ready.popleft()
+            while queue.ready and queue.deficit >= 1 and self._engine_free():
+                if lane.on_the_wire >= min(limit, self._engine_part()):
+                    break
+                job = queue.ready.popleft()
                 if job.due > now:
                     self._await_due(job)
-                    continue
-                lane.deficit -= 1
-                started = True
-                self._start(lane, job, tenant)
-            cut_short = lane.deficit >= 1 and lane.on_the_wire < limit
-        if not lane.ready:
-            lane.queued = False
-            lane.deficit = 0
+                    self._wake.set()
+                elif self._may_go(job, tenant):
+                    queue.deficit -= 1
+                    started = True
+                    self._start(lane, job, tenant)
+            cut_short = queue.deficit >= 1 and lane.on_the_wire < limit and not self._engine_free()
+        if not queue.ready:
+            queue.queued = False
+            queue.deficit = 0
         elif cut_short:
-            self._turn.appendleft(client_id)
+            queue.turn.appendleft(queue)
         else:
-            self._turn.append(client_id)
+            queue.turn.append(queue)
         return started
+
+    def _may_go(self, job: Job, tenant: Tenant) -> bool:
+        """Whether its destination takes this row now. Otherwise the row waits aside, or has its outcome."""
+        if job.destination is None:
+            job.destination = self.destination(tenant, job.claim.row.url or "")
+            job.destination.outstanding += 1
+        destination, now = job.destination, self._clock.monotonic()
+        if destination.held_back(now, 0.0):
+            outcome = self._until_open_again(job.claim, tenant, destination)
+            if outcome is not None:
+                self._released(job)
+                job.done(job.claim.row.key, outcome)
+                return False
+        if destination.delay(now) != 0.0 or (destination.waiting and not job.called):
+            if job.called:
+                destination.waiting.appendleft(job)
+            else:
+                destination.waiting.append(job)
+            if destination not in self._parked:
+                self._parked[destination] = None
+                self._wake.set()
+            return False
+        return True
+
+    def judge(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
+        """The outcome of a row that need not be claimed, because its destination is held back until after its due."""
+        due_in = (claim.row.due - self._now()) / 1000.0
+        if not destination.held_back(self._clock.monotonic(), due_in):
+            return None
+        return self._until_open_again(claim, tenant, destination)
+
+    def _until_open_again(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
+        """Spread over as long again as the breaker is open, so that not all come back at once."""
+        try:
+            options = decode_options(claim.row.options)
+        except Undecodable:
+            return None
+        now, breaker = self._clock.wall_ms(), destination.breaker
+        seconds = breaker.until - self._clock.monotonic() + breaker.open_seconds * self._randomness.fraction()
+        at = UnixMillis(now + max(round(seconds * 1000), 1))
+        return until_open_again(claim, options=options, settings=tenant.settings, at=at, now=now)
 
     def _prepare(self, job: Job, tenant: Tenant) -> Prepared | Outcome:
         now = self._clock.wall_ms()
@@ -235,18 +336,24 @@ class Dispatcher:
     def _start(self, lane: _Lane, job: Job, tenant: Tenant) -> None:
         prepared = self._prepare(job, tenant)
         if isinstance(prepared, Outcome):
-            lane.outstanding -= 1
+            self._released(job)
             job.done(job.claim.row.key, prepared)
             return
         lane.on_the_wire += 1
+        assert job.destination is not None
+        generation = job.destination.started()
         self._engine.start_attempt(
             prepared.request,
-            lambda result: self._attempt_done(lane, job, prepared, result, tenant),
+            lambda result: self._attempt_done(lane, job, prepared, result, tenant, generation),
             may_start=job.may_start,
         )
 
-    def _attempt_done(self, lane: _Lane, job: Job, prepared: Prepared, result: AttemptResult, tenant: Tenant) -> None:
+    def _attempt_done(
+        self, lane: _Lane, job: Job, prepared: Prepared, result: AttemptResult, tenant: Tenant, generation: int
+    ) -> None:
         lane.on_the_wire -= 1
+        assert job.destination is not None
+        self._ended_at(job.destination, result, generation)
         if result.error == "not-trusted" and result.nothing_sent:
             self._make_ready(job)
             self._wake.set()
@@ -255,7 +362,7 @@ class Dispatcher:
         if result.error == "stopped":
             # Neither an end nor a failure: the row stays in flight, in doubt for whoever comes next.
             return
-        lane.outstanding -= 1
+        self._released(job)
         outcome = conclude(
             job.claim,
             result,
@@ -270,3 +377,14 @@ class Dispatcher:
         job.done(job.claim.row.key, outcome)
         if not self._pump():
             self._wake.set()
+
+    def _ended_at(self, destination: Destination[Job], result: AttemptResult, generation: int) -> None:
+        """Let those go on that waited for this end: one of them, or all when they must be judged anew."""
+        waiting = destination.waiting
+        changed = destination.ended(result, generation=generation, now=self._clock.monotonic())
+        if not waiting:
+            return
+        for _ in range(len(waiting) if changed else 1):
+            self._make_ready(waiting.pop() if changed else waiting.popleft(), called=True)
+        if not waiting:
+            self._parked.pop(destination, None)

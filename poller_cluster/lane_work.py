@@ -1,8 +1,10 @@
 """One lane under one epoch: the minutes that run, and how far everything before is settled."""
 
 import asyncio
+from collections.abc import Callable
 
 from poller_cluster.minute_run import MinuteRun
+from poller_cluster.ordering import OrderingKeys
 from poller_cluster.recovery import Walk
 from scheduler_service.domain.ids import Minute, PollerId
 
@@ -10,16 +12,33 @@ from scheduler_service.domain.ids import Minute, PollerId
 class LaneWork:
     """Bookkeeping of a held lane. `walk` covers what recovery has not looked at; `entered` is False until the minutes
     under way at the grant were looked up. `stands`: while draining, how far it had come when that began; the client's
-    sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over."""
+    sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over. `order`: its
+    ordering keys as far as known; `looked_ahead` is False until copies in minutes to come were looked for."""
 
-    __slots__ = ("entered", "epoch", "leaving", "poller_id", "runs", "settled", "stands", "tasks", "walk")
+    __slots__ = (
+        "entered",
+        "epoch",
+        "leaving",
+        "looked_ahead",
+        "order",
+        "poller_id",
+        "runs",
+        "settled",
+        "stands",
+        "tasks",
+        "walk",
+    )
 
-    def __init__(self, *, poller_id: PollerId, epoch: int, walk: Walk) -> None:
+    def __init__(
+        self, *, poller_id: PollerId, epoch: int, walk: Walk, on_order_wanted: Callable[[], None] = lambda: None
+    ) -> None:
         self.poller_id = poller_id
         self.epoch = epoch
         self.walk = walk
         self.entered = False
         self.leaving = False
+        self.looked_ahead = False
+        self.order = OrderingKeys(on_change=self._wake_runs, on_wanted=on_order_wanted)
         self.stands: Minute | None = None
         self.runs: dict[Minute, MinuteRun] = {}
         self.tasks: dict[Minute, asyncio.Task[object]] = {}
@@ -46,6 +65,18 @@ class LaneWork:
 
     def knows(self, minute: Minute) -> bool:
         return minute in self.runs or minute in self.settled
+
+    def knows_order(self, minute: Minute) -> bool:
+        """Whether everything was read that may stand before a row of this minute in the line of its key."""
+        if not (self.looked_ahead and self.entered) or self.draining:
+            return False
+        if not self.walk.done and self.walk.at <= minute:
+            return False
+        return all(read > minute for read in self.order.reading)
+
+    def _wake_runs(self) -> None:
+        for run in self.runs.values():
+            run.wake()
 
     def abandon(self) -> None:
         """The lane is lost: nothing more is written or sent for it."""

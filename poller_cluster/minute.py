@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from poller_cluster.account import Account
+from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.debts import Debts, superseded
 from poller_cluster.known_statics import KnownStatics, next_version
 from poller_cluster.open_rows import OpenRow, OpenRows
@@ -43,7 +44,9 @@ from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, RowW
 class PollerMinute:
     """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many rows may be claimed on top."""
 
-    def __init__(self, *, partition: Partition, epoch: int, settings: MinuteSettings) -> None:
+    def __init__(
+        self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission = ADMIT_ALL
+    ) -> None:
         self.partition = partition
         self.epoch = epoch
         self.phase = Phase.READING
@@ -51,7 +54,7 @@ class PollerMinute:
         self.account = Account()
         self.rows = OpenRows()
         self.debts = Debts(partition)
-        self._settings = settings
+        self._settings, self._admission = settings, admission
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
         self._statics = KnownStatics()
         self._open_from: int | None = None
@@ -152,17 +155,17 @@ class PollerMinute:
     # Advance: claims and outcomes.
 
     def _due_advance(self, now: int, room: int) -> Advance | None:
+        self.rows.reconsider(self._admission, now)
         due = self.rows.next_due()
         claims_due = room > 0 and due is not None and due <= now + self._settings.claim_lead_ms
         if not (claims_due or self._release_due or self._record_due(now, idle=due is None)):
             return None
         horizon = now + self._settings.claim_ahead_ms
-        claims = self.rows.pick(horizon=horizon, room=room) if claims_due else ()
+        claims = self.rows.pick(horizon=horizon, room=room, judge=self._admission, now=now) if claims_due else ()
         writes = tuple(self._outcome_writes())
         if not (claims or writes or self._release_due):
             return None
-        recorded = {write.key for write in writes}
-        in_flight = self.rows.on_the_wire(without=recorded)
+        in_flight = self.rows.on_the_wire(without={write.key for write in writes})
         in_flight.update(entry.row.schedule_id for entry in claims)
         self._claiming = claims
         # What is given back while the answer is out needs an advance of its own.
@@ -171,8 +174,7 @@ class PollerMinute:
         return self._unanswered
 
     def _record_due(self, now: int, *, idle: bool) -> bool:
-        oldest = self.rows.oldest_end()
-        if oldest is None:
+        if (oldest := self.rows.oldest_end()) is None:
             return False
         ended = len(self.rows.ended)
         return (
@@ -273,6 +275,7 @@ class PollerMinute:
             self._row_read(row)
         self._pass.page_read(page)
         if self._pass.done:
+            self._admission.whole_read()
             self._statics.whole_read(self._pass.edits, in_doubt=self.rows.in_doubt())
         if self.phase is Phase.READING:
             self.phase = Phase.RUNNING
@@ -291,6 +294,7 @@ class PollerMinute:
 
     def _row_read(self, row: Row) -> None:
         key = row.key
+        self._admission.read(row)
         known = self.rows.get(key)
         if row.state is not None:
             if known is not None and not known.claimed:
@@ -312,6 +316,7 @@ class PollerMinute:
         if not trusted:
             return
         for row in rows.values():
+            self._admission.read(row)
             if row.state is None and row.defined and row.key not in self.rows:
                 self.rows.add(row, redelivery=row.schedule_id in self._statics.doubt)
             elif row.key in self._edited and row.state is not None and self._swept_past(row.key):
@@ -341,6 +346,7 @@ class PollerMinute:
             entry.checked = True
             original = originals.get(copy.schedule_id)
             if original is not None:
+                self._admission.read(original)
                 entry.first_attempt_at = original.first_attempt_at
                 if original.state == State.RETRYING and original.next_attempt_at == copy.due:
                     continue
@@ -377,6 +383,7 @@ class PollerMinute:
     def _recorded(self, key: RowKey, outcome: Outcome) -> None:
         entry = self.rows.forget(key)
         assert entry is not None
+        self._admission.recorded(entry.row, outcome)
         if self._swept_past(key):
             self.account.add(entry.row, outcome)
         self.debts.owe(entry.row, outcome)

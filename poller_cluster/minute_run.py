@@ -27,7 +27,9 @@ from poller_cluster.steps import (
     WriteAdvance,
     WriteBalance,
 )
-from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
+from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
 from scheduler_service.runtime.clock import Clock
@@ -54,6 +56,8 @@ class Firing:
     trusted: Callable[[], bool]
     spawn: Callable[[Coroutine[Any, Any, None], str], object]
     books: Bookkeeper
+    tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
+    breaker_longest_seconds: float = 300.0
 
 
 class Backoff:
@@ -82,6 +86,7 @@ class MinuteRun:
         self._on_room = on_room
         self._wake = Signal(firing.clock)
         self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
+        self._handed_out = 0
 
     def wake(self) -> None:
         """Something that the machine waits for may have changed: room, trust, the client's state."""
@@ -199,6 +204,7 @@ class MinuteRun:
             self._give_back()
             return
         for claim in machine.take_claims():
+            self._handed_out += 1
             firing.dispatcher.submit(
                 Job(
                     client_id=machine.partition.client_id,
@@ -208,6 +214,7 @@ class MinuteRun:
                     done=self._attempt_ended,
                     may_start=self._may_send,
                     queued_again=self._queued_again,
+                    over_quota=self._handed_out > GUARANTEED_CALLS_PER_MINUTE,
                 )
             )
         if machine.draining:

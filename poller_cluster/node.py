@@ -94,6 +94,7 @@ class Node:
         self._tasks = Tasks(on_crash)
         self._clients: dict[ClientId, ClientPollers] = {}
         self._client_tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
+        self._shares: dict[ClientId, float] = {}
         self._handing_over = False
         self._slots = asyncio.Semaphore(settings.recovery_minutes_at_once)
         self._tenants = Tenants(store=stores.clients, clock=clock, on_change=self._tenants_changed)
@@ -136,6 +137,9 @@ class Node:
             ahead_ms=self._ahead_ms,
             on_result=self._books.attempt_made,
             on_fault=on_fault,
+            destinations=settings.destinations,
+            share=self._share,
+            on_free=self._destination_free,
         )
         self._firing = Firing(
             schedules=stores.schedules,
@@ -152,6 +156,8 @@ class Node:
             trusted=self.heartbeater.trusted,
             spawn=self._spawn,
             books=self._books,
+            tenant=self._tenants.get,
+            breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
         )
 
     # Service.
@@ -213,6 +219,7 @@ class Node:
         client_id = ClientId(lane.client_id)
         pollers = self._clients.get(client_id) or self._begin_client(client_id)
         pollers.grant(PollerId(lane.poller_id), epoch=epoch, start=Minute(start))
+        self._shares.pop(client_id, None)
 
     def position(self, lane: Lane) -> int:
         return self._clients[ClientId(lane.client_id)].position(PollerId(lane.poller_id))
@@ -228,6 +235,7 @@ class Node:
         if pollers is None:
             return
         pollers.revoke(PollerId(lane.poller_id))
+        self._shares.pop(client_id, None)
         if not pollers.lanes:
             del self._clients[client_id]
             for task in self._client_tasks.pop(client_id):
@@ -265,6 +273,7 @@ class Node:
     # What the parts ask of the node.
 
     def _tenants_changed(self) -> None:
+        self._shares.clear()
         self.keeper.set_lanes({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self._tenants.all()})
         for client_id, pollers in self._clients.items():
             self._follow_state(client_id, pollers)
@@ -277,6 +286,23 @@ class Node:
             pollers.wake()
         else:
             pollers.suspend()
+
+    def _share(self, client_id: ClientId) -> float:
+        """This node's part of a client: of the lanes of its quota, those it holds. Lanes beyond a quota that shrank
+        don't count; a node that holds only such has the part of one."""
+        share = self._shares.get(client_id)
+        if share is None:
+            pollers, tenant = self._clients.get(client_id), self._tenants.get(client_id)
+            if pollers is None or tenant is None:
+                return 1.0
+            held = sum(poller_id < tenant.quota for poller_id in pollers.lanes)
+            share = self._shares[client_id] = min(max(held, 1) / max(tenant.quota, 1), 1.0)
+        return share
+
+    def _destination_free(self, client_id: ClientId) -> None:
+        pollers = self._clients.get(client_id)
+        if pollers is not None:
+            pollers.wake()
 
     def _positions(self, client_id: ClientId) -> dict[PollerId, Minute]:
         pollers = self._clients.get(client_id)

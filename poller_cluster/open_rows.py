@@ -1,7 +1,8 @@
 """The rows of one poller minute that have no recorded outcome yet, as its machine holds them. Pure bookkeeping."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from typing import NamedTuple, Protocol, TypeAlias
 
 from poller_cluster.steps import Claim
 from scheduler_service.domain.ids import RowKey, ScheduleId, UnixMillis
@@ -26,12 +27,42 @@ class OpenRow:
         return Claim(self.row, self.redelivery, self.first_attempt_at)
 
 
+Line: TypeAlias = tuple[str, str]
+"""What rows are held for: its kind and its name."""
+
+
+class Hold(NamedTuple):
+    """Not to be claimed before `line` has moved; `place` says where in it."""
+
+    line: Line
+    place: RowKey
+
+
+Verdict: TypeAlias = Outcome | Hold | None
+"""Of a row whose turn to be claimed has come: None to claim it, Hold, or the outcome it gets without being claimed."""
+
+
+class Judge(Protocol):
+    """Says which rows may be claimed. `now` is Unix milliseconds."""
+
+    def begin(self, held: Mapping[Line, Sized]) -> None:
+        """Rows are about to be picked for one claim; `held` are those that wait already."""
+
+    def judge(self, entry: OpenRow, now: int) -> Verdict:
+        """None: claim it."""
+
+    def room(self, line: Line, first: OpenRow, now: int) -> int:
+        """How many of the rows held for `line`, of which `first` is the first, are to be judged anew."""
+
+
 class OpenRows:
-    """Rows by key, the waiting ones also in a heap by due; `ended` keeps the order in which they ended."""
+    """Rows by key, the waiting ones also in a heap by due; `ended` keeps the order in which they ended. Held rows are
+    off that heap, by what they are held for, each line's first one first."""
 
     def __init__(self) -> None:
         self._by_key: dict[RowKey, OpenRow] = {}
         self._waiting: list[tuple[RowKey, OpenRow]] = []
+        self.held: dict[Line, list[tuple[RowKey, OpenRow]]] = {}
         self.ended: dict[RowKey, OpenRow] = {}
         self.unchecked: dict[RowKey, OpenRow] = {}
         self.claimed_count = 0
@@ -69,28 +100,51 @@ class OpenRows:
             if not entry.claimed:
                 self.forget(key)
         self._waiting.clear()
+        self.held.clear()
 
     def next_due(self) -> UnixMillis | None:
         """Due of the earliest waiting row."""
         while self._waiting:
             key, entry = self._waiting[0]
-            if self._by_key.get(key) is entry and not entry.claimed and entry.outcome is None:
+            if self._waits(key, entry):
                 return key.due
             heapq.heappop(self._waiting)
         return None
 
-    def pick(self, *, horizon: int, room: int) -> tuple[OpenRow, ...]:
-        """Take up to `room` checked rows due by `horizon` off the waiting list, earliest first."""
+    def _waits(self, key: RowKey, entry: OpenRow) -> bool:
+        return self._by_key.get(key) is entry and not entry.claimed and entry.outcome is None
+
+    def pick(self, *, horizon: int, room: int, judge: Judge, now: int) -> tuple[OpenRow, ...]:
+        """Take up to `room` checked rows due by `horizon` off the waiting list, earliest first, as `judge` says."""
+        judge.begin(self.held)
         picked: list[OpenRow] = []
         unchecked: list[tuple[RowKey, OpenRow]] = []
         while len(picked) < room and (due := self.next_due()) is not None and due <= horizon:
             key, entry = heapq.heappop(self._waiting)
-            if entry.checked:
-                picked.append(entry)
-            else:
+            if not entry.checked:
                 unchecked.append((key, entry))
+                continue
+            verdict = judge.judge(entry, now)
+            if verdict is None:
+                picked.append(entry)
+            elif isinstance(verdict, Hold):
+                heapq.heappush(self.held.setdefault(verdict.line, []), (verdict.place, entry))
+            else:
+                self.end(entry, verdict, at=now)
         self.put_back(entry for _, entry in unchecked)
         return tuple(picked)
+
+    def reconsider(self, judge: Judge, now: int) -> None:
+        """Put back those held rows that are to be judged anew."""
+        if not self.held:
+            return
+        for line, rows in list(self.held.items()):
+            while rows and not self._waits(rows[0][1].row.key, rows[0][1]):
+                heapq.heappop(rows)
+            again = min(judge.room(line, rows[0][1], now), len(rows)) if rows else 0
+            self.put_back([heapq.heappop(rows)[1] for _ in range(again)])
+            if not rows:
+                del self.held[line]
 
     def put_back(self, entries: Iterable[OpenRow]) -> None:
         for entry in entries:

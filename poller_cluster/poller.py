@@ -18,7 +18,9 @@ from typing import Any
 from membership.errors import StoreUnavailable
 from poller_cluster.lane_work import LaneWork
 from poller_cluster.minute import PollerMinute
+from poller_cluster.minute_admission import MinuteAdmission
 from poller_cluster.minute_run import Firing, MinuteRun
+from poller_cluster.order_ahead import ahead_minutes, look_ahead, look_up_overdue
 from poller_cluster.recovery import Walk, found, next_chunk
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import Phase
@@ -81,7 +83,7 @@ class ClientPollers:
         """Work for the lane from `start` on; whatever ran for it under an older epoch is abandoned."""
         self.revoke(poller_id)
         walk = Walk(poller_id, start, Minute(self._swept + 1))
-        self.lanes[poller_id] = LaneWork(poller_id=poller_id, epoch=epoch, walk=walk)
+        self.lanes[poller_id] = LaneWork(poller_id=poller_id, epoch=epoch, walk=walk, on_order_wanted=self._wake.set)
         self._wake.set()
         self._walk_wake.set()
 
@@ -158,6 +160,9 @@ class ClientPollers:
             await self._look_up(late, Minute(self._swept + 1), self._entered)
             for lane in late:
                 lane.entered = True
+                lane.order.changed()
+        for lane in [lane for lane in self.lanes.values() if lane.order.wanted and not lane.looked_ahead]:
+            await self._look_ahead(lane)
         next_enter = minute_start(self._entered + 1) - self._prefetch_ms
         if now >= next_enter:
             minute = Minute(self._entered + 1)
@@ -191,22 +196,53 @@ class ClientPollers:
         if not self._firing.trusted() or any(not lane.entered for lane in self.lanes.values()):
             return
         self._swept = minute
-        for lane in self.lanes.values():
+        for lane in lanes:
             lane.settled.discard(minute)
+        for lane in lanes:
+            await look_up_overdue(self._firing.schedules, self.client_id, lane.order, now=self._firing.clock.wall_ms())
+
+    async def _look_ahead(self, lane: LaneWork) -> None:
+        """Learn what is retried later on a lane that has met an ordering key."""
+        tenant = self._firing.tenant(self.client_id)
+        if tenant is None:
+            return
+        now = minute_of(self._firing.clock.wall_ms())
+        last = Minute(
+            now
+            + ahead_minutes(
+                cap_seconds=tenant.settings.retry.cap_seconds,
+                breaker_longest_seconds=self._firing.breaker_longest_seconds,
+            )
+        )
+        await look_ahead(self._firing.schedules, self.client_id, lane.poller_id, lane.order, first=now, last=last)
+        if self._firing.trusted():
+            lane.looked_ahead = True
+            lane.order.changed()
 
     def _start(self, lane: LaneWork, minute: Minute) -> "asyncio.Task[object] | None":
         if lane.draining or self.lanes.get(lane.poller_id) is not lane or self.suspended:
             return None
+        admission = MinuteAdmission(
+            minute=minute,
+            order=lane.order,
+            knows_order=lambda: lane.knows_order(minute),
+            tenant=lambda: self._firing.tenant(self.client_id),
+            dispatcher=self._firing.dispatcher,
+        )
         machine = PollerMinute(
-            partition=Partition(self.client_id, lane.poller_id, minute), epoch=lane.epoch, settings=self._settings
+            partition=Partition(self.client_id, lane.poller_id, minute),
+            epoch=lane.epoch,
+            settings=self._settings,
+            admission=admission,
         )
         run = MinuteRun(machine=machine, firing=self._firing, on_room=self._room_made)
         lane.runs[minute] = run
-        task = self._spawn(self._run_minute(lane, minute, run), f"minute {self.client_id}/{lane.poller_id} {minute}")
+        work = self._run_minute(lane, minute, run, admission)
+        task = self._spawn(work, f"minute {self.client_id}/{lane.poller_id} {minute}")
         lane.tasks[minute] = task
         return task
 
-    async def _run_minute(self, lane: LaneWork, minute: Minute, run: MinuteRun) -> None:
+    async def _run_minute(self, lane: LaneWork, minute: Minute, run: MinuteRun, admission: MinuteAdmission) -> None:
         phase = None
         try:
             phase = await run.run()
@@ -217,6 +253,7 @@ class ClientPollers:
             await self._firing.clock.sleep(FAULT_PAUSE_SECONDS)
         finally:
             lane.tasks.pop(minute, None)
+            admission.closed()
             if phase is Phase.SETTLED:
                 if minute > self._swept:
                     lane.settled.add(minute)
@@ -266,7 +303,9 @@ class ClientPollers:
             else:
                 task.add_done_callback(lambda _: self._slots.release())
             walk.at = Minute(minute + 1)
+            lane.order.changed()
         for walk in walks:
             lane = self.lanes.get(walk.poller_id)
             if lane is not None and lane.walk is walk and not lane.draining:
                 walk.at = Minute(max(walk.at, min(last + 1, walk.to)))
+                lane.order.changed()

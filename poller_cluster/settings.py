@@ -22,10 +22,42 @@ class MinuteSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DestinationSettings:
+    """How receivers are protected from their callers, and callers from their receivers."""
+
+    destination_share: float = 0.8
+    """The part of a client's max_in_flight that one host may take up unless the client says otherwise."""
+    destinations_per_client: int = 1000
+    """Hosts of one client whose failures and rates are remembered. More costs memory, less forgets sooner."""
+    breaker_failures: int = 20
+    """Failures in a row after which a client's calls to a receiver's host are held back. Well above the attempts of one
+    schedule, so that a single bad callback does not stop its neighbours."""
+    breaker_open_seconds: float = 5.0
+    """How long they are held back the first time; doubled each time the host fails again when it is tried."""
+    breaker_longest_seconds: float = 300.0
+    """The longest they are held back at a time."""
+    breaker_probes: int = 3
+    """Calls at the same time to a host that is tried again."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.destination_share <= 1:
+            raise ValueError("destination_share must be above 0 and at most 1")
+        if self.destinations_per_client < 1:
+            raise ValueError("destinations_per_client must be at least 1")
+        if self.breaker_failures < 1:
+            raise ValueError("breaker_failures must be at least 1")
+        if self.breaker_probes < 1:
+            raise ValueError("breaker_probes must be at least 1")
+        if not 0 < self.breaker_open_seconds <= self.breaker_longest_seconds <= 3600:
+            raise ValueError("breaker_open_seconds must be above 0, at most breaker_longest_seconds, at most 3600")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """Bounds of one poller process."""
 
     minute: MinuteSettings = field(default_factory=MinuteSettings)
+    destinations: DestinationSettings = field(default_factory=DestinationSettings)
     recovery_minutes_at_once: int = 4
     """Minutes of the past that run beside the present after a takeover or an outage. More recovers sooner, at the cost
     of fresh calls' lateness."""

@@ -72,7 +72,12 @@ def copy_of(definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: 
 
 def is_in_doubt(definition: Definition) -> bool:
     """Whether this is a copy of a row that an earlier owner may have called."""
-    return MARK_IN_DOUBT in definition.options and bool(_decoded(definition.options).get(MARK_IN_DOUBT))
+    return says_in_doubt(definition.options)
+
+
+def says_in_doubt(options: str | None) -> bool:
+    """Whether a row's options carry the mark of such a copy."""
+    return options is not None and MARK_IN_DOUBT in options and bool(_decoded(options).get(MARK_IN_DOUBT))
 
 
 def _marked(options: str, *, in_doubt: bool) -> str:

@@ -22,6 +22,7 @@ class Call:
     attempt: int
     fence: int
     redelivery: bool
+    url: str = ""
 
 
 @dataclass
@@ -109,6 +110,7 @@ class SimEngine:
             attempt=int(headers["Minutehand-Attempt"]),
             fence=int(headers["Minutehand-Fence"]),
             redelivery="Minutehand-Redelivery" in headers,
+            url=request.url,
         )
         answer = self._receiver.script(call)
         if answer != "connect-refused":

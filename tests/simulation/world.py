@@ -32,6 +32,7 @@ from scheduler_service.domain.ids import (
     poller_of,
 )
 from scheduler_service.domain.options import encode_headers
+from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
 from scheduler_service.usecases.place import Place
@@ -57,6 +58,7 @@ class Asked:
     client_id: ClientId
     schedule_id: ScheduleId
     due: UnixMillis
+    ordering_key: str | None = None
     acknowledged: bool = False
     cancelled: bool = False
     end: str | None = None
@@ -225,27 +227,32 @@ class World:
         await self.truth.clients.update_client(expected_revision=old.revision, client=new)
         self.clients[name] = new
 
-    def define(self, client: str, due_ms: float) -> tuple[Asked, Definition]:
-        due = UnixMillis(int(due_ms))
-        poller = PollerId(self.rng.randrange(self.clients[client].poller_quota))
+    def define(
+        self, client: str, due_ms: float, *, url: str = "http://receiver.test/", ordering_key: str | None = None
+    ) -> tuple[Asked, Definition]:
+        due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
+        poller = PollerId(self.rng.randrange(quota))
+        if ordering_key is not None:
+            poller = pinned_lane(ClientId(client), ordering_key, quota=quota)
         schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self._api_randomness)
-        asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due)
+        asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due, ordering_key)
         return asked, Definition(
             client_id=ClientId(client),
             poller_id=poller,
             due=due,
             schedule_id=schedule_id,
             method="POST",
-            url="http://receiver.test/",
+            url=url,
             headers=encode_headers([("x-due", str(int(due)))]),
             body=b"",
             options="{}",
+            ordering_key=ordering_key,
             created_at=UnixMillis(self.now_ms()),
         )
 
-    async def create(self, client: str, due_ms: float) -> Asked:
+    async def create(self, client: str, due_ms: float, **columns: Any) -> Asked:
         """Create through the API; an unavailable store leaves it unacknowledged."""
-        asked, definition = self.define(client, due_ms)
+        asked, definition = self.define(client, due_ms, **columns)
         try:
             await self.place(definition)
         except StoreUnavailable:

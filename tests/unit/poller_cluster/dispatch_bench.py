@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatcher import Dispatcher, Job
+from poller_cluster.settings import DestinationSettings
 from poller_cluster.tenants import Tenant, Tenants
 from scheduler_service.domain.ids import ClientId, RowKey
 from scheduler_service.domain.schedules import Outcome
@@ -14,7 +16,7 @@ from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
 
 
 class FakeEngine:
-    """Remembers what was started; `finish` ends the oldest attempt."""
+    """Remembers what was started; `finish` ends an attempt, the oldest unless told."""
 
     def __init__(self) -> None:
         self.capacity = 100
@@ -31,8 +33,8 @@ class FakeEngine:
         self.started.append(request)
         self.open.append((on_done, may_start))
 
-    def finish(self, came_to: AttemptResult) -> None:
-        self.open.pop(0)[0](came_to)
+    def finish(self, came_to: AttemptResult, position: int = 0) -> None:
+        self.open.pop(position)[0](came_to)
 
 
 class KnownTenants(Tenants):
@@ -48,7 +50,8 @@ class KnownTenants(Tenants):
 class Bench:
     """A dispatcher that runs, and what was heard of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, destinations: DestinationSettings | None = None) -> None:
+        self.free: list[ClientId] = []
         self.clock = ManualClock()
         self.engine = FakeEngine()
         self.tenants = KnownTenants()
@@ -70,10 +73,20 @@ class Bench:
             ahead_ms=lambda: self.ahead_ms,
             on_result=lambda job, came_to, outcome: self.results.append(came_to),
             on_fault=lambda what, error: self.faults.append(what),
+            destinations=destinations,
+            on_free=self.free.append,
         )
 
     def submit(
-        self, client_id: str = "shop", *, after_ms: int = 0, owner: object = None, nominal_due: int | None = None
+        self,
+        client_id: str = "shop",
+        *,
+        after_ms: int = 0,
+        owner: object = None,
+        nominal_due: int | None = None,
+        host: str | None = None,
+        over_quota: bool = False,
+        **row: Any,
     ) -> Job:
         """A row due `after_ms` from NOW; its number is the count of rows so far."""
         self.tail += 1
@@ -84,12 +97,19 @@ class Bench:
 
         job = Job(
             client_id=ClientId(client_id),
-            claim=claim(due=NOW + after_ms, tail=number, url=f"https://{client_id}/{number}", nominal_due=nominal_due),
+            claim=claim(
+                due=NOW + after_ms,
+                tail=number,
+                url=f"https://{host or client_id}/{number}",
+                nominal_due=nominal_due,
+                **row,
+            ),
             epoch=EPOCH,
             owner=owner,
             done=finished,
             may_start=lambda: number % 2 == 1,
             queued_again=lambda: self.again.append(number),
+            over_quota=over_quota,
         )
         self.dispatcher.submit(job)
         return job

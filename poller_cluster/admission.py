@@ -1,0 +1,47 @@
+"""What a minute's machine asks before it claims a row, and tells of what it read and recorded: `minute_admission`."""
+
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass
+from typing import Protocol
+
+from poller_cluster.open_rows import Judge, Line, OpenRow, Verdict
+from scheduler_service.domain.schedules import Outcome, Row
+
+
+class Admission(Judge, Protocol):
+    """Judges rows by what it is told."""
+
+    def read(self, row: Row) -> None:
+        """A row of the partition, or the original of one, as read."""
+
+    def recorded(self, row: Row, outcome: Outcome) -> None:
+        """An outcome of ours was recorded."""
+
+    def whole_read(self) -> None:
+        """The partition was read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitAll:
+    """No limits but the client's."""
+
+    def begin(self, held: Mapping[Line, Sized]) -> None:
+        return
+
+    def judge(self, entry: OpenRow, now: int) -> Verdict:
+        return None
+
+    def room(self, line: Line, first: OpenRow, now: int) -> int:
+        return 0
+
+    def read(self, row: Row) -> None:
+        return
+
+    def recorded(self, row: Row, outcome: Outcome) -> None:
+        return
+
+    def whole_read(self) -> None:
+        return
+
+
+ADMIT_ALL = AdmitAll()

@@ -1,0 +1,262 @@
+"""Where calls go: per client and receiver host, how many at a time, how many a second, and when not at all. Pure.
+
+A destination is named as the client's setting `destinations` names it: `host:port` where that is listed, else `host`
+(then all its ports share one limit), else whatever the URL says. What the client does not limit has a share of the
+client's own limit (`destination_share`), so that one host that hangs leaves room for the others; the breaker (see
+`breaker`) holds back what a failing host would get.
+
+The client's limits hold over all nodes: each node takes the part that its lanes are of the client's quota, and at
+least one call at a time. So they are kept without asking anybody, and a client whose load sits in few lanes may stay
+below its limit. Breakers are each node's own opinion.
+
+Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a second's worth saved up (one at least),
+so in no second more than 1.1 times the limit starts.
+
+    claim   room() > 0         else the row waits unclaimed; `on_free` tells when to look again
+            held_back(due)     open then: re-homed unclaimed, see `put_off`
+    start   delay() == 0       else the job waits in `waiting`, behind those of its host only
+    end     ended()
+
+Per client the destinations most recently used are remembered (`destinations_per_client`) beside those in use; whoever
+is forgotten begins with a closed breaker and a full bucket.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+from poller_cluster.breaker import Breaker, health
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.settings import DestinationSettings
+from scheduler_service.domain.clients import ClientSettings, DestinationLimit
+from scheduler_service.domain.ids import ClientId
+
+SAVED_SECONDS = 0.1
+"""How much of a rate may be saved up."""
+CLAIMED_SECONDS = 1.0
+"""Rows of a limited rate are claimed this far ahead at most: until then a cancel is certain."""
+ROUNDING = 1e-6
+"""A third of three is one, whatever floating point says."""
+_NO_LIMIT = DestinationLimit()
+_PORTS = {"http:": "80", "https:": "443"}
+
+J = TypeVar("J")
+
+
+class Destination(Generic[J]):
+    """One host of one client. Every `now` is monotonic seconds. `waiting` holds jobs that are due."""
+
+    __slots__ = (
+        "_filled_at",
+        "_limit",
+        "_on_free",
+        "_rate",
+        "_refused",
+        "_settings",
+        "_tokens",
+        "breaker",
+        "in_flight",
+        "name",
+        "outstanding",
+        "waiting",
+    )
+
+    def __init__(self, name: str, settings: DestinationSettings, on_free: Callable[[], None]) -> None:
+        self.name = name
+        self.breaker = Breaker(settings)
+        self.waiting: deque[J] = deque()
+        self.in_flight = 0
+        self.outstanding = 0
+        """Claimed rows on their way: those in flight and those that wait for it."""
+        self._settings = settings
+        self._on_free = on_free
+        self._refused = False
+        self._limit = 1
+        self._rate: float | None = None
+        self._tokens = 0.0
+        self._filled_at = -math.inf
+
+    def set_limits(self, asked: DestinationLimit, *, max_in_flight: int, share: float) -> None:
+        """`max_in_flight` is the client's own, `share` this node's part of the client."""
+        own = max(int(max_in_flight * share + ROUNDING), 1)
+        if asked.max_in_flight is None:
+            self._limit = math.ceil(own * self._settings.destination_share - ROUNDING)
+        else:
+            self._limit = min(max(int(asked.max_in_flight * share + ROUNDING), 1), own)
+        self._rate = None if asked.max_per_second is None else asked.max_per_second * share
+
+    # Claims.
+
+    def held_back(self, now: float, due_in: float) -> bool:
+        """Whether a row due in so many seconds would find the breaker open."""
+        return self.breaker.is_open(now + max(due_in, 0.0))
+
+    def room(self) -> int:
+        """How many more rows may be claimed. Rows of a limited rate are not claimed long before they may start."""
+        return min(self._parallel() - self.outstanding, self._ahead() - (self.outstanding - self.in_flight))
+
+    def _ahead(self) -> int:
+        """How many rows may wait claimed."""
+        return self._limit if self._rate is None else max(math.ceil(self._rate * CLAIMED_SECONDS), 1)
+
+    def _parallel(self) -> int:
+        return self._limit if self.breaker.closed else min(self._settings.breaker_probes, self._limit)
+
+    def refuse(self) -> None:
+        """A row was not claimed for want of room: tell when there is some."""
+        self._refused = True
+
+    # Attempts.
+
+    def delay(self, now: float) -> float | None:
+        """Seconds until an attempt may start: 0 now, None when another has to end first. Not asked while open."""
+        if self.in_flight >= self._parallel():
+            return None
+        if self._rate is None:
+            return 0.0
+        most = max(self._rate * SAVED_SECONDS, 1.0)
+        if now > self._filled_at:
+            self._tokens = min(self._tokens + (now - self._filled_at) * self._rate, most)
+            self._filled_at = now
+        return 0.0 if self._tokens >= 1.0 else (1.0 - self._tokens) / self._rate
+
+    def started(self) -> int:
+        """Answers the breaker's generation, to be given to `ended`."""
+        self.in_flight += 1
+        if self._rate is not None:
+            self._tokens -= 1.0
+        return self.breaker.generation
+
+    def ended(self, result: AttemptResult, *, generation: int, now: float) -> bool:
+        """True when that opened or closed the breaker: whoever waits must be judged anew."""
+        self.in_flight -= 1
+        changed = self.breaker.ended(health(result), generation=generation, now=now)
+        if changed:
+            self._tell()
+        return changed
+
+    def released(self) -> None:
+        """A claimed row has ended or was given back."""
+        self.outstanding -= 1
+        # A quarter at a time: looking again costs, and whoever looks takes what there is.
+        if self._refused and (
+            self.outstanding == 0 or self.room() >= max(min(self._parallel(), self._ahead()) // 4, 1)
+        ):
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._refused:
+            self._refused = False
+            self._on_free()
+
+    @property
+    def in_use(self) -> bool:
+        return self.outstanding > 0 or self.in_flight > 0 or self._refused
+
+
+class _Client(Generic[J]):
+    """The destinations of one client, under the settings and the share that they were made with."""
+
+    __slots__ = ("aliases", "by_name", "settings", "share")
+
+    def __init__(self) -> None:
+        self.settings: ClientSettings | None = None
+        self.share = 0.0
+        self.by_name: dict[str, Destination[J]] = {}
+        self.aliases: dict[str, Destination[J]] = {}
+
+
+class Destinations(Generic[J]):
+    """Those of all clients of a node. `on_free(client_id)`: rows of that client that wait unclaimed may be claimed."""
+
+    def __init__(self, settings: DestinationSettings, *, on_free: Callable[[ClientId], None]) -> None:
+        self._settings = settings
+        self._on_free = on_free
+        self._clients: dict[ClientId, _Client[J]] = {}
+
+    def of(self, client_id: ClientId, url: str, settings: ClientSettings, *, share: float) -> Destination[J]:
+        """The destination of a URL. `settings` are effective; `share` is this node's part of the client's lanes."""
+        client = self._clients.get(client_id)
+        if client is None:
+            client = self._clients[client_id] = _Client()
+        if client.settings is not settings or client.share != share:
+            self._follow(client, settings, share)
+        origin = origin_of(url)
+        found = client.aliases.get(origin)
+        if found is None:
+            found = self._remember(client_id, client, origin)
+        return found
+
+    def all(self) -> Iterator[tuple[ClientId, Destination[J]]]:
+        for client_id, client in self._clients.items():
+            for destination in client.by_name.values():
+                yield client_id, destination
+
+    def _follow(self, client: _Client[J], settings: ClientSettings, share: float) -> None:
+        # Names depend on what is listed; those in use keep what they count under the name they have.
+        client.settings, client.share = settings, share
+        client.aliases.clear()
+        for destination in client.by_name.values():
+            self._limit(client, destination)
+
+    def _limit(self, client: _Client[J], destination: Destination[J]) -> None:
+        assert client.settings is not None
+        destination.set_limits(
+            client.settings.destinations.get(destination.name, _NO_LIMIT),
+            max_in_flight=client.settings.max_in_flight or 1,
+            share=client.share,
+        )
+
+    def _remember(self, client_id: ClientId, client: _Client[J], origin: str) -> Destination[J]:
+        assert client.settings is not None
+        name = name_of(origin, client.settings.destinations)
+        found = client.by_name.pop(name, None)
+        if found is None:
+            self._forget_some(client)
+            found = Destination(name, self._settings, lambda: self._on_free(client_id))
+            self._limit(client, found)
+        client.by_name[name] = client.aliases[origin] = found
+        return found
+
+    def _forget_some(self, client: _Client[J]) -> None:
+        bound = self._settings.destinations_per_client
+        if len(client.by_name) < bound:
+            return
+        # A whole eighth at once: the scan is then rare however many hosts a client has.
+        idle = [name for name, each in client.by_name.items() if not each.in_use]
+        idle.sort(key=lambda name: not client.by_name[name].breaker.spotless)
+        for name in idle[: max(bound // 8, 1)]:
+            del client.by_name[name]
+        client.aliases.clear()
+
+
+def origin_of(url: str) -> str:
+    """Scheme and authority of a URL, as it writes them."""
+    start = url.find("//") + 2
+    end = url.find("/", start)
+    origin = url if end < 0 else url[:end]
+    if "?" in origin or "#" in origin:
+        origin = origin.partition("?")[0].partition("#")[0]
+    return origin
+
+
+def name_of(origin: str, listed: dict[str, DestinationLimit]) -> str:
+    """How a client's settings name this origin; unlisted: the host, with its port unless that is the scheme's own."""
+    host, port, usual = _split(origin)
+    if f"{host}:{port}" in listed:
+        return f"{host}:{port}"
+    return host if usual or host in listed else f"{host}:{port}"
+
+
+@lru_cache(maxsize=4096)
+def _split(origin: str) -> tuple[str, str, bool]:
+    """(host, port, whether the port is the scheme's own)."""
+    scheme, _, authority = origin.lower().partition("//")
+    authority = authority.rpartition("@")[2]
+    host, colon, port = authority.rpartition(":")
+    if not colon or "]" in port:
+        host, port = authority, ""
+    own = _PORTS.get(scheme, "")
+    return host, port or own, port in ("", own)

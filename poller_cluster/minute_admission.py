@@ -1,0 +1,143 @@
+"""Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
+
+A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its line (a key,
+a host) may have moved, or put off without having been claimed at all: then the next advance re-homes it. So rows for a
+host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
+
+    behind its key   held while the head is about to come or under way; put off behind the head's next instant where
+                     that is `HOLD_MS` away, or when this minute holds `HELD_BY_KEYS` rows already
+    no room          held; what is held counts for the minute's window, so a minute with more rows of one slow host than
+                     that delays what stands behind them in this minute of this lane
+    breaker open     put off until it may be tried again
+"""
+
+from collections.abc import Callable, Mapping, Sized
+
+from poller_cluster.destinations import Destination
+from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.job import Job
+from poller_cluster.open_rows import Hold, Line, OpenRow, Verdict
+from poller_cluster.ordering import OrderingKeys
+from poller_cluster.put_off import BEHIND_ITS_KEY, put_off
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.copies import says_in_doubt
+from scheduler_service.domain.ids import Minute, UnixMillis, key_of
+from scheduler_service.domain.schedules import Outcome, Row
+
+HOLD_MS = 10_000
+"""A head that comes sooner than this is waited for in memory."""
+HELD_BY_KEYS = 200
+"""Rows of one minute that wait in memory for their keys."""
+BEHIND_MS = 1_000
+APART_MS = 100
+"""Rows put off behind a head come back this long after it, and this far apart."""
+LONGEST_BEHIND_MS = 60_000
+ALL = 1 << 30
+_KEY, _HOST = "key", "host"
+
+
+class MinuteAdmission:
+    """Of one run of a minute. `knows_order` says whether everything that stands before its rows is known;
+    `tenant` answers None while the client is not known."""
+
+    def __init__(
+        self,
+        *,
+        minute: Minute,
+        order: OrderingKeys,
+        knows_order: Callable[[], bool],
+        tenant: Callable[[], Tenant | None],
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._minute = minute
+        self._order = order
+        self._knows_order = knows_order
+        self._tenant = tenant
+        self._dispatcher = dispatcher
+        self._picked: dict[Destination[Job], int] = {}
+        self._held_by_keys = 0
+        order.reading.add(minute)
+
+    def closed(self) -> None:
+        """The run is over."""
+        self.whole_read()
+
+    def begin(self, held: Mapping[Line, Sized]) -> None:
+        self._picked.clear()
+        self._held_by_keys = sum(len(rows) for (kind, _), rows in held.items() if kind == _KEY)
+
+    def judge(self, entry: OpenRow, now: int) -> Verdict:
+        tenant = self._tenant()
+        if tenant is None:
+            return None
+        if entry.row.ordering_key is not None:
+            verdict = self._judge_order(entry, entry.row.ordering_key, tenant, now)
+            if verdict is not None:
+                return verdict
+        return self._judge_destination(entry, tenant)
+
+    def _judge_order(self, entry: OpenRow, key: str, tenant: Tenant, now: int) -> Verdict:
+        row, order = entry.row, self._order
+        in_doubt = entry.redelivery or says_in_doubt(row.options)
+        if in_doubt and tenant.settings.in_doubt == "drop":
+            return None
+        order.read(row)
+        order.want()
+        rank, comes_at = order.rank(key, row.schedule_id), now
+        if self._knows_order():
+            if rank == 0:
+                return None
+            comes_at = max(order.head_at(key), now)
+        if comes_at <= now + HOLD_MS and self._held_by_keys < HELD_BY_KEYS:
+            self._held_by_keys += 1
+            return Hold((_KEY, key), key_of(row.schedule_id))
+        at = comes_at + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
+        return put_off(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
+
+    def _judge_destination(self, entry: OpenRow, tenant: Tenant) -> Verdict:
+        destination = self._dispatcher.destination(tenant, entry.row.url or "")
+        if not destination.breaker.closed:
+            outcome = self._dispatcher.judge(entry.claim(), tenant, destination)
+            if outcome is not None:
+                return outcome
+        picked = self._picked.get(destination, 0)
+        if destination.room() <= picked:
+            destination.refuse()
+            return Hold((_HOST, destination.name), entry.row.key)
+        self._picked[destination] = picked + 1
+        return None
+
+    def room(self, line: Line, first: OpenRow, now: int) -> int:
+        kind, key = line
+        if kind == _KEY:
+            return self._room_in_line(key, first, now)
+        tenant = self._tenant()
+        if tenant is None:
+            return 0
+        destination = self._dispatcher.destination(tenant, first.row.url or "")
+        if not destination.breaker.closed and self._dispatcher.judge(first.claim(), tenant, destination) is not None:
+            return ALL
+        room = destination.room()
+        if room <= 0:
+            destination.refuse()
+        return room
+
+    def _room_in_line(self, key: str, first: OpenRow, now: int) -> int:
+        if not self._knows_order():
+            return 0
+        if self._order.rank(key, first.row.schedule_id) == 0:
+            return 1
+        return 0 if self._order.head_at(key) <= now + HOLD_MS else ALL
+
+    def read(self, row: Row) -> None:
+        if row.ordering_key is not None:
+            self._order.read(row)
+
+    def recorded(self, row: Row, outcome: Outcome) -> None:
+        if row.ordering_key is not None:
+            self._order.recorded(row, outcome)
+
+    def whole_read(self) -> None:
+        if self._minute in self._order.reading:
+            self._order.reading.discard(self._minute)
+            self._order.changed()

@@ -1,0 +1,56 @@
+"""Rows that may not be called now, re-homed without counting an attempt so that their minute can settle. Pure.
+
+The row becomes a pointer like a failed attempt's, `retrying` with the same number of attempts; its copy comes back at
+the instant named. Nothing was sent for it, so nothing may be forgotten either: a row in doubt stays in doubt.
+"""
+
+from poller_cluster.steps import Claim
+from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.ids import UnixMillis, due_of
+from scheduler_service.domain.options import ScheduleOptions
+from scheduler_service.domain.schedules import Outcome, State
+
+DESTINATION_OPEN = "destination-open"
+"""The receiver's host keeps failing: its breaker is open."""
+BEHIND_ITS_KEY = "ordering"
+"""An earlier row of the same ordering key has not ended."""
+
+
+def until_open_again(
+    claim: Claim, *, options: ScheduleOptions, settings: ClientSettings, at: UnixMillis, now: int
+) -> Outcome | None:
+    """The outcome of a row whose host is left alone until about `at`; None: call it all the same.
+
+    The deadline of its retries holds: a row that would come back after it has failed. But none fails untried: a row
+    without any attempt is called at its deadline, whatever the host is said to be; so is one that has not been put off
+    yet, since its due may lie far back only because we were away.
+    """
+    row = claim.row
+    in_doubt = claim.redelivery or options.in_doubt
+    if in_doubt and settings.in_doubt == "drop":
+        return None
+    deadline_ms = round(options.retry_settings(settings.retry).deadline_seconds * 1000)
+    first = claim.first_attempt_at
+    if at > max(due_of(row.schedule_id), first or 0) + deadline_ms:
+        if not row.attempt_base:
+            return None if row.is_copy else put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
+        return Outcome(
+            state=State.FAILED,
+            attempts=row.attempt_base or 0,
+            first_attempt_at=first,
+            finished_at=UnixMillis(now),
+            reason="deadline",
+            last_error=DESTINATION_OPEN,
+        )
+    return put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
+
+
+def put_off(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
+    """Retrying at `at`, no attempt counted."""
+    return Outcome(
+        state=State.RETRYING,
+        attempts=claim.row.attempt_base or 0,
+        first_attempt_at=claim.first_attempt_at,
+        next_attempt_at=at,
+        reason="in-doubt" if in_doubt else reason,
+    )

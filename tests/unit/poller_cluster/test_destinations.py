@@ -1,0 +1,201 @@
+"""Limits of each receiver host: how a host is named, how many rows, how many a second, who is forgotten."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poller_cluster.destinations import Destination, Destinations, name_of, origin_of
+from poller_cluster.settings import DestinationSettings
+from scheduler_service.domain.clients import ClientSettings, DestinationLimit
+from scheduler_service.domain.ids import ClientId
+from tests.unit.poller_cluster.claimed import result
+
+SHOP, OTHER = ClientId("shop"), ClientId("other")
+
+
+class Known:
+    """Destinations with a client's settings, and who was told of room."""
+
+    def __init__(self, *, max_in_flight: int = 100, share: float = 1.0, **settings: Any) -> None:
+        self.told: list[ClientId] = []
+        self.all: Destinations[int] = Destinations(DestinationSettings(**settings), on_free=self.told.append)
+        self.settings = ClientSettings(max_in_flight=max_in_flight)
+        self.share = share
+
+    def limit(self, **limits: DestinationLimit) -> "Known":
+        destinations = {name.replace("_", "."): limit for name, limit in limits.items()}
+        self.settings = ClientSettings(max_in_flight=self.settings.max_in_flight, destinations=destinations)
+        return self
+
+    def of(self, url: str = "https://a.example/x", client_id: ClientId = SHOP) -> Destination[int]:
+        return self.all.of(client_id, url, self.settings, share=self.share)
+
+
+def claim(destination: Destination[int], count: int) -> None:
+    destination.outstanding += count
+
+
+@pytest.mark.parametrize(
+    ("url", "listed", "name"),
+    [
+        ("https://a.example/x?y=//z", {}, "a.example"),
+        ("https://A.Example:443/x", {}, "a.example"),
+        ("https://a.example?x=1", {}, "a.example"),
+        ("https://a.example#x", {}, "a.example"),
+        ("https://user:pass@a.example/", {}, "a.example"),
+        ("https://a.example:8443/", {}, "a.example:8443"),
+        ("http://a.example:443/", {}, "a.example:443"),
+        ("https://a.example:8443/", {"a.example"}, "a.example"),
+        ("https://a.example:8443/", {"a.example", "a.example:8443"}, "a.example:8443"),
+        ("https://a.example/", {"a.example", "a.example:443"}, "a.example:443"),
+        ("http://[::1]:8080/", {}, "[::1]:8080"),
+        ("http://[::1]/", {}, "[::1]"),
+        ("http://[::1]:8080/", {"[::1]"}, "[::1]"),
+        ("", {}, ""),
+    ],
+)
+def test_a_destination_is_named_as_the_settings_name_it(url: str, listed: set[str], name: str) -> None:
+    assert name_of(origin_of(url), dict.fromkeys(listed, DestinationLimit())) == name
+
+
+@given(st.text())
+def test_any_text_is_the_url_of_some_destination(url: str) -> None:
+    name_of(origin_of(url), {})
+
+
+def test_one_host_leaves_room_for_others() -> None:
+    assert Known(max_in_flight=100).of().room() == 80
+    assert Known(max_in_flight=2).of().room() == 2
+    assert Known(max_in_flight=1).of().room() == 1
+    assert Known(max_in_flight=100, destination_share=0.25).of().room() == 25
+
+
+@pytest.mark.parametrize(
+    ("asked", "share", "room"), [(10, 1.0, 10), (10, 0.5, 5), (10, 0.01, 1), (500, 1.0, 100), (3, 1 / 3, 1)]
+)
+def test_a_limit_of_the_client_is_parted_by_lanes(asked: int, share: float, room: int) -> None:
+    known = Known(share=share).limit(a_example=DestinationLimit(max_in_flight=asked))
+    assert known.of().room() == room
+
+
+def test_ports_share_the_limit_of_their_host() -> None:
+    known = Known().limit(a_example=DestinationLimit(max_in_flight=1))
+    assert known.of("https://a.example:8443/") is known.of("http://a.example/")
+    assert known.of("https://a.example/") is not known.of("https://a.example/", OTHER)
+
+
+def test_changed_settings_and_shares_count_at_once() -> None:
+    known = Known()
+    first = known.of()
+    claim(first, 3)
+    known.limit(a_example=DestinationLimit(max_in_flight=5))
+    assert known.of() is first
+    assert first.room() == 2
+    known.share = 0.2
+    assert known.of().room() == 1 - 3
+
+
+def test_attempts_under_way_are_bounded() -> None:
+    one = Known().limit(a_example=DestinationLimit(max_in_flight=2)).of()
+    for _ in range(2):
+        assert one.delay(0.0) == 0.0
+        one.started()
+    assert one.delay(0.0) is None
+    one.ended(result(), generation=0, now=1.0)
+    assert one.delay(1.0) == 0.0
+
+
+@given(
+    rate=st.floats(0.5, 5_000),
+    steps=st.lists(st.floats(0, 3), min_size=1, max_size=12),
+)
+def test_no_second_starts_more_than_the_rate(rate: float, steps: list[float]) -> None:
+    """But for the tenth that may be saved up, and the one that may always start."""
+    one = Known(max_in_flight=10_000).limit(a_example=DestinationLimit(max_per_second=rate)).of()
+    now, starts = 0.0, []
+    for step in steps:
+        now += step
+        for _ in range(20):
+            delay = one.delay(now)
+            assert delay is not None
+            if delay > 0:
+                break
+            one.started()
+            one.ended(result(), generation=0, now=now)
+            starts.append(now)
+    for start in starts:
+        within = sum(start <= each < start + 1 for each in starts)
+        assert within <= rate + max(rate * 0.1, 1) + 1e-6
+
+
+def test_it_says_when_the_rate_lets_the_next_one_start() -> None:
+    one = Known().limit(a_example=DestinationLimit(max_per_second=4)).of()
+    one.started()
+    assert one.delay(0.0) == 0.0
+    one.started()
+    assert one.delay(0.0) == pytest.approx(0.25)
+    assert one.delay(0.25) == 0.0
+
+
+def test_rows_of_a_limited_rate_are_not_claimed_long_before_they_may_start() -> None:
+    one = Known().limit(a_example=DestinationLimit(max_per_second=5)).of()
+    assert one.room() == 5
+    claim(one, 5)
+    assert one.room() == 0
+    one.started()
+    assert one.room() == 1
+
+
+def test_whoever_found_no_room_is_told_once_when_there_is_some() -> None:
+    known = Known().limit(a_example=DestinationLimit(max_in_flight=8))
+    one = known.of()
+    claim(one, 8)
+    one.refuse()
+    one.released()
+    assert known.told == []
+    one.released()
+    assert known.told == [SHOP]
+    one.released()
+    assert known.told == [SHOP]
+
+
+@pytest.mark.parametrize("limit", [DestinationLimit(max_in_flight=1), DestinationLimit(max_per_second=0.1)])
+def test_the_last_row_that_ends_tells_in_any_case(limit: DestinationLimit) -> None:
+    known = Known().limit(a_example=limit)
+    one = known.of()
+    claim(one, 2)
+    one.refuse()
+    one.released()
+    one.released()
+    assert known.told == [SHOP]
+
+
+def test_an_open_breaker_holds_back_and_lets_few_try() -> None:
+    known = Known(breaker_failures=2, breaker_open_seconds=10, breaker_probes=2)
+    one = known.of()
+    one.refuse()
+    for _ in range(2):
+        one.ended(result(503), generation=one.started(), now=0.0)
+    assert known.told == [SHOP]
+    assert one.held_back(0.0, 9.9)
+    assert not one.held_back(0.0, 10.0)
+    assert one.room() == 2
+    one.started()
+    generation = one.started()
+    assert one.delay(10.0) is None
+    assert one.ended(result(), generation=generation, now=11.0)
+    assert one.room() == 80
+
+
+def test_the_ones_longest_unused_are_forgotten_first_but_never_those_in_use() -> None:
+    known = Known(destinations_per_client=8, breaker_failures=1)
+    ended, busy = known.of("https://bad/"), known.of("https://busy/")
+    ended.ended(result(503), generation=ended.started(), now=0.0)
+    claim(busy, 1)
+    for number in range(100):
+        known.of(f"https://h{number}/")
+        assert len(list(known.all.all())) <= 9
+    assert known.of("https://busy/") is busy
+    assert known.of("https://bad/") is ended
