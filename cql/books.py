@@ -60,7 +60,9 @@ class CqlAttemptStore:
         self._connection = connection
 
     async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
-        await _insert(self._connection, [("attempts.insert", _attempt_parameters(attempt)) for attempt in attempts])
+        # Those of one partition share a request as far as they go: one mutation each, not one each row.
+        together = sorted(attempts, key=lambda attempt: attempt.partition)
+        await _insert(self._connection, [("attempts.insert", _attempt_parameters(attempt)) for attempt in together])
 
     async def read(self, client_id: ClientId, schedule_id: ScheduleId) -> Sequence[FailedAttempt]:
         _, poller_id, minute = partition_of(client_id, schedule_id)

@@ -30,6 +30,33 @@ original: by an edit that tests that the original still names this copy. The cop
 under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the original's
 partition, which may be long settled.
 
+Who waits for whom (`dispatcher`, `destinations`, `minute_admission`):
+
+- Clients take turns by quota, rows within the guaranteed thousand a minute before all rows beyond it. No client has
+  more attempts under way than a part of what the engine has free, or more minutes in recovery than half of the node's
+  slots.
+- A client's limits hold over all nodes: each takes the part that its lanes are. Hosts of one client have limits of
+  their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass.
+- A host that fails again and again is left alone for a while. Its rows are put off: re-homed like a retry, with no
+  attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
+  unclaimed.
+  A row whose retries' deadline would pass meanwhile fails; but no row fails without one attempt.
+
+Ordering keys (`ordering`): rows of one key share a lane and start one at a time, by due.
+
+- The next row of a key is claimed only after the end of the one before was recorded; retries keep everybody behind them
+  waiting, in this minute and in later ones. A row that waits is held unclaimed while its turn is near, else put off
+  behind the next attempt of the key's head. So a stuck key costs a bounded number of rows in memory, and some writes.
+- A new owner knows nothing of the old one's lines. It starts no row with a key before it has read what may stand before
+  it: every unsettled minute up to the row's own, and in minutes to come the copies that the old owner left there. That
+  is everything, since an unfinished schedule always has its newest row or pointer in a minute that is not settled.
+- In order means: by due among the rows that exist when the minute of the later one is read, 5 s before it begins. A row
+  created later than that for an earlier instant goes when it is found. It means starts and recorded ends; a receiver
+  may still see the redelivery of a call whose owner died before it could record the end, but never after a later row
+  of the key was called. Not in order: redeliveries; rows created before and after a change of the quota that moved
+  their key to another lane, until those of the old lane have ended; retries whose own `cap_seconds` is above their
+  client's, after a takeover; and what stands behind more than `ordering.LINE_IDS` ids of one lane.
+
 Not guaranteed: a process that stops between its trust check and the socket, and a receiver that answers after its
 time-out, see at-least-once. `Minutehand-Fence` and the schedule's id let a receiver tell.
 

@@ -1,10 +1,18 @@
 """What a node writes beside the outcomes themselves: balances, dead letters, failed attempts.
 
 Balances and dead letters are part of settling a minute: they are written before its watermark passes, and repeated by
-whoever settles it again. Rows of failed attempts are a record for people: written at once, given up after a while when
-storage is away, never in the way of a call.
+whoever settles it again. Rows of failed attempts are a record for people: written at once, many together, never in the
+way of a call. They are not among a minute's debts, since nobody could pay those after a crash: duration and excerpt
+are known to the process that made the attempt and to nobody else. So they are lost when it is killed within a moment
+of the attempt, when storage is away for longer than `ATTEMPT_WRITE_TRIES` tries, and when more wait than memory is
+given to them; what this process could not record is counted in `unrecorded`. A process that stops writes them first.
+
+One client's flood of failures does not cost another's records: a client may have no more waiting than there is room
+left for everybody.
 """
 
+import asyncio
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -14,15 +22,17 @@ from poller_cluster.account import Account
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatcher import Job
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
-from scheduler_service.domain.ids import Partition, UnixMillis
+from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
 from scheduler_service.domain.schedules import Definition, Outcome, State
 from scheduler_service.runtime.clock import Clock
 
 ATTEMPTS_WAITING = 10_000
-"""Failed attempts waiting to be recorded; beyond that the newest are not."""
-ATTEMPTS_PER_WRITE = 50
+"""Failed attempts waiting to be recorded, about 1 KiB each."""
+ATTEMPTS_PER_WRITE = 200
 ATTEMPT_WRITE_TRIES = 5
+ATTEMPT_WRITE_PAUSE_SECONDS = 1.0
+FLUSH_SECONDS = 2.0
 
 
 class Bookkeeper:
@@ -42,8 +52,12 @@ class Bookkeeper:
         self._attempts = attempts
         self._clock = clock
         self._spawn = spawn
-        self._waiting: list[FailedAttempt] = []
-        self._writing = False
+        self.unrecorded = 0
+        """Failed attempts that were given up."""
+        self._waiting: deque[FailedAttempt] = deque()
+        self._waiting_of: Counter[ClientId] = Counter()
+        self._written = asyncio.Event()
+        self._written.set()
 
     async def settle(self, partition: Partition, epoch: int, account: Account) -> None:
         """Write a minute's balance; an empty minute writes nothing. A higher epoch's balance is left alone."""
@@ -88,8 +102,12 @@ class Bookkeeper:
 
     def attempt_made(self, job: Job, result: AttemptResult, outcome: Outcome) -> None:
         """Note a failed attempt. A first-attempt success is in the schedule's own row."""
-        if result.succeeded or len(self._waiting) >= ATTEMPTS_WAITING:
+        if result.succeeded:
             return
+        if self._waiting_of[job.client_id] >= ATTEMPTS_WAITING - len(self._waiting):
+            self.unrecorded += 1
+            return
+        self._waiting_of[job.client_id] += 1
         self._waiting.append(
             FailedAttempt(
                 client_id=job.client_id,
@@ -102,21 +120,33 @@ class Bookkeeper:
                 excerpt=result.excerpt,
             )
         )
-        if not self._writing:
-            self._writing = True
+        if self._written.is_set():
+            self._written.clear()
             self._spawn(self._write_attempts(), "failed attempts")
+
+    async def flush(self) -> None:
+        """Return when all failed attempts are written or given up, or when that takes too long."""
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self._written.wait()
+        except TimeoutError:
+            return
 
     async def _write_attempts(self) -> None:
         tries = 0
         while self._waiting:
-            some = self._waiting[:ATTEMPTS_PER_WRITE]
+            some = [self._waiting[position] for position in range(min(len(self._waiting), ATTEMPTS_PER_WRITE))]
             try:
                 await self._attempts.record_failed(some)
             except StoreUnavailable:
                 tries += 1
                 if tries < ATTEMPT_WRITE_TRIES:
-                    await self._clock.sleep(1.0)
+                    await self._clock.sleep(ATTEMPT_WRITE_PAUSE_SECONDS)
                     continue
+                self.unrecorded += len(some)
             tries = 0
-            del self._waiting[: len(some)]
-        self._writing = False
+            for attempt in some:
+                self._waiting.popleft()
+                self._waiting_of[attempt.client_id] -= 1
+        self._waiting_of.clear()
+        self._written.set()

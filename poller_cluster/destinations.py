@@ -17,8 +17,9 @@ so in no second more than 1.1 times the limit starts.
     start   delay() == 0       else the job waits in `waiting`, behind those of its host only
     end     ended()
 
-Per client the destinations most recently used are remembered (`destinations_per_client`) beside those in use; whoever
-is forgotten begins with a closed breaker and a full bucket.
+Per client a bounded number of destinations is remembered (`destinations_per_client`) beside those in use. Hosts that
+did not fail are forgotten first, of those the ones that were met longest ago; whoever is forgotten begins with a closed
+breaker and a full bucket.
 """
 
 import math
@@ -217,6 +218,8 @@ class Destinations(Generic[J]):
             self._forget_some(client)
             found = Destination(name, self._settings, lambda: self._on_free(client_id))
             self._limit(client, found)
+        if len(client.aliases) >= 2 * self._settings.destinations_per_client:
+            client.aliases.clear()
         client.by_name[name] = client.aliases[origin] = found
         return found
 

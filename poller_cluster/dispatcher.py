@@ -218,7 +218,8 @@ class Dispatcher:
                 del self._parked[destination]
             elif delay is not None:
                 soonest = delay if soonest is None else min(soonest, delay)
-        self._pump()
+        if not self._pump():
+            soonest = HELD_BACK_SECONDS if soonest is None else min(soonest, HELD_BACK_SECONDS)
         return soonest
 
     def _make_ready(self, job: Job, *, called: bool = False) -> None:
@@ -305,6 +306,10 @@ class Dispatcher:
                 self._wake.set()
             return False
         return True
+
+    def destinations_open(self) -> int:
+        """How many hosts are held back, or tried again, for clients of this node."""
+        return sum(not destination.breaker.closed for _, destination in self._destinations.all())
 
     def judge(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
         """The outcome of a row that need not be claimed, because its destination is held back until after its due."""

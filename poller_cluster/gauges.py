@@ -11,6 +11,21 @@ def show_node(node: Node, *, clock: Clock, metrics: Metrics) -> None:
     members = node.heartbeater
     metrics.gauge("minutehand_leases_held", "Pollers that this node owns.", lambda: len(node.keeper.leases()))
     metrics.gauge("minutehand_trusted", "1 while this node may make calls.", lambda: members.trusted())
+    metrics.counter(
+        "minutehand_over_quota_total",
+        "Calls beyond the thousand a minute that a poller guarantees: made after everybody's guaranteed ones.",
+        lambda: node.dispatcher.over_quota,
+    )
+    metrics.counter(
+        "minutehand_attempts_unrecorded_total",
+        "Failed attempts of which no record could be kept.",
+        lambda: node.books.unrecorded,
+    )
+    metrics.gauge(
+        "minutehand_destinations_open",
+        "Receiver hosts that are left alone because they keep failing, each client's counted by itself.",
+        lambda: node.dispatcher.destinations_open(),
+    )
     metrics.gauge(
         "minutehand_clock_trusted",
         "1 unless the system's clock was stepped and it is not known yet which time is right.",

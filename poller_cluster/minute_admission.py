@@ -83,11 +83,13 @@ class MinuteAdmission:
             return None
         order.read(row)
         order.want()
-        rank, comes_at = order.rank(key, row.schedule_id), now
+        rank = order.rank(key, row.schedule_id)
         if self._knows_order():
             if rank == 0:
                 return None
             comes_at = max(order.head_at(key), now)
+        else:
+            comes_at = now + HOLD_MS
         if comes_at <= now + HOLD_MS and self._held_by_keys < HELD_BY_KEYS:
             self._held_by_keys += 1
             return Hold((_KEY, key), key_of(row.schedule_id))

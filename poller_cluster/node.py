@@ -25,6 +25,7 @@ from poller_cluster.callback import Sender
 from poller_cluster.dispatcher import Dispatcher, Engine
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
+from poller_cluster.recovery_slots import RecoverySlots, per_client
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
 from poller_cluster.tenants import Tenants
@@ -120,7 +121,7 @@ class Node:
             settings=membership,
             spawn=self._spawn,
         )
-        self._books = Bookkeeper(
+        self.books = Bookkeeper(
             balances=stores.balances,
             dead_letters=stores.dead_letters,
             attempts=stores.attempts,
@@ -135,7 +136,7 @@ class Node:
             sender=Sender(life=str(life), version=version),
             trusted=self.heartbeater.trusted,
             ahead_ms=self._ahead_ms,
-            on_result=self._books.attempt_made,
+            on_result=self.books.attempt_made,
             on_fault=on_fault,
             destinations=settings.destinations,
             share=self._share,
@@ -155,7 +156,7 @@ class Node:
             randomness=randomness,
             trusted=self.heartbeater.trusted,
             spawn=self._spawn,
-            books=self._books,
+            books=self.books,
             tenant=self._tenants.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
         )
@@ -204,6 +205,7 @@ class Node:
         await self.keeper.stop()
         await self.heartbeater.stop()
         await self._engine.stop()
+        await self.books.flush()
         await self._tasks.close()
 
     async def crash(self) -> None:
@@ -247,7 +249,10 @@ class Node:
             firing=self._firing,
             settings=self._settings.minute,
             stagger=self._randomness.fraction(),
-            recovery_slots=self._slots,
+            recovery_slots=RecoverySlots(
+                node=self._slots,
+                client=asyncio.Semaphore(per_client(self._settings.recovery_minutes_at_once)),
+            ),
             spawn=self._spawn,
             on_lost=lambda poller_id, epoch: self.keeper.suspect(Lane(client_id, poller_id), epoch=epoch),
             on_fault=self._on_fault,

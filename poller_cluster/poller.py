@@ -22,6 +22,7 @@ from poller_cluster.minute_admission import MinuteAdmission
 from poller_cluster.minute_run import Firing, MinuteRun
 from poller_cluster.order_ahead import ahead_minutes, look_ahead, look_up_overdue
 from poller_cluster.recovery import Walk, found, next_chunk
+from poller_cluster.recovery_slots import RecoverySlots
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import Phase
 from scheduler_service.domain.ids import (
@@ -53,7 +54,7 @@ class ClientPollers:
         firing: Firing,
         settings: MinuteSettings,
         stagger: float,
-        recovery_slots: asyncio.Semaphore,
+        recovery_slots: RecoverySlots,
         spawn: Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"],
         on_lost: Callable[[PollerId, int], None],
         on_fault: Callable[[str, BaseException], None],

@@ -59,8 +59,8 @@ class NodeSettings:
     minute: MinuteSettings = field(default_factory=MinuteSettings)
     destinations: DestinationSettings = field(default_factory=DestinationSettings)
     recovery_minutes_at_once: int = 4
-    """Minutes of the past that run beside the present after a takeover or an outage. More recovers sooner, at the cost
-    of fresh calls' lateness."""
+    """Minutes of the past that run beside the present after a takeover or an outage; one client gets half of them at
+    most. More recovers sooner, at the cost of fresh calls' lateness."""
     capacity_per_minute: int = 300_000
     """Calls a minute that this node is sized for; shown against what the quotas guarantee."""
     weight: float = 1.0

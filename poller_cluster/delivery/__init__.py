@@ -25,7 +25,11 @@ in the very moment it is used; libcurl then repeats the request on a fresh one i
 marked `at_most_once` are not repeated: the attempt ends as `reset`, and something may have been sent.
 
 Nor that slow name servers delay only their own: look-ups run on libcurl's threads, 20 at most, and one of them is held
-for as long as the system's resolver waits. A name that was looked up is remembered (`dns_cache_seconds`).
+for as long as the system's resolver waits (the libcurl that comes with pycurl has no asynchronous resolver). A name
+that was looked up is remembered (`dns_cache_seconds`; libcurl forgets the oldest beyond 30,000 names). What keeps one
+tenant from holding all threads for long is the dispatcher: a name that is not resolved within the connect time-out
+counts as a failure of its host, and the host's breaker then lets few attempts look it up. Many slow names at once
+still delay the look-ups of names that nobody has used lately; names in the cache and kept connections never wait.
 
 Failure: an engine that can't open sockets (file descriptors) ends attempts as `internal` with nothing sent. Errors of
 libcurl are mapped in one table, `outcome.py`.

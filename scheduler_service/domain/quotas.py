@@ -1,7 +1,8 @@
 """Which lane a new schedule goes to. Pure but for the randomness it is given.
 
 With an ordering key the key decides: rendezvous hashing over the lanes of the quota, so that a growing quota moves only
-the keys that the new lanes win, and a shrinking one only those of the lanes that went.
+the keys that the new lanes win, and a shrinking one only those of the lanes that went. A key that moves leaves what was
+created before in its old lane: the two parts are each in order, but do not wait for one another.
 
 Without one the choice is ours. Rows of one partition are written together cheaply, and every lane is guaranteed the
 same rate, so per client and minute the lanes are filled in turn, `RUN_LENGTH` rows at a time:

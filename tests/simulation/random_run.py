@@ -4,11 +4,15 @@ import asyncio
 import random
 from dataclasses import dataclass
 
+from poller_cluster.delivery.result import AttemptError
+from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from tests.simulation.receivers import Call
 from tests.simulation.world import World, simulate
 
 NODES = ("a", "b", "c")
+EASILY_OPENED = DestinationSettings(breaker_failures=2, breaker_open_seconds=2, breaker_longest_seconds=60)
+OTHER_HOST = "http://other.test/"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ WEIGHTS = {
     "step": 1,
     "slow_receiver": 2,
     "failing_receiver": 3,
+    "dead_host": 3,
     "outage": 1,
 }
 
@@ -53,6 +58,14 @@ def draw(seed: int, count: int) -> list[Operation]:
     ]
 
 
+def drawn_columns(world: World) -> dict[str, str]:
+    """A third of the rows have one of few keys, a third go to another host."""
+    chance = world.rng.random()
+    if chance < 1 / 3:
+        return {"ordering_key": f"key-{int(chance * 9)}"}
+    return {"url": OTHER_HOST} if chance < 2 / 3 else {}
+
+
 async def perform(world: World, operation: Operation) -> None:  # noqa: C901 - one case an operation
     node = world.nodes.get(operation.node)
     match operation.name:
@@ -61,7 +74,7 @@ async def perform(world: World, operation: Operation) -> None:  # noqa: C901 - o
             spread = 4_000 + 80_000 * operation.amount
             for number in range(1 + int(8 * operation.amount)):
                 client = ("shop", "once")[number % 2]
-                await world.create(client, base + spread * world.rng.random())
+                await world.create(client, base + spread * world.rng.random(), **drawn_columns(world))
         case "cancel":
             open_ones = [asked for asked in world.asked.values() if asked.acknowledged and not asked.cancelled]
             if open_ones:
@@ -105,6 +118,10 @@ async def perform(world: World, operation: Operation) -> None:  # noqa: C901 - o
                 return 500 if int(call.schedule_id[-1], 16) < share and call.attempt < 3 else 200
 
             world.receiver.script = script
+        case "dead_host":
+            answers: tuple[int | AttemptError, ...] = (503, "connect-refused", "reset", 200)
+            answer = answers[int(4 * operation.amount)]
+            world.receiver.script = lambda call: answer if call.url == OTHER_HOST else 200
         case _:
             return
 
@@ -134,7 +151,7 @@ def run(seed: int, *, operations: list[Operation] | None = None, count: int = 40
         await world.revive()
         await world.settle_down(within=900)
 
-    return simulate(scenario, seed=seed)
+    return simulate(scenario, seed=seed, destinations=EASILY_OPENED)
 
 
 def shrink(seed: int, operations: list[Operation]) -> list[Operation]:

@@ -10,7 +10,7 @@ from cql.storage import Storage
 from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
 from poller_cluster.node import Node, NodeStores
-from poller_cluster.settings import MinuteSettings, NodeSettings
+from poller_cluster.settings import NodeSettings
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver, SimEngine
 from tests.simulation.sim_clock import SimClock
@@ -44,7 +44,7 @@ class SimNode:
         rng: random.Random,
         memory: InMemoryConnection,
         receiver: Receiver,
-        minute_settings: MinuteSettings,
+        settings: NodeSettings,
         on_call: Callable[["SimNode", Call], None],
         on_crash: Callable[[str, BaseException], None],
         on_fault: Callable[[str, BaseException], None],
@@ -75,7 +75,7 @@ class SimNode:
             engine=self.engine,
             clock=self.clock,
             randomness=SeededRandomness(self.rng),
-            settings=NodeSettings(minute=minute_settings),
+            settings=settings,
             membership=MembershipSettings(),
             on_over=self._life_over,
             on_crash=on_crash,

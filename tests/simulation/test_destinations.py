@@ -6,8 +6,9 @@ from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit, RetrySettings
 from scheduler_service.domain.ids import minute_of
 from scheduler_service.domain.schedules import State
+from tests.simulation.asked import Asked
 from tests.simulation.receivers import Call
-from tests.simulation.world import Asked, World, simulate
+from tests.simulation.world import World, simulate
 
 START_SECONDS = 5.0
 DOWN, UP = "http://down.test/", "http://up.test/"

@@ -6,8 +6,9 @@ import pytest
 
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.schedules import State
+from tests.simulation.asked import Asked
 from tests.simulation.receivers import Call
-from tests.simulation.world import Asked, World, simulate
+from tests.simulation.world import World, simulate
 
 START_SECONDS = 5.0
 KEY, OTHER = "order-17", "order-18"

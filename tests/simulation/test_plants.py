@@ -14,12 +14,12 @@ CASES = {
     "edit_without_version": cases.cancels_at_the_instant_of_the_claim,
 }
 SEEDS = {
-    "no_trust_check": 3,
-    "death_without_the_conditional_write": 3,
+    "no_trust_check": 17,
+    "death_without_the_conditional_write": 20,
     "no_sweep": 1,
     "advance_without_edits": 1,
     "copy_before_pointer": 2,
-    "settle_before_the_grace": 1,
+    "settle_before_the_grace": 3,
 }
 """Random runs that find it; others do too."""
 

@@ -8,7 +8,6 @@ at every call and, by `settle_down`, at rest.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,17 +15,17 @@ import msgspec
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from membership.identity import Lane
-from poller_cluster.settings import MinuteSettings
+from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
     PollerId,
     RowKey,
-    ScheduleId,
     UnixMillis,
     key_of,
     minute_of,
+    minute_start,
     new_schedule_id,
     partition_of,
     poller_of,
@@ -36,6 +35,7 @@ from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
 from scheduler_service.usecases.place import Place
+from tests.simulation.asked import IN_TIME_MS, Asked, out_of_order
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
@@ -51,26 +51,12 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
-@dataclass
-class Asked:
-    """One create as its caller knows it."""
-
-    client_id: ClientId
-    schedule_id: ScheduleId
-    due: UnixMillis
-    ordering_key: str | None = None
-    acknowledged: bool = False
-    cancelled: bool = False
-    end: str | None = None
-    calls: list[Call] = field(default_factory=list)
-
-
 class World:
     """See the module. Build it inside a virtual loop."""
 
-    def __init__(self, seed: int, *, minute_settings: MinuteSettings | None = None) -> None:
+    def __init__(self, seed: int, *, node_settings: NodeSettings | None = None) -> None:
         self.rng = random.Random(seed)
-        self.minute_settings = minute_settings or MinuteSettings()
+        self.node_settings = node_settings or NodeSettings()
         self.memory = InMemoryConnection()
         self.receiver = Receiver()
         self.nodes: dict[str, SimNode] = {}
@@ -144,7 +130,7 @@ class World:
             rng=random.Random(self.rng.getrandbits(64)),
             memory=self.memory,
             receiver=self.receiver,
-            minute_settings=self.minute_settings,
+            settings=self.node_settings,
             on_call=self.called,
             on_crash=self.crashed,
             on_fault=self.faulted,
@@ -259,6 +245,7 @@ class World:
             self.note("api", f"create {asked.schedule_id} is not acknowledged")
         else:
             asked.acknowledged = True
+            asked.in_time = self.now_ms() < minute_start(minute_of(asked.due)) - IN_TIME_MS
         return asked
 
     async def cancel(self, asked: Asked) -> CancelResult | None:
@@ -351,15 +338,17 @@ class World:
                 raise self.violation(f"{len(left)} acknowledged schedules have no end, the first: {left[0]}\n{row}")
             await self.advance(1.0)
         await self.advance(1.0)
+        if (pair := out_of_order(self.asked.values())) is not None:
+            raise self.violation(f"{pair[1]} was called before {pair[0]} had ended")
         for asked in self.asked.values():
             row = await self.row_of(asked)
             if row is None or not row.defined:
                 continue
             if row.state == State.DELIVERED and not asked.calls:
                 raise self.violation(f"{asked.schedule_id} is delivered but was never called")
-            if row.state == State.CANCELLED and any(call for call in asked.calls):
-                if asked.cancelled and len(asked.calls) == (row.attempts or 0):
-                    continue  # it was cancelled between attempts
+            if row.state == State.CANCELLED and asked.calls:
+                if asked.calls[-1].attempt <= (row.attempts or 0):
+                    continue  # it was cancelled between attempts, of which some may not have reached the receiver
                 raise self.violation(f"{asked.schedule_id} is cancelled but was called")
             if asked.cancelled and row.state != State.CANCELLED:
                 raise self.violation(f"{asked.schedule_id}: cancel was answered, its state is {row.state}")
@@ -374,12 +363,20 @@ class World:
 
 
 def simulate(
-    scenario: Callable[[World], Awaitable[None]], *, seed: int = 1, settings: MinuteSettings | None = None
+    scenario: Callable[[World], Awaitable[None]],
+    *,
+    seed: int = 1,
+    settings: MinuteSettings | None = None,
+    destinations: DestinationSettings | None = None,
 ) -> World:
     """Run a scenario in a world of its own; answers the world as it was left, for its trace."""
 
+    node_settings = NodeSettings(
+        minute=settings or MinuteSettings(), destinations=destinations or DestinationSettings()
+    )
+
     async def run() -> World:
-        world = World(seed, minute_settings=settings)
+        world = World(seed, node_settings=node_settings)
         try:
             await scenario(world)
         finally:

@@ -12,6 +12,7 @@ from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.dispatcher import Dispatcher, Job
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
+from poller_cluster.recovery_slots import RecoverySlots
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import ScheduleStore
@@ -138,7 +139,9 @@ class LaneBench:
             firing=self.firing,
             settings=MinuteSettings(),
             stagger=0.0,
-            recovery_slots=asyncio.Semaphore(recovery_slots),
+            recovery_slots=RecoverySlots(
+                node=asyncio.Semaphore(recovery_slots), client=asyncio.Semaphore(recovery_slots)
+            ),
             spawn=self._spawn,
             on_lost=lambda poller_id, epoch: self.lost.append((poller_id, epoch)),
             on_fault=lambda name, error: self.faults.append(error),

@@ -86,6 +86,13 @@ def test_ports_share_the_limit_of_their_host() -> None:
     assert known.of("https://a.example/") is not known.of("https://a.example/", OTHER)
 
 
+def test_the_many_ways_to_write_a_host_take_no_more_memory() -> None:
+    known = Known(destinations_per_client=8).limit(a_example=DestinationLimit(max_in_flight=1))
+    (one,) = {known.of(f"https://a.example:{port}/") for port in range(1, 1_000)}
+    assert one.name == "a.example"
+    assert len(known.all._clients[SHOP].aliases) <= 16
+
+
 def test_changed_settings_and_shares_count_at_once() -> None:
     known = Known()
     first = known.of()
@@ -197,5 +204,6 @@ def test_the_ones_longest_unused_are_forgotten_first_but_never_those_in_use() ->
     for number in range(100):
         known.of(f"https://h{number}/")
         assert len(list(known.all.all())) <= 9
+        assert len(known.all._clients[SHOP].aliases) <= 16
     assert known.of("https://busy/") is busy
     assert known.of("https://bad/") is ended

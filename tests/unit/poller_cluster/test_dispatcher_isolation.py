@@ -78,6 +78,19 @@ async def test_a_rate_is_kept_by_the_one_timer(bench: Bench) -> None:
     assert bench.started == [1, 2, 3, 4]
 
 
+async def test_a_row_whose_rate_lets_it_start_waits_for_trust(bench: Bench) -> None:
+    limited(bench, max_per_second=4)
+    for _ in range(2):
+        bench.submit(host="slow")
+    await bench.settle()
+    bench.trusted = False
+    await bench.advance(1)
+    assert bench.started == [1]
+    bench.trusted = True
+    await bench.advance(0.1)
+    assert bench.started == [1, 2]
+
+
 async def test_what_waits_for_its_host_may_be_taken_back_and_nobody_waits_for_it(bench: Bench) -> None:
     limited(bench, max_in_flight=1)
     mine, others = object(), object()

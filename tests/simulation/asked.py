@@ -1,0 +1,41 @@
+"""What callers of the simulated API know of their schedules, and in which order those must have been called."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
+from tests.simulation.receivers import Call
+
+IN_TIME_MS = 6_000
+"""A row acknowledged this long before its minute begins is read in time, whatever becomes of its hint."""
+
+
+@dataclass
+class Asked:
+    """One create as its caller knows it."""
+
+    client_id: ClientId
+    schedule_id: ScheduleId
+    due: UnixMillis
+    ordering_key: str | None = None
+    in_time: bool = False
+    acknowledged: bool = False
+    cancelled: bool = False
+    end: str | None = None
+    calls: list[Call] = field(default_factory=list)
+
+
+def out_of_order(asked: Iterable[Asked]) -> tuple[ScheduleId, ScheduleId] | None:
+    """Of two rows of one key, both created before their minutes were looked for, the later is called only after the
+    earlier was called for the last time. Answers two for which that is not so."""
+    keys: dict[tuple[ClientId, str], list[Asked]] = {}
+    for each in asked:
+        if each.ordering_key is not None and each.calls and each.in_time:
+            keys.setdefault((each.client_id, each.ordering_key), []).append(each)
+    for rows in keys.values():
+        rows.sort(key=lambda each: each.schedule_id)
+        for earlier, later in pairwise(rows):
+            if earlier.calls[-1].at_ms > later.calls[0].at_ms:
+                return earlier.schedule_id, later.schedule_id
+    return None

@@ -1,0 +1,158 @@
+"""Records of failed attempts: which are kept, in how many writes, and what is given up when storage is away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any
+
+import pytest
+
+from membership.errors import StoreUnavailable
+from poller_cluster.bookkeeping import (
+    ATTEMPT_WRITE_TRIES,
+    ATTEMPTS_PER_WRITE,
+    ATTEMPTS_WAITING,
+    FLUSH_SECONDS,
+    Bookkeeper,
+)
+from poller_cluster.job import Job
+from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.ids import ClientId, partition_of
+from scheduler_service.domain.schedules import Outcome, State
+from tests.support.api import NOW, ManualClock
+from tests.support.virtual_loop import run_virtual
+from tests.unit.poller_cluster.claimed import claim, result
+
+RETRYING = Outcome(state=State.RETRYING, attempts=3)
+
+
+class Attempts:
+    """A store that can be away, or wait to be told to go on."""
+
+    def __init__(self) -> None:
+        self.writes: list[Sequence[FailedAttempt]] = []
+        self.tries = 0
+        self.away = 0
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+
+    async def record_failed(self, attempts: Sequence[FailedAttempt]) -> None:
+        self.tries += 1
+        await self.may_go_on.wait()
+        if self.tries <= self.away:
+            raise StoreUnavailable("away")
+        self.writes.append(attempts)
+
+    async def read(self, client_id: ClientId, schedule_id: Any) -> Sequence[FailedAttempt]:
+        raise NotImplementedError
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.store = Attempts()
+        self.tasks: list[asyncio.Task[None]] = []
+        nothing: Any = None
+        self.books = Bookkeeper(
+            balances=nothing, dead_letters=nothing, attempts=self.store, clock=ManualClock(), spawn=self._spawn
+        )
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> object:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+        return None
+
+    def fail(self, client_id: str = "shop", *, tail: int = 1, **came_to: Any) -> None:
+        nothing: Any = None
+        job = Job(
+            client_id=ClientId(client_id),
+            claim=claim(tail=tail, kind="copy", due=NOW + 60_000, schedule_id=claim(tail=tail).row.schedule_id),
+            epoch=1,
+            owner=None,
+            done=nothing,
+            may_start=nothing,
+            queued_again=nothing,
+        )
+        self.books.attempt_made(job, result(**({"status": 503} | came_to)), RETRYING)
+
+    @property
+    def recorded(self) -> list[FailedAttempt]:
+        return [attempt for write in self.store.writes for attempt in write]
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    made = Bench()
+    yield made
+    made.store.may_go_on.set()
+    await asyncio.gather(*made.tasks)
+
+
+async def test_a_failed_attempt_is_kept_with_its_original(bench: Bench) -> None:
+    bench.fail(error=None, excerpt="no", duration_seconds=1.25)
+    bench.fail(tail=2, status=None, error="timeout")
+    bench.fail(tail=3, status=204)
+    await bench.books.flush()
+    first, second = bench.recorded
+    assert (first.status, first.error, first.attempt, first.excerpt) == (503, None, 3, "no")
+    assert (first.started_at, first.duration_ms) == (NOW, 1250)
+    assert first.partition == partition_of(ClientId("shop"), first.schedule_id)
+    assert (second.status, second.error) == (None, "timeout")
+
+
+async def test_those_that_wait_share_writes(bench: Bench) -> None:
+    for number in range(ATTEMPTS_PER_WRITE * 2 + 1):
+        bench.fail(tail=number)
+    await bench.books.flush()
+    assert [len(write) for write in bench.store.writes] == [ATTEMPTS_PER_WRITE, ATTEMPTS_PER_WRITE, 1]
+    bench.fail()
+    await bench.books.flush()
+    assert len(bench.store.writes) == 4
+    assert bench.books.unrecorded == 0
+
+
+async def test_storage_that_comes_back_loses_nothing(bench: Bench) -> None:
+    bench.store.away = ATTEMPT_WRITE_TRIES - 1
+    bench.fail()
+    await bench.books.flush()
+    assert len(bench.recorded) == 1
+    assert bench.books.unrecorded == 0
+
+
+async def test_what_can_not_be_recorded_is_counted(bench: Bench) -> None:
+    bench.store.away = ATTEMPT_WRITE_TRIES
+    bench.fail()
+    bench.fail(tail=2)
+    await bench.books.flush()
+    assert bench.recorded == []
+    assert bench.books.unrecorded == 2
+    bench.fail(tail=3)
+    await bench.books.flush()
+    assert len(bench.recorded) == 1
+
+
+async def test_one_clients_flood_leaves_room_for_anothers_records(bench: Bench) -> None:
+    bench.store.may_go_on.clear()
+    for number in range(ATTEMPTS_WAITING):
+        bench.fail("flood", tail=number)
+    lost = bench.books.unrecorded
+    assert lost == ATTEMPTS_WAITING // 2
+    for number in range(100):
+        bench.fail("shop", tail=number)
+    assert bench.books.unrecorded == lost
+    bench.store.may_go_on.set()
+    await bench.books.flush()
+    assert sum(attempt.client_id == "shop" for attempt in bench.recorded) == 100
+    assert len(bench.recorded) == ATTEMPTS_WAITING // 2 + 100
+
+
+def test_a_flush_does_not_wait_for_ever() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        bench.store.may_go_on.clear()
+        bench.fail()
+        began = asyncio.get_running_loop().time()
+        await bench.books.flush()
+        assert asyncio.get_running_loop().time() - began == pytest.approx(FLUSH_SECONDS)
+        assert bench.recorded == []
+        bench.store.may_go_on.set()
+        await asyncio.gather(*bench.tasks)
+
+    run_virtual(scenario)

@@ -1,0 +1,182 @@
+"""Rows that are not to be claimed now: held until there is room, or put off without having been claimed."""
+
+from collections.abc import Mapping, Sized
+
+from poller_cluster.admission import AdmitAll
+from poller_cluster.minute import PollerMinute
+from poller_cluster.open_rows import Hold, Line, OpenRow, Verdict
+from poller_cluster.settings import MinuteSettings
+from poller_cluster.steps import Phase, Wait, WriteBalance
+from scheduler_service.domain.ids import key_of
+from scheduler_service.domain.schedules import Outcome, Row, State
+from tests.unit.poller_cluster.builders import (
+    EDITS,
+    EPOCH,
+    PARTITION,
+    PREFETCH,
+    SWEEP,
+    advance,
+    apply,
+    at,
+    claim,
+    copy_row,
+    expect,
+    ids,
+    met_by,
+    opened_by,
+    outcome,
+    page,
+    read,
+    rejected,
+    row,
+    with_state,
+)
+
+LINE: Line = ("host", "slow")
+PUT_OFF = outcome(State.RETRYING, attempts=0, next_attempt_at=at(300), reason="destination-open")
+
+
+class Judge:
+    """Says what a test puts there; remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.verdicts: dict[Row, Verdict] = {}
+        self.free = 0
+        self.told: list[tuple[str, object]] = []
+        self.held: list[int] = []
+
+    def begin(self, held: Mapping[Line, Sized]) -> None:
+        self.held.append(sum(map(len, held.values())))
+
+    def judge(self, entry: OpenRow, now: int) -> Verdict:
+        return self.verdicts.get(entry.row)
+
+    def room(self, line: Line, first: OpenRow, now: int) -> int:
+        self.told.append(("room", first.row))
+        return self.free
+
+    def read(self, row: Row) -> None:
+        self.told.append(("read", row))
+
+    def recorded(self, row: Row, outcome: Outcome) -> None:
+        self.told.append(("recorded", outcome.state))
+
+    def whole_read(self) -> None:
+        self.told.append(("whole", None))
+
+
+def hold(one: Row) -> Hold:
+    return Hold(LINE, key_of(one.schedule_id))
+
+
+def judged(judge: Judge, *rows: Row) -> PollerMinute:
+    minute = PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(), admission=judge)
+    read(minute, *rows)
+    return minute
+
+
+def test_without_a_judge_everything_is_admitted() -> None:
+    everybody = AdmitAll()
+    assert everybody.judge(OpenRow(row(1), redelivery=False), at(0)) is None
+    assert everybody.room(LINE, OpenRow(row(1), redelivery=False), at(0)) == 0
+
+
+def test_a_held_row_lets_the_others_pass_and_goes_when_there_is_room() -> None:
+    judge, slow, quick = Judge(), row(1, 1), row(2, 2)
+    judge.verdicts[slow] = hold(slow)
+    minute = judged(judge, slow, quick)
+    assert [each.row for each in claim(minute, 0)] == [quick]
+    assert isinstance(expect(Wait, minute, 3), Wait)
+    judge.free = 1
+    judge.verdicts.clear()
+    assert [each.row for each in claim(minute, 3)] == [slow]
+    assert minute.rows.held == {}
+
+
+def test_no_more_go_than_there_is_room_for_the_first_in_line_first() -> None:
+    judge, rows = Judge(), [row(3 - number, number) for number in range(3)]
+    judge.verdicts = {each: hold(each) for each in rows}
+    minute = judged(judge, *rows)
+    expect(Wait, minute, 2)
+    judge.free, judge.verdicts = 2, {}
+    assert [each.row for each in claim(minute, 3)] == [rows[2], rows[1]]
+    assert judge.held[-1] == 1
+
+
+def test_held_rows_keep_their_minute_open() -> None:
+    judge, slow = Judge(), row(1)
+    judge.verdicts[slow] = hold(slow)
+    minute = judged(judge, slow)
+    expect(Wait, minute, 2)
+    read(minute, slow, seconds=SWEEP)
+    expect(Wait, minute, SWEEP)
+    assert minute.phase is Phase.SWEEPING
+
+
+def test_a_row_that_is_put_off_is_recorded_without_having_been_claimed() -> None:
+    judge, dead, fine = Judge(), row(1, 1), row(2, 2)
+    judge.verdicts[dead] = PUT_OFF
+    minute = judged(judge, dead, fine)
+    written = apply(minute, 0)
+    assert written.in_flight == ids(fine)
+    assert [(write.key, write.outcome) for write in written.writes] == [(dead.key, PUT_OFF)]
+    (owed,) = minute.debts.take()
+    assert owed.outcome == PUT_OFF
+    assert ("recorded", State.RETRYING) in judge.told
+
+
+def test_a_minute_of_rows_put_off_settles() -> None:
+    judge, dead = Judge(), row(1)
+    judge.verdicts[dead] = PUT_OFF
+    minute = judged(judge, dead)
+    apply(minute, 0)
+    minute.debts.paid(minute.debts.take()[0])
+    read(minute, with_state(dead, State.RETRYING, next_attempt_at=at(300)), seconds=SWEEP)
+    expect(WriteBalance, minute, SWEEP)
+    assert minute.account.counts == {State.RETRYING: 1}
+
+
+def test_a_row_cancelled_before_it_was_put_off_stays_cancelled() -> None:
+    """The write tests that the row has no outcome as soon as an edit is known of."""
+    judge, dead = Judge(), row(1)
+    judge.verdicts[dead] = PUT_OFF
+    minute = judged(judge, dead)
+    written = advance(minute, 0)
+    minute.advanced(rejected(met_by(written, edits=EDITS)))
+    written = advance(minute, 0)
+    assert [write.expect_state for write in written.writes] == [State.SCHEDULED]
+    minute.advanced(rejected(met_by(written, edits=EDITS), with_state(dead, State.CANCELLED)))
+    apply(minute, 0)
+    assert minute.debts.take() == []
+
+
+def test_the_judge_hears_of_what_is_read_and_when_everything_was() -> None:
+    judge, one = Judge(), row(1)
+    minute = PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(), admission=judge)
+    read(minute, one, more=True)
+    assert judge.told == [("read", one)]
+    read(minute, seconds=PREFETCH)
+    assert judge.told == [("read", one), ("whole", None)]
+
+
+def test_the_judge_hears_of_originals() -> None:
+    judge, original = Judge(), row(-120)
+    retry = copy_row(1, original)
+    minute = judged(judge, retry)
+    minute.step(at(0), 10)
+    pointing = with_state(original, State.RETRYING, next_attempt_at=at(1))
+    minute.originals_read([retry], {retry.schedule_id: pointing})
+    assert ("read", pointing) in judge.told
+
+
+def test_what_a_newer_read_replaces_is_judged_anew() -> None:
+    """A partition that an older owner had opened is read again after the open."""
+    judge, slow = Judge(), row(1)
+    judge.verdicts[slow] = hold(slow)
+    minute = judged(judge, slow)
+    expect(Wait, minute, 2)
+    minute._read_again()
+    assert minute.rows.held == {}
+    minute.page_read(page(slow, statics=opened_by(EPOCH)), trusted=True)
+    judge.verdicts.clear()
+    assert [each.row for each in claim(minute, 3)] == [slow]
