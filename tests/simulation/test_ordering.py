@@ -92,7 +92,7 @@ def test_a_cancelled_head_lets_the_next_one_go() -> None:
     """Whether it waits for its first attempt or for a retry."""
 
     async def scenario(world: World) -> None:
-        base = await begin(world)
+        base = await begin(world, retry=RetrySettings(base_seconds=120))
         rows = await create(world, base, [10, 40, 41, 90])
         script(world, fail(rows[0]))
         await world.advance(20)
@@ -110,7 +110,7 @@ def test_a_new_owner_keeps_the_order(how: str, seconds: float) -> None:
     """Though the head's minute is settled and its copy lies in a minute to come."""
 
     async def scenario(world: World) -> None:
-        base = await begin(world, nodes=2, retry=RetrySettings(base_seconds=150, max_attempts=3))
+        base = await begin(world, nodes=2, retry=RetrySettings(base_seconds=400, max_attempts=3))
         rows = await create(world, base, [7, 10, 14, 80, 95, 125, 190])
         script(world, fail(rows[1], times=1))
         await world.advance(seconds)
