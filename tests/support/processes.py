@@ -72,12 +72,13 @@ class Deployment:
     def __init__(self, cassandra: SuiteCassandra, directory: Path, *, keyspace: str, tables: Tables) -> None:
         self.directory = directory
         self.admin_key = secrets.token_hex(24)
-        self.api_port, *self._spare = free_ports(9)
+        self.api_port, *self._spare = free_ports(16)
         self.api_url = f"http://127.0.0.1:{self.api_port}"
         self.receiver = Receiver(directory)
         self.programs: dict[str, Program] = {}
         self._poller_ports: dict[str, int] = {}
         self._settings = directory / "minutehand.toml"
+        self.contact = (cassandra.contact_points[0], cassandra.port)
         self._storage = StorageSettings(
             contact_points=cassandra.contact_points,
             port=cassandra.port,
@@ -103,6 +104,17 @@ class Deployment:
         if ready:
             program.await_ready(f"http://127.0.0.1:{port}/readyz")
         return program
+
+    def stop_one(self, name: str) -> None:
+        """One process, in good order if it still runs."""
+        self.programs.pop(name).stop()
+
+    def metrics(self, node_id: str) -> dict[str, float]:
+        """What a poller that `start_poller` began shows to Prometheus, by sample."""
+        url = f"http://127.0.0.1:{self._poller_ports[node_id]}/metrics"
+        text = httpx.get(url, timeout=30, trust_env=False).raise_for_status().text
+        samples = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
 
     def start_pollers(self, node_id: str, *, processes: int) -> Program:
         """Several pollers of one command; they need a little to be members."""
