@@ -27,6 +27,8 @@ from scheduler_service.runtime.signal import Signal
 
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
+CLAIM_ROWS = 250
+"""A client that is at its limit claims again when there is room for so many, or for a quarter of its limit."""
 HELD_BACK_SECONDS = 0.05
 """How soon to look again when ready rows may not start (no trust, doubtful clock)."""
 
@@ -79,7 +81,7 @@ class Job:
 class _Lane:
     """The ready rows of one client, and its account with the round robin."""
 
-    __slots__ = ("deficit", "on_the_wire", "outstanding", "queued", "ready")
+    __slots__ = ("deficit", "on_the_wire", "outstanding", "queued", "ready", "reserved")
 
     def __init__(self) -> None:
         self.ready: deque[Job] = deque()
@@ -87,6 +89,12 @@ class _Lane:
         self.deficit = 0
         self.on_the_wire = 0
         self.outstanding = 0
+        self.reserved = 0
+
+
+def claim_rows(limit: int) -> int:
+    """How many rows a claim should have room for, where a client may have `limit` in flight."""
+    return max(1, min(CLAIM_ROWS, limit // 4))
 
 
 class Dispatcher:
@@ -121,16 +129,38 @@ class Dispatcher:
         self._wake = Signal(clock)
 
     def room(self, client_id: ClientId) -> int:
-        """How many more rows of this client may be claimed: what its limit leaves over what is claimed already."""
+        """How many more rows of this client may be claimed: what its limit leaves over what is claimed already, or is
+        being claimed. None before there is room for `CLAIM_ROWS` of them, so that claims are not written one by one."""
         tenant = self._tenants.get(client_id)
         if tenant is None or not tenant.active:
             return 0
+        limit = tenant.settings.max_in_flight or 1
         lane = self._clients.get(client_id)
-        return (tenant.settings.max_in_flight or 1) - (lane.outstanding if lane is not None else 0)
+        free = limit if lane is None else limit - lane.outstanding - lane.reserved
+        return free if free >= claim_rows(limit) else 0
+
+    def made_room(self, client_id: ClientId, rows: int) -> bool:
+        """Whether these rows, just ended or given back, made room for claims where there was none."""
+        room = self.room(client_id)
+        return room > 0 and room - rows < claim_rows(room + self._taken(client_id))
+
+    def _taken(self, client_id: ClientId) -> int:
+        lane = self._clients.get(client_id)
+        return 0 if lane is None else lane.outstanding + lane.reserved
+
+    def reserve(self, client_id: ClientId, rows: int) -> None:
+        """Keep room for rows that are being claimed; negative gives it back."""
+        self._lane(client_id).reserved += rows
+
+    def _lane(self, client_id: ClientId) -> _Lane:
+        lane = self._clients.get(client_id)
+        if lane is None:
+            lane = self._clients[client_id] = _Lane()
+        return lane
 
     def submit(self, job: Job) -> None:
         """Start this row's attempt when it is due and its turn has come."""
-        self._clients.setdefault(job.client_id, _Lane()).outstanding += 1
+        self._lane(job.client_id).outstanding += 1
         self._await_due(job)
 
     def wake(self) -> None:

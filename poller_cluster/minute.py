@@ -51,6 +51,7 @@ class PollerMinute:
         self.account = Account()
         self.rows = OpenRows()
         self.debts = Debts(partition)
+        self.record_after_ms = settings.record_after_ms
         self._settings = settings
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
         self._statics = KnownStatics()
@@ -142,7 +143,7 @@ class PollerMinute:
     def _next_instant(self, now: int, room: int) -> UnixMillis | None:
         instants: list[int] = []
         if (oldest := self.rows.oldest_end()) is not None:
-            instants.append(oldest + self._settings.record_after_ms)
+            instants.append(oldest + self.record_after_ms)
         if room > 0 and (due := self.rows.next_due()) is not None:
             instants.append(due - self._settings.claim_lead_ms)
         if self.phase is Phase.RUNNING and self._sweep_at > now:
@@ -178,7 +179,7 @@ class PollerMinute:
         return (
             ended >= self._settings.record_rows
             or self.draining
-            or oldest + self._settings.record_after_ms <= now
+            or oldest + self.record_after_ms <= now
             or (idle and self.rows.claimed_count <= ended)
         )
 
@@ -355,11 +356,16 @@ class PollerMinute:
         claims, self._claims = self._claims, []
         return claims
 
-    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
-        """What became of a claimed row; recorded with one of the next advances."""
-        entry = self.rows.get(key)
-        if entry is not None and entry.outcome is None:
-            self.rows.end(entry, outcome, at=now)
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> bool:
+        """What became of a claimed row; recorded with one of the next advances. True: ask for the next step, it may be
+        another or come sooner than the last one said."""
+        rows = self.rows
+        entry = rows.get(key)
+        if entry is None or entry.outcome is not None:
+            return False
+        rows.end(entry, outcome, at=now)
+        ended = len(rows.ended)
+        return ended == 1 or ended >= self._settings.record_rows or ended >= rows.claimed_count
 
     def unclaimed(self, key: RowKey) -> None:
         """A claimed row that was given back unsent: it waits again, in flight no longer unless it was in doubt

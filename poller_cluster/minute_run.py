@@ -13,6 +13,7 @@ from membership.errors import StoreUnavailable
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.dispatcher import Dispatcher, Job
 from poller_cluster.minute import PollerMinute
+from poller_cluster.record_pace import RecordPace
 from poller_cluster.steps import (
     FollowUp,
     OpenPartition,
@@ -54,6 +55,7 @@ class Firing:
     trusted: Callable[[], bool]
     spawn: Callable[[Coroutine[Any, Any, None], str], object]
     books: Bookkeeper
+    record_pace: RecordPace
 
 
 class Backoff:
@@ -82,6 +84,8 @@ class MinuteRun:
         self._on_room = on_room
         self._wake = Signal(firing.clock)
         self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
+        self._reserved = 0
+        self._busy = False
 
     def wake(self) -> None:
         """Something that the machine waits for may have changed: room, trust, the client's state."""
@@ -117,6 +121,12 @@ class MinuteRun:
 
     async def run(self) -> Phase:
         """Until the minute is settled, drained or lost; answers which."""
+        try:
+            return await self._run()
+        finally:
+            self._account(claiming=0, busy=False)
+
+    async def _run(self) -> Phase:
         firing, machine = self._firing, self.machine
         client_id = machine.partition.client_id
         while True:
@@ -125,8 +135,9 @@ class MinuteRun:
                     return machine.phase
                 await self._wake.wait(DOUBT_PAUSE_SECONDS)
                 continue
-            room = firing.dispatcher.room(client_id) - machine.claims_under_way
-            step = machine.step(firing.clock.wall_ms(), max(room, 0))
+            machine.record_after_ms = firing.record_pace.record_after_ms
+            step = machine.step(firing.clock.wall_ms(), firing.dispatcher.room(client_id))
+            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
             match step:
                 case Stop():
                     return machine.phase
@@ -135,6 +146,16 @@ class MinuteRun:
                 case _:
                     await self._do(step)
             self._hand_out()
+            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
+
+    def _account(self, *, claiming: int, busy: bool) -> None:
+        """Tell the node what it has to share: room for claims, and the rate of advances."""
+        if claiming != self._reserved:
+            self._firing.dispatcher.reserve(self.machine.partition.client_id, claiming - self._reserved)
+            self._reserved = claiming
+        if busy is not self._busy:
+            self._firing.record_pace.changed(1 if busy else -1)
+            self._busy = busy
 
     def _may_begin(self) -> bool:
         return self._firing.trusted() and self._firing.clock.wall_trusted()
@@ -224,8 +245,8 @@ class MinuteRun:
         self._wake.set()
 
     def _attempt_ended(self, key: RowKey, outcome: Outcome) -> None:
-        self.machine.attempt_ended(key, outcome, now=UnixMillis(self._firing.clock.wall_ms()))
-        self._wake.set()
+        if self.machine.attempt_ended(key, outcome, now=UnixMillis(self._firing.clock.wall_ms())):
+            self._wake.set()
         self._on_room(1)
 
     async def _follow_up(self, follow_up: FollowUp) -> None:
