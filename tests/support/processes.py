@@ -6,7 +6,7 @@ Everything is tied to this process and gone with it. Ports are free ones, files 
 import asyncio
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,10 +84,12 @@ class Deployment:
             port=cassandra.port,
             local_dc=cassandra.datacenter,
             keyspace=keyspace,
+            replication_factor=cassandra.replication_factor,
         )
         self._write_settings(cassandra, keyspace, tables)
 
     def migrate(self) -> None:
+        """Make the keyspace, with the replicas that its Cassandra is for."""
         asyncio.run(migrate(self._storage, clock=SystemClock(), randomness=SystemRandomness()))
 
     def start_api(self) -> Program:
@@ -130,6 +132,19 @@ class Deployment:
             api.client(client_id).signing_secrets.create()
             return api.client(client_id).keys.create().key
 
+    def await_owners(self, names: Collection[str], *, pollers: int, seconds: float = 40.0) -> None:
+        """Wait until these nodes are the live ones, each owns some of the pollers, and together they own all."""
+        deadline = time.monotonic() + seconds
+        with self.admin() as api:
+            while True:
+                found = api.cluster()
+                living = {node.node_id: node.pollers for node in found.nodes if node.state == "live"}
+                if living.keys() == set(names) and all(living.values()) and sum(living.values()) == pollers:
+                    return
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{names} do not own all {pollers} pollers after {seconds} s: {found}")
+                time.sleep(0.2)
+
     @contextmanager
     def client(self, client_id: str, key: str) -> Iterator[ClientScope]:
         with Minutehand(self.api_url, key, timeout_seconds=60) as api:
@@ -142,6 +157,8 @@ class Deployment:
         self.receiver.program.stop(2.0)
 
     def _start(self, name: str, arguments: list[str], variables: dict[str, str]) -> Program:
+        if (former := self.programs.pop(name, None)) is not None:
+            former.stop()
         program = Program(
             name,
             [*arguments, "--config", str(self._settings)],
