@@ -7,7 +7,7 @@ from typing import Any
 from cql.connection import Connection, Item
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.identity import Incarnation, Lane, Life, NodeId
-from membership.ports import LeaseRow
+from membership.ports import LeaseChange, LeaseRow
 from scheduler_service.domain.errors import StoreUnavailable
 
 _LANES_PER_BATCH = 100
@@ -43,6 +43,16 @@ class CqlLeaseStore:
         match await self._connection.conditional((("pollers.write", parameters),)):
             case Rejected(rows):
                 return Rejected(_met(new.lane, rows[0]) if rows else None)
+            case Applied() | Unknown() as answer:
+                return answer
+
+    async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
+        items: list[Item] = [
+            ("pollers.write", (*_columns(new), *new.lane, *_columns(expected))) for expected, new in changes
+        ]
+        match await self._connection.conditional(items):
+            case Rejected():
+                return Rejected(None)
             case Applied() | Unknown() as answer:
                 return answer
 

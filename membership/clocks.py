@@ -7,6 +7,10 @@ smallest age, clocks apart; comparing it with the others' leaves the difference,
 The readers' period must drift through the writers', or the smallest age of a pair of nodes never comes to be seen.
 Only an advance between two reads in a row is a sample: a row that was not watched may be of any age.
 
+Until that is known, the smallest *difference plus age* is a bound: one's own clock can't be further ahead than that. A
+caller that waits for the bound as well is late by an age, and never early. Ages are kept short by reading often while
+few beats of somebody were seen.
+
 Who is no member has no row of its own to compare with: it reads the differences alone, and seems to be ahead by the
 smallest age there is, the time of one write and one read of the store.
 """
@@ -58,6 +62,19 @@ class ClockOffsets:
         offset = median_high(smallest.values()) - smallest[me]
         settled = all(len(self._samples[life]) == self._window for life in lives)
         return round(offset) if settled or abs(offset) > 2_000 * self._beat_seconds else None
+
+    def few_of(self, members: Iterable[Life]) -> bool:
+        """Whether somebody's clock is known by few beats only, so that reading more often pays."""
+        return any(len(self._samples.get(life, ())) < _FEW for life in members)
+
+    def ahead_at_most_ms(self, me: Life, members: Iterable[Life]) -> int | None:
+        """What one's own clock is ahead of the members' median, or more; never less. None before anybody else's beat
+        was seen, unless one is alone."""
+        lives = list(members)
+        bounds = [min(self._samples[life]) for life in lives if life != me and self._samples.get(life)]
+        if not bounds and any(life != me for life in lives):
+            return None
+        return max(round(median_high([0.0, *bounds])), 0)
 
     def differences_ms(self, members: Iterable[Life]) -> Mapping[Life, float]:
         """For who is no member: one's own clock less that of each member, plus the smallest age seen of its rows.

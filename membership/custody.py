@@ -10,17 +10,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Protocol
 
-from membership.conditional import Answer, Unknown
+from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.floors import Floors
 from membership.identity import Lane, Life
 from membership.lease import Lease, Phase, start_of
-from membership.ports import Clock, LaneHost, LeaseRow, LeaseStore, NodeState
+from membership.ports import Clock, LaneHost, LeaseChange, LeaseRow, LeaseStore, NodeState
 from membership.settings import MembershipSettings
 from membership.view import MembersView
-from membership.work import Narrow, Work
+from membership.work import Grouped, Narrow, Work
 
 _LOG = logging.getLogger(__name__)
+
+Begin = Callable[[], Lane | None]
+"""Begins a write of a lease just before it is sent; None when there is nothing to write any more."""
 
 
 class Members(Protocol):
@@ -73,8 +76,14 @@ class Custody:
         self._draining: dict[Lane, tuple[float, asyncio.Task[None]]] = {}
         self._floors = Floors()
         self._closed = False
-        self._writes = Narrow(width=settings.max_concurrent_lease_writes, work=work, what="lease")
-        self._marks = Narrow(width=settings.max_concurrent_mark_writes, work=work, what="mark")
+        size = settings.lanes_per_lease_write
+        self._writes: Grouped[Begin] = Grouped(
+            width=settings.max_concurrent_lease_writes, size=size, perform=self._write_together, work=work, what="lease"
+        )
+        self._marks: Grouped[Begin] = Grouped(
+            width=settings.max_concurrent_mark_writes, size=size, perform=self._write_together, work=work, what="mark"
+        )
+        self._settles = Narrow(width=settings.max_concurrent_lease_writes, work=work, what="settle")
         self._drains = Narrow(width=settings.max_concurrent_drains, work=work, what="drain")
 
     def __len__(self) -> int:
@@ -96,7 +105,7 @@ class Custody:
     @property
     def busy(self) -> bool:
         """Whether leases are being written."""
-        return not (self._writes.idle and self._marks.idle)
+        return not (self._writes.idle and self._marks.idle and self._settles.idle)
 
     def floor(self) -> int | None:
         """The floor for a heartbeat about to be sent."""
@@ -108,7 +117,7 @@ class Custody:
             self._enter(Lease.found(row, life=self._life))
         elif self._takeable(row):
             self._queued[row.lane] = None
-            self._writes.put(partial(self._take, row))
+            self._writes.put(row.lane.client_id, partial(self._take, row))
         else:
             if row.owner is not None and row.owner not in self._members.view.heartbeats:
                 self._members.watch(row.owner)
@@ -139,24 +148,24 @@ class Custody:
         for lane in self._doubtful:
             if lane not in self._settling:
                 self._settling[lane] = None
-                self._writes.put(partial(self._settle, lane))
+                self._settles.put(partial(self._settle, lane))
 
     def mark(self, reference: int) -> None:
         """Write the flags and watermarks that are due. `reference` is where most lanes are."""
         for lane in self._floors.below(reference - self._settings.lag_marks, self._position):
-            self._marks.put(partial(self._set_lagging, lane))
+            self._marks.put(lane.client_id, partial(self._set_lagging, lane))
         for lane in self._lagging:
             position = self._position(lane)
             moved = position - self._leases[lane].row.watermark
             if position >= reference - 1 and self._floors.may_count(position):
-                self._marks.put(partial(self._clear_lagging, lane))
+                self._marks.put(lane.client_id, partial(self._clear_lagging, lane))
             elif moved >= self._settings.watermark_marks:
-                self._marks.put(partial(self._set_lagging, lane))
+                self._marks.put(lane.client_id, partial(self._set_lagging, lane))
 
     def forget(self) -> bool:
         """The life is over, or stops: every lane is revoked. True when the host was acting for one. Final."""
         self._closed = True
-        for queue in (self._writes, self._marks, self._drains):
+        for queue in (self._writes, self._marks, self._settles, self._drains):
             queue.clear()
         granted = [lease.row.lane for lease in self.granted()]
         for lane in self._leases:
@@ -207,12 +216,46 @@ class Custody:
             case _:
                 pass
 
-    async def _take(self, row: LeaseRow) -> None:
+    def _take(self, row: LeaseRow) -> Lane | None:
         self._queued.pop(row.lane, None)
         if self._wanted(row.lane) and self._members.trusted() and self._takeable(row):
-            await self._write(Lease.take(row, life=self._life, start=self._start(row)))
-        else:
-            self._gone(row.lane)
+            return self._begun(Lease.take(row, life=self._life, start=self._start(row)))
+        self._gone(row.lane)
+        return None
+
+    def _begun(self, lease: Lease) -> Lane:
+        self._enter(lease)
+        return lease.row.lane
+
+    async def _write_together(self, items: list[Begin]) -> None:
+        """One conditional write for lanes of one client. Should one of them stand in the way, each goes by itself."""
+        lanes = [lane for begin in items if (lane := begin()) is not None]
+        if len(lanes) > 1:
+            answer = await self._send_together(lanes)
+            if self._closed or not isinstance(answer, Rejected):
+                return
+        for lane in lanes:
+            await self._send(lane)
+            if self._closed:
+                return
+
+    async def _send_together(self, lanes: list[Lane]) -> Answer[None]:
+        leases = [self._leases[lane] for lane in lanes]
+        changes = [LeaseChange(expected=lease.row, new=lease.under_way) for lease in leases]
+        try:
+            answer = await self._store.write_leases(changes)
+        except StoreUnavailable as error:
+            answer = Unknown(str(error))
+        match answer:
+            case Applied():
+                for lane in () if self._closed else lanes:
+                    self._enter(self._leases[lane].answered(APPLIED))
+            case Unknown():
+                for lane in () if self._closed else lanes:
+                    self._answered(lane, answer)
+            case Rejected():
+                pass
+        return answer
 
     async def _write(self, lease: Lease) -> None:
         self._enter(lease)
@@ -221,20 +264,22 @@ class Custody:
     async def _send(self, lane: Lane) -> None:
         """Write what the lease has under way, and take in the answer."""
         lease = self._leases[lane]
-        if lease.sent is None:
-            raise AssertionError(f"{lane} has no write under way")
         answer: Answer[LeaseRow | None]
         try:
-            answer = await self._store.write_lease(expected=lease.row, new=lease.sent)
+            answer = await self._store.write_lease(expected=lease.row, new=lease.under_way)
         except StoreUnavailable as error:
             answer = Unknown(str(error))
-        if self._closed:
-            return
+        if not self._closed:
+            self._answered(lane, answer)
+
+    def _answered(self, lane: Lane, answer: Answer[LeaseRow | None]) -> None:
+        # As the lease is now: it may have been suspected while the write was under way.
+        lease = self._leases[lane]
         if isinstance(answer, Unknown):
             _LOG.warning(
                 "%s in doubt while %s: %s",
                 *(lane, lease.phase.value, answer.reason),
-                extra={"action": "lease.unknown", "lane": str(lane), "epoch": lease.sent.epoch},
+                extra={"action": "lease.unknown", "lane": str(lane), "epoch": lease.under_way.epoch},
             )
         self._enter(lease.answered(answer))
 
@@ -273,16 +318,17 @@ class Custody:
         lease = self._leases[lane].drained(position=self._position(lane))
         self._enter(lease)
         if lease.phase is Phase.RELEASING:
-            self._writes.put(partial(self._send, lane))
+            self._writes.put(lane.client_id, lambda: lane)
 
-    async def _set_lagging(self, lane: Lane) -> None:
-        if (lease := self._markable(lane)) is not None:
-            await self._write(lease.set_lagging(position=self._position(lane)))
+    def _set_lagging(self, lane: Lane) -> Lane | None:
+        lease = self._markable(lane)
+        return None if lease is None else self._begun(lease.set_lagging(position=self._position(lane)))
 
-    async def _clear_lagging(self, lane: Lane) -> None:
+    def _clear_lagging(self, lane: Lane) -> Lane | None:
         lease = self._markable(lane)
         if lease is not None and lease.row.lagging and self._floors.may_count(self._position(lane)):
-            await self._write(lease.clear_lagging())
+            return self._begun(lease.clear_lagging())
+        return None
 
     def _markable(self, lane: Lane) -> Lease | None:
         lease = self._leases.get(lane)

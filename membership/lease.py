@@ -160,7 +160,7 @@ class Lease:
             case Rejected(current):
                 return self._unsettled(current)
             case Unknown():
-                ceiling = self._sent.epoch if self.phase is Phase.TAKING else 0
+                ceiling = self.under_way.epoch if self.phase is Phase.TAKING else 0
                 return replace(self._stopped(), ceiling=max(self.ceiling, ceiling))
 
     def read(self, row: LeaseRow | None) -> "Lease":
@@ -169,13 +169,14 @@ class Lease:
         return self._unsettled(row)
 
     @property
-    def _sent(self) -> LeaseRow:
+    def under_way(self) -> LeaseRow:
+        """The write under way."""
         if self.sent is None:
-            raise ImpossibleMove("an answer to no write", self)
+            raise ImpossibleMove("no write is under way", self)
         return self.sent
 
     def _applied(self) -> "Lease":
-        row = self._sent
+        row = self.under_way
         match self.phase:
             case Phase.TAKING:
                 return Lease(life=self.life, phase=Phase.HELD, row=row, mark=row.watermark)

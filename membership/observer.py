@@ -21,6 +21,8 @@ from membership.work import Pace, Work
 _LOG = logging.getLogger(__name__)
 _READS_PER_BEAT = 30 / 29
 """A little more than one, so that over 30 beats the reads pass through every age a heartbeat can have (`clocks`)."""
+_READS_AT_FIRST = 10
+"""So many times as often while clocks are known by few beats: what was seen of them is a tenth of a beat old."""
 
 
 class Observer:
@@ -77,7 +79,9 @@ class Observer:
             self._clocks.observed(heartbeats, wall_ms=self._clock.wall_ms(), monotonic=returned)
             self._show({beat.life: beat for beat in heartbeats}, read_at=returned)
             self._ask()
-            await self._pace.wait(begun + period - self._clock.monotonic())
+            often = self._clocks.few_of(heartbeat.life for heartbeat in self.view.members)
+            pause = period / _READS_AT_FIRST if often else period
+            await self._pace.wait(begun + pause - self._clock.monotonic())
 
     def _store_answers(self, answers: bool, reason: str) -> None:
         """Said once at each change, not at every request."""
@@ -94,6 +98,7 @@ class Observer:
     def _show(self, heartbeats: Mapping[Life, Heartbeat], *, read_at: float) -> None:
         members = sorted(life for life in heartbeats if self._detector.is_member(life))
         offset = self._clocks.offset_ms(self._me, members)
+        ahead = self._clocks.ahead_at_most_ms(self._me, members) if offset is None else max(offset, 0)
         self.view = MembersView(
             read_at=read_at,
             members=tuple(heartbeats[life] for life in members),
@@ -102,6 +107,7 @@ class Observer:
             silence=self._detector.silence(self._clock.monotonic()),
             offset_ms=offset or 0,
             offset_known=offset is not None,
+            ahead_at_most_ms=ahead,
         )
         self._changed()
 

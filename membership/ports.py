@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from membership.conditional import Answer
 from membership.errors import StoreUnavailable
@@ -79,6 +79,13 @@ class LeaseRow:
     lagging: bool
 
 
+class LeaseChange(NamedTuple):
+    """One lease as it should be, if it is as expected."""
+
+    expected: LeaseRow
+    new: LeaseRow
+
+
 class Clock(Protocol):
     """Time. Liveness and trust are judged by `monotonic` alone; `wall_ms` is only announced and compared."""
 
@@ -137,6 +144,9 @@ class LeaseStore(Protocol):
 
     async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
         """Replace owner, epoch, watermark and lagging if all four are as in `expected`. Take, release, set, clear."""
+
+    async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
+        """The same for several lanes of one client: all of them if all are as expected, else none."""
 
 
 class LaneHost(Protocol):

@@ -39,7 +39,10 @@ class MembershipSettings:
     max_concurrent_drains: int = 1_000
     """Lanes being drained at once. Fewer: a node with slow receivers takes longer to hand over."""
     max_concurrent_lease_writes: int = 32
-    """Takes and releases under way at once. More: faster moves, more load on the store while they last."""
+    """Takes and releases under way at once, one a client. More: faster moves, more load on the store."""
+    lanes_per_lease_write: int = 64
+    """Lanes of one client that share a conditional write. More: faster moves of clients with many lanes, and more lanes
+    in doubt when one answer is lost."""
     max_concurrent_mark_writes: int = 8
     """Writes of watermarks and lagging flags under way at once; they wait for takes and releases."""
     max_concurrent_lease_reads: int = 8

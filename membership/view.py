@@ -23,6 +23,9 @@ class MembersView:
     """One's own wall clock against the members' median; positive is ahead. 0 while `offset_known` is False."""
     offset_known: bool = False
     """Whether enough beats were seen to say so."""
+    ahead_at_most_ms: int | None = None
+    """How far one's own wall clock may be ahead of the members' median: calls that wait so much longer are not early.
+    None before anybody else's clock was seen."""
 
     def floor_of(self, life: Life) -> int | None:
         """The floor in the row of exactly this life."""

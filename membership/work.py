@@ -3,9 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from membership.ports import Clock, Spawn
+
+T = TypeVar("T")
 
 
 class Work:
@@ -144,3 +147,49 @@ class Narrow:
                 await self._queue.popleft()()
         finally:
             self._running -= 1
+
+
+class Grouped(Generic[T]):
+    """Queues by key. `perform` is given up to `size` items of one key at a time: never twice at once for one key, and
+    for at most `width` keys at once, first come first served."""
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        size: int,
+        perform: Callable[[list[T]], Coroutine[Any, Any, None]],
+        work: Work,
+        what: str,
+    ) -> None:
+        self._size = size
+        self._perform = perform
+        self._turns = Narrow(width=width, work=work, what=what)
+        self._queues: dict[str, deque[T]] = {}
+
+    @property
+    def idle(self) -> bool:
+        return self._turns.idle
+
+    def put(self, key: str, item: T) -> None:
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = deque()
+            self._turns.put(partial(self._turn, key))
+        queue.append(item)
+
+    def clear(self) -> None:
+        """Forget what was not begun."""
+        self._turns.clear()
+        self._queues.clear()
+
+    async def _turn(self, key: str) -> None:
+        queue = self._queues.get(key)
+        if queue is None:
+            return
+        await self._perform([queue.popleft() for _ in range(min(self._size, len(queue)))])
+        if self._queues.get(key) is queue:
+            if queue:
+                self._turns.put(partial(self._turn, key))
+            else:
+                del self._queues[key]

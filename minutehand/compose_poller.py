@@ -8,7 +8,7 @@ from cql.storage import open_storage
 from membership.heartbeater import new_life
 from membership.identity import NodeId
 from minutehand.config import Settings
-from minutehand.running import StopSignal, start_unless_stopped
+from minutehand.running import StopSignal, spare_collector, start_unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.gauges import show_node
@@ -71,6 +71,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
         await ops.start()
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", life=str(life))
+            spare_collector()
             await stop.wait()
     _log.info("node-stopped", life=str(life))
 

@@ -7,6 +7,7 @@ failure, so that whoever runs it starts it anew: no process limps along with hal
 """
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
@@ -19,6 +20,10 @@ from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.runtime.lifecycle import Service, Tasks
 
 _log = structlog.get_logger("minutehand")
+
+
+COLLECT_AFTER = 50_000
+"""Objects made, and not freed, between two searches for cycles."""
 
 
 class ProcessFailed(MinutehandError):
@@ -88,6 +93,17 @@ async def _with_signals(main: Callable[[StopSignal], Coroutine[Any, Any, None]])
         raise
     if stop.failure is not None:
         raise ProcessFailed(stop.failure)
+
+
+def spare_collector() -> None:
+    """To be called when everything is started: what lives as long as the process is never searched for cycles again.
+
+    Requests and calls leave no cycles behind; searching tens of thousands of waiting rows for them, again and again,
+    took a fifth of a poller's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, 20, 50)
 
 
 async def start_unless_stopped(service: Service, stop: StopSignal, parts: AsyncExitStack) -> bool:

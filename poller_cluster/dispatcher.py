@@ -23,7 +23,7 @@ whose destination is held back ends at once without an attempt: it is re-homed (
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from poller_cluster.callback import Prepared, Sender, prepare, unsent
 from poller_cluster.delivery.result import AttemptResult
@@ -31,6 +31,7 @@ from poller_cluster.destinations import ROUNDING, Destination, Destinations
 from poller_cluster.job import Engine, Job
 from poller_cluster.outcome import conclude
 from poller_cluster.put_off import until_open_again
+from poller_cluster.ready_rows import ClientRows, ReadyRows
 from poller_cluster.settings import DestinationSettings
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant, Tenants
@@ -45,6 +46,8 @@ __all__ = ["Dispatcher", "Engine", "Job"]
 
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
+CLAIM_ROWS = 250
+"""A client that is at its limit claims again when there is room for so many, or for a quarter of its limit."""
 HELD_BACK_SECONDS = 0.05
 """How soon to look again when ready rows may not start (no trust, doubtful clock)."""
 ENGINE_PART = 2
@@ -53,29 +56,9 @@ RESERVE = 1 / 8
 SMALL_PART = 1 / 64
 
 
-class _Queue:
-    """Ready rows of one client in one of the two rounds, and its account with that round robin."""
-
-    __slots__ = ("client_id", "deficit", "lane", "queued", "ready", "turn")
-
-    def __init__(self, client_id: ClientId, lane: "_Lane", turn: "deque[_Queue]") -> None:
-        self.client_id = client_id
-        self.lane = lane
-        self.turn = turn
-        self.ready: deque[Job] = deque()
-        self.queued = False
-        self.deficit = 0
-
-
-class _Lane:
-    """What one client has on its way."""
-
-    __slots__ = ("on_the_wire", "outstanding", "queues")
-
-    def __init__(self, client_id: ClientId, turns: "Sequence[deque[_Queue]]") -> None:
-        self.on_the_wire = 0
-        self.outstanding = 0
-        self.queues = [_Queue(client_id, self, turn) for turn in turns]
+def claim_rows(limit: int) -> int:
+    """How many rows a claim should have room for, where a client may have `limit` in flight."""
+    return max(1, min(CLAIM_ROWS, limit // 4))
 
 
 class Dispatcher:
@@ -112,20 +95,31 @@ class Dispatcher:
         self._on_fault = on_fault
         self._by_due: list[tuple[int, int, Job]] = []
         self._sequence = 0
-        self._clients: dict[ClientId, _Lane] = {}
-        self._turns: tuple[deque[_Queue], deque[_Queue]] = (deque(), deque())
+        self._clients: dict[ClientId, ClientRows] = {}
+        self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
         self._destinations: Destinations[Job] = Destinations(destinations or DestinationSettings(), on_free=on_free)
         self._parked: dict[Destination[Job], None] = {}
         self._share = share
         self._wake = Signal(clock)
 
     def room(self, client_id: ClientId) -> int:
-        """How many more rows of this client may be claimed: what its limit leaves over what is claimed already."""
+        """How many more rows of this client may be claimed: what its limit leaves over what is claimed already, or is
+        being claimed. None before there is room for `CLAIM_ROWS` of them, so that claims are not written one by one."""
         tenant = self._tenants.get(client_id)
         if tenant is None or not tenant.active:
             return 0
+        limit, lane = self._limit(tenant), self._clients.get(client_id)
+        free = limit if lane is None else limit - lane.outstanding - lane.reserved
+        return free if free >= claim_rows(limit) else 0
+
+    def made_room(self, client_id: ClientId, rows: int) -> bool:
+        """Whether these rows, just ended or given back, made room for claims where there was none."""
+        room = self.room(client_id)
+        return room > 0 and room - rows < claim_rows(room + self._taken(client_id))
+
+    def _taken(self, client_id: ClientId) -> int:
         lane = self._clients.get(client_id)
-        return self._limit(tenant) - (lane.outstanding if lane is not None else 0)
+        return 0 if lane is None else lane.outstanding + lane.reserved
 
     def _limit(self, tenant: Tenant) -> int:
         """This node's part of what the client may have on the wire."""
@@ -136,12 +130,19 @@ class Dispatcher:
         client_id = tenant.client_id
         return self._destinations.of(client_id, url, tenant.settings, share=self._share(client_id))
 
+    def reserve(self, client_id: ClientId, rows: int) -> None:
+        """Keep room for rows that are being claimed; negative gives it back."""
+        self._lane(client_id).reserved += rows
+
+    def _lane(self, client_id: ClientId) -> ClientRows:
+        lane = self._clients.get(client_id)
+        if lane is None:
+            lane = self._clients[client_id] = ClientRows(client_id, self._turns)
+        return lane
+
     def submit(self, job: Job) -> None:
         """Start this row's attempt when it is due and its turn has come."""
-        lane = self._clients.get(job.client_id)
-        if lane is None:
-            lane = self._clients[job.client_id] = _Lane(job.client_id, self._turns)
-        lane.outstanding += 1
+        self._lane(job.client_id).outstanding += 1
         self.over_quota += job.over_quota
         tenant = self._tenants.get(job.client_id)
         if tenant is not None:
@@ -254,7 +255,7 @@ class Dispatcher:
         free = capacity - self._engine.in_flight
         return ENGINE_PART * free if free > capacity * RESERVE else max(int(capacity * SMALL_PART), 1)
 
-    def _serve(self, queue: _Queue) -> bool:
+    def _serve(self, queue: ReadyRows) -> bool:
         """One client's turn; it stays in the round while it has ready rows."""
         tenant, lane = self._tenants.get(queue.client_id), queue.lane
         started = cut_short = False
@@ -338,7 +339,7 @@ class Dispatcher:
             self._on_fault(f"row {job.claim.row.schedule_id}", error)
             return unsent(job.claim, State.FAILED, "internal", now, job.epoch, self._sender)
 
-    def _start(self, lane: _Lane, job: Job, tenant: Tenant) -> None:
+    def _start(self, lane: ClientRows, job: Job, tenant: Tenant) -> None:
         prepared = self._prepare(job, tenant)
         if isinstance(prepared, Outcome):
             self._released(job)
@@ -354,7 +355,7 @@ class Dispatcher:
         )
 
     def _attempt_done(
-        self, lane: _Lane, job: Job, prepared: Prepared, result: AttemptResult, tenant: Tenant, generation: int
+        self, lane: ClientRows, job: Job, prepared: Prepared, result: AttemptResult, tenant: Tenant, generation: int
     ) -> None:
         lane.on_the_wire -= 1
         assert job.destination is not None

@@ -54,6 +54,7 @@ class PollerMinute:
         self.account = Account()
         self.rows = OpenRows()
         self.debts = Debts(partition)
+        self.record_after_ms = settings.record_after_ms
         self._settings, self._admission = settings, admission
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
         self._statics = KnownStatics()
@@ -102,7 +103,7 @@ class PollerMinute:
             return self._drain_step()
         if self._hinted or self._edited:
             return ReadHinted((*self._hinted, *self._edited))
-        if soon := self._unchecked_soon(now):
+        if soon := self.rows.unchecked_by(now + self._settings.claim_ahead_ms):
             return ReadOriginals(soon)
         if self._wants_page(now):
             return ReadPage(self._pass.after)
@@ -120,10 +121,6 @@ class PollerMinute:
             return Wait(None)
         self.phase = Phase.DRAINED
         return Stop()
-
-    def _unchecked_soon(self, now: int) -> tuple[Row, ...]:
-        horizon = now + self._settings.claim_ahead_ms
-        return tuple(entry.row for entry in self.rows.unchecked.values() if entry.row.due <= horizon)
 
     def _wants_page(self, now: int) -> bool:
         if len(self.rows) >= self._settings.window_rows:
@@ -145,7 +142,7 @@ class PollerMinute:
     def _next_instant(self, now: int, room: int) -> UnixMillis | None:
         instants: list[int] = []
         if (oldest := self.rows.oldest_end()) is not None:
-            instants.append(oldest + self._settings.record_after_ms)
+            instants.append(oldest + self.record_after_ms)
         if room > 0 and (due := self.rows.next_due()) is not None:
             instants.append(due - self._settings.claim_lead_ms)
         if self.phase is Phase.RUNNING and self._sweep_at > now:
@@ -180,7 +177,7 @@ class PollerMinute:
         return (
             ended >= self._settings.record_rows
             or self.draining
-            or oldest + self._settings.record_after_ms <= now
+            or oldest + self.record_after_ms <= now
             or (idle and self.rows.claimed_count <= ended)
         )
 
@@ -293,9 +290,8 @@ class PollerMinute:
         return True
 
     def _row_read(self, row: Row) -> None:
-        key = row.key
+        key, known = row.key, self.rows.get(row.key)
         self._admission.read(row)
-        known = self.rows.get(key)
         if row.state is not None:
             if known is not None and not known.claimed:
                 self.rows.forget(key)
@@ -347,7 +343,7 @@ class PollerMinute:
             original = originals.get(copy.schedule_id)
             if original is not None:
                 self._admission.read(original)
-                entry.first_attempt_at = original.first_attempt_at
+                entry.learn(original)
                 if original.state == State.RETRYING and original.next_attempt_at == copy.due:
                     continue
                 if original.state == State.RETRYING:
@@ -361,11 +357,15 @@ class PollerMinute:
         claims, self._claims = self._claims, []
         return claims
 
-    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
-        """What became of a claimed row; recorded with one of the next advances."""
-        entry = self.rows.get(key)
-        if entry is not None and entry.outcome is None:
-            self.rows.end(entry, outcome, at=now)
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> bool:
+        """What became of a claimed row; recorded with one of the next advances. True: ask for the next step, it may be
+        another or come sooner than the last one said."""
+        rows, entry = self.rows, self.rows.get(key)
+        if entry is None or entry.outcome is not None:
+            return False
+        rows.end(entry, outcome, at=now)
+        ended = len(rows.ended)
+        return ended == 1 or ended >= self._settings.record_rows or ended >= rows.claimed_count
 
     def unclaimed(self, key: RowKey) -> None:
         """A claimed row that was given back unsent: it waits again, in flight no longer unless it was in doubt

@@ -5,7 +5,7 @@ a host) may have moved, or put off without having been claimed at all: then the 
 host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
 
     behind its key   held while the head is about to come or under way; put off behind the head's next instant where
-                     that is `HOLD_MS` away, or when this minute holds `HELD_BY_KEYS` rows already
+                     that is `HOLD_MS` away, or when this minute holds `HELD_BYKEYS` rows already
     no room          held; what is held counts for the minute's window, so a minute with more rows of one slow host than
                      that delays what stands behind them in this minute of this lane
     breaker open     put off until it may be tried again
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sized
 from poller_cluster.destinations import Destination
 from poller_cluster.dispatcher import Dispatcher
 from poller_cluster.job import Job
-from poller_cluster.open_rows import Hold, Line, OpenRow, Verdict
+from poller_cluster.open_rows import HOST, KEY, Hold, Line, OpenRow, Verdict
 from poller_cluster.ordering import OrderingKeys
 from poller_cluster.put_off import BEHIND_ITS_KEY, put_off
 from poller_cluster.tenants import Tenant
@@ -26,14 +26,14 @@ from scheduler_service.domain.schedules import Outcome, Row
 
 HOLD_MS = 10_000
 """A head that comes sooner than this is waited for in memory."""
-HELD_BY_KEYS = 200
+HELD_BYKEYS = 200
 """Rows of one minute that wait in memory for their keys."""
 BEHIND_MS = 1_000
 APART_MS = 100
 """Rows put off behind a head come back this long after it, and this far apart."""
 LONGEST_BEHIND_MS = 60_000
 ALL = 1 << 30
-_KEY, _HOST = "key", "host"
+"""More rows than a minute holds."""
 
 
 class MinuteAdmission:
@@ -64,7 +64,7 @@ class MinuteAdmission:
 
     def begin(self, held: Mapping[Line, Sized]) -> None:
         self._picked.clear()
-        self._held_by_keys = sum(len(rows) for (kind, _), rows in held.items() if kind == _KEY)
+        self._held_by_keys = sum(len(rows) for (kind, _), rows in held.items() if kind == KEY)
 
     def judge(self, entry: OpenRow, now: int) -> Verdict:
         tenant = self._tenant()
@@ -90,10 +90,10 @@ class MinuteAdmission:
             comes_at = max(order.head_at(key), now)
         else:
             comes_at = now + HOLD_MS
-        if comes_at <= now + HOLD_MS and self._held_by_keys < HELD_BY_KEYS:
+        if comes_at <= now + HOLD_MS and self._held_by_keys < HELD_BYKEYS:
             self._held_by_keys += 1
-            return Hold((_KEY, key), key_of(row.schedule_id))
-        at = comes_at + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
+            return Hold((KEY, key), key_of(row.schedule_id))
+        at = max(comes_at, row.due) + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
         return put_off(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
 
     def _judge_destination(self, entry: OpenRow, tenant: Tenant) -> Verdict:
@@ -105,13 +105,13 @@ class MinuteAdmission:
         picked = self._picked.get(destination, 0)
         if destination.room() <= picked:
             destination.refuse()
-            return Hold((_HOST, destination.name), entry.row.key)
+            return Hold((HOST, destination.name), entry.row.key)
         self._picked[destination] = picked + 1
         return None
 
     def room(self, line: Line, first: OpenRow, now: int) -> int:
         kind, key = line
-        if kind == _KEY:
+        if kind == KEY:
             return self._room_in_line(key, first, now)
         tenant = self._tenant()
         if tenant is None:

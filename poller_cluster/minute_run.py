@@ -13,6 +13,8 @@ from membership.errors import StoreUnavailable
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.dispatcher import Dispatcher, Job
 from poller_cluster.minute import PollerMinute
+from poller_cluster.open_rows import KEY
+from poller_cluster.record_pace import RecordPace
 from poller_cluster.steps import (
     FollowUp,
     OpenPartition,
@@ -40,6 +42,8 @@ from scheduler_service.usecases.place import Place
 PAGE_ROWS = 1_000
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
+AWAITED_AFTER_MS = 50
+"""Outcomes wait no longer than this for others to share their write while rows of the minute wait for their keys."""
 DOUBT_PAUSE_SECONDS = 0.2
 """How soon to look again whether trust, or the clock, is back."""
 
@@ -56,6 +60,7 @@ class Firing:
     trusted: Callable[[], bool]
     spawn: Callable[[Coroutine[Any, Any, None], str], object]
     books: Bookkeeper
+    record_pace: RecordPace
     tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
 
@@ -87,6 +92,8 @@ class MinuteRun:
         self._wake = Signal(firing.clock)
         self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
         self._handed_out = 0
+        self._reserved = 0
+        self._busy = False
 
     def wake(self) -> None:
         """Something that the machine waits for may have changed: room, trust, the client's state."""
@@ -122,6 +129,12 @@ class MinuteRun:
 
     async def run(self) -> Phase:
         """Until the minute is settled, drained or lost; answers which."""
+        try:
+            return await self._run()
+        finally:
+            self._account(claiming=0, busy=False)
+
+    async def _run(self) -> Phase:
         firing, machine = self._firing, self.machine
         client_id = machine.partition.client_id
         while True:
@@ -130,8 +143,10 @@ class MinuteRun:
                     return machine.phase
                 await self._wake.wait(DOUBT_PAUSE_SECONDS)
                 continue
-            room = firing.dispatcher.room(client_id) - machine.claims_under_way
-            step = machine.step(firing.clock.wall_ms(), max(room, 0))
+            pace = firing.record_pace.record_after_ms
+            machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
+            step = machine.step(firing.clock.wall_ms(), firing.dispatcher.room(client_id))
+            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
             match step:
                 case Stop():
                     return machine.phase
@@ -140,6 +155,16 @@ class MinuteRun:
                 case _:
                     await self._do(step)
             self._hand_out()
+            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
+
+    def _account(self, *, claiming: int, busy: bool) -> None:
+        """Tell the node what it has to share: room for claims, and the rate of advances."""
+        if claiming != self._reserved:
+            self._firing.dispatcher.reserve(self.machine.partition.client_id, claiming - self._reserved)
+            self._reserved = claiming
+        if busy is not self._busy:
+            self._firing.record_pace.changed(1 if busy else -1)
+            self._busy = busy
 
     def _may_begin(self) -> bool:
         return self._firing.trusted() and self._firing.clock.wall_trusted()
@@ -231,8 +256,8 @@ class MinuteRun:
         self._wake.set()
 
     def _attempt_ended(self, key: RowKey, outcome: Outcome) -> None:
-        self.machine.attempt_ended(key, outcome, now=UnixMillis(self._firing.clock.wall_ms()))
-        self._wake.set()
+        if self.machine.attempt_ended(key, outcome, now=UnixMillis(self._firing.clock.wall_ms())):
+            self._wake.set()
         self._on_room(1)
 
     async def _follow_up(self, follow_up: FollowUp) -> None:

@@ -25,6 +25,7 @@ from poller_cluster.callback import Sender
 from poller_cluster.dispatcher import Dispatcher, Engine
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
+from poller_cluster.record_pace import RecordPace
 from poller_cluster.recovery_slots import RecoverySlots, per_client
 from poller_cluster.retention import Retention
 from poller_cluster.settings import NodeSettings
@@ -134,7 +135,7 @@ class Node:
             clock=clock,
             randomness=randomness,
             sender=Sender(life=str(life), version=version),
-            trusted=self.heartbeater.trusted,
+            trusted=self._may_call,
             ahead_ms=self._ahead_ms,
             on_result=self.books.attempt_made,
             on_fault=on_fault,
@@ -157,6 +158,7 @@ class Node:
             trusted=self.heartbeater.trusted,
             spawn=self._spawn,
             books=self.books,
+            record_pace=RecordPace(settings.minute),
             tenant=self._tenants.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
         )
@@ -320,6 +322,9 @@ class Node:
         view = self.heartbeater.view
         return view.offset_ms if view.offset_known else None
 
+    def _may_call(self) -> bool:
+        return self.heartbeater.trusted() and self.heartbeater.view.ahead_at_most_ms is not None
+
     def _ahead_ms(self) -> int:
-        """How far this node's wall clock is ahead of the members': its calls start that much later."""
-        return max(self.heartbeater.view.offset_ms or 0, 0)
+        """How far this node's wall clock may be ahead of the members': its calls start that much later."""
+        return self.heartbeater.view.ahead_at_most_ms or 0

@@ -12,7 +12,7 @@ from scheduler_service.domain.schedules import Outcome, Row
 class OpenRow:
     """One row: waiting, then claimed, then ended (its outcome known but not recorded). Copies wait for a check too."""
 
-    __slots__ = ("checked", "claimed", "ended_at", "first_attempt_at", "outcome", "redelivery", "row")
+    __slots__ = ("checked", "claimed", "ended_at", "first_attempt_at", "last", "outcome", "redelivery", "row")
 
     def __init__(self, row: Row, *, redelivery: bool) -> None:
         self.row = row
@@ -22,13 +22,21 @@ class OpenRow:
         self.outcome: Outcome | None = None
         self.ended_at = 0
         self.first_attempt_at: UnixMillis | None = None
+        self.last: tuple[int | None, str | None] = (None, None)
 
     def claim(self) -> Claim:
-        return Claim(self.row, self.redelivery, self.first_attempt_at)
+        return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last)
+
+    def learn(self, original: Row) -> None:
+        """What a copy's original says of earlier attempts."""
+        self.first_attempt_at = original.first_attempt_at
+        self.last = (original.last_status, original.last_error)
 
 
 Line: TypeAlias = tuple[str, str]
 """What rows are held for: its kind and its name."""
+KEY, HOST = "key", "host"
+"""The kinds."""
 
 
 class Hold(NamedTuple):
@@ -102,6 +110,10 @@ class OpenRows:
         self._waiting.clear()
         self.held.clear()
 
+    def unchecked_by(self, horizon: int) -> tuple[Row, ...]:
+        """Copies due by `horizon` whose originals were not looked at yet."""
+        return tuple(entry.row for entry in self.unchecked.values() if entry.row.due <= horizon)
+
     def next_due(self) -> UnixMillis | None:
         """Due of the earliest waiting row."""
         while self._waiting:
@@ -133,6 +145,10 @@ class OpenRows:
                 self.end(entry, verdict, at=now)
         self.put_back(entry for _, entry in unchecked)
         return tuple(picked)
+
+    def held_for(self, kind: str) -> bool:
+        """Whether rows are held for a line of this kind."""
+        return any(line[0] == kind for line in self.held)
 
     def reconsider(self, judge: Judge, now: int) -> None:
         """Put back those held rows that are to be judged anew."""

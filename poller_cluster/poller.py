@@ -269,7 +269,7 @@ class ClientPollers:
 
     def _room_made(self, rows: int) -> None:
         """Rows ended. Runs of the same client that wait for room look again, if the client was at its limit."""
-        if 1 <= self._firing.dispatcher.room(self.client_id) <= rows:
+        if self._firing.dispatcher.made_room(self.client_id, rows):
             self.wake()
 
     # Recovery.

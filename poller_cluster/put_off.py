@@ -40,17 +40,21 @@ def until_open_again(
             first_attempt_at=first,
             finished_at=UnixMillis(now),
             reason="deadline",
-            last_error=DESTINATION_OPEN,
+            last_status=claim.last_status,
+            last_error=claim.last_error,
         )
     return put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
 
 
 def put_off(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
-    """Retrying at `at`, no attempt counted."""
+    """Retrying at `at` or right after its own instant, whichever is later: a row that named itself would wait for ever.
+    No attempt is counted; what the last one came to stays as it is."""
     return Outcome(
         state=State.RETRYING,
         attempts=claim.row.attempt_base or 0,
         first_attempt_at=claim.first_attempt_at,
-        next_attempt_at=at,
+        next_attempt_at=UnixMillis(max(at, claim.row.due + 1)),
+        last_status=claim.last_status,
+        last_error=claim.last_error,
         reason="in-doubt" if in_doubt else reason,
     )

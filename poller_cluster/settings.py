@@ -13,6 +13,10 @@ class MinuteSettings:
     """A claim is written when the next row is due within this; it then takes everything within `claim_ahead_ms`."""
     record_after_ms: int = 500
     """An outcome waits this long for others to share its write, unless nothing else is under way."""
+    record_after_longest_ms: int = 2_000
+    """How long it may wait on a node with many busy minutes. Longer: fewer writes, more in doubt after a crash."""
+    advances_per_second: int = 32
+    """What a node's busy minutes should write together, about; they wait longer for that, up to the bound above."""
     record_rows: int = 250
     """Outcomes in one advance; as many waiting make it due at once."""
     window_rows: int = 2_000

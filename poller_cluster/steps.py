@@ -103,9 +103,12 @@ class FollowUp:
 class Claim:
     """A row that is ours to send: named by an applied advance and free of any outcome since.
 
-    `redelivery`: an earlier owner may have called already. `first_attempt_at`: of the schedule, for a copy.
+    `redelivery`: an earlier owner may have called already. `first_attempt_at` and what the last attempt
+    came to are the schedule's, for a copy.
     """
 
     row: Row
     redelivery: bool
     first_attempt_at: UnixMillis | None
+    last_status: int | None = None
+    last_error: str | None = None

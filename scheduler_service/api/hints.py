@@ -6,8 +6,9 @@ Best effort, all of it: without a hint a row is found by its minute's sweep, lat
 raises, or grows: what does not fit in a queue is dropped, what a node does not take within a second is forgotten.
 
 Whom to tell: the node that the lane is hinted to (rendezvous over live nodes that do not drain), as the process's one
-reader of heartbeats sees them (`usecases.watch_members`). While a lane moves, the old owner may be told in vain: the
-new one reads that minute itself.
+reader of heartbeats sees them (`usecases.watch_members`). The members see a change up to a read earlier than this
+process does. Who takes a lane then reads its minutes at once, and would not hear of what is created after that and told
+to the old owner: so when a lane's owner changes, the new one is told the hints of the last seconds again.
 """
 
 from collections import deque
@@ -29,6 +30,8 @@ from scheduler_service.usecases.members_seen import HintTargets
 PATH = "/hints"
 MAX_HINTS = 1000
 """Hints in one request."""
+FOLLOW_SECONDS = 0.1
+"""How long a change of the owners may go unnoticed while nothing is created."""
 _log = structlog.get_logger("minutehand.api")
 _encode = msgspec.json.Encoder().encode
 
@@ -43,11 +46,14 @@ class HintSettings:
     """Hints that may wait for one node. What comes on top is dropped: such rows are found by their minute's sweep."""
     timeout_seconds: float = 1.0
     """How long a node may take to accept hints before they are forgotten."""
+    repeat_seconds: float = 5.0
+    """Hints as old as this are told again to a lane's new owner. Shorter than this process may see a change after the
+    nodes do, and calls are late when nodes come and go; longer costs memory, `queue_rows` hints at most."""
 
     def __post_init__(self) -> None:
         if not self.delay_seconds >= 0:
             raise ValueError("delay_seconds: must not be negative")
-        for name in ("queue_rows", "timeout_seconds"):
+        for name in ("queue_rows", "timeout_seconds", "repeat_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: must be above 0")
 
@@ -58,6 +64,16 @@ class KnowsTargets(Protocol):
     @property
     def targets(self) -> HintTargets:
         """The same object until they change."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """A hint, and whom it was meant for at last."""
+
+    at: float
+    owner: NodeId | None
+    partition: Partition
+    key: RowKey
 
 
 class HintForwarder:
@@ -83,6 +99,8 @@ class HintForwarder:
         self._targets = members.targets
         self._owners: dict[Lane, NodeId | None] = {}
         self._queues: dict[str, deque[tuple[object, ...]]] = {}
+        self._told: deque[_Told] = deque(maxlen=settings.queue_rows)
+        self._following = False
         self._session: ClientSession | None = None
 
     async def start(self) -> None:
@@ -114,26 +132,55 @@ class HintForwarder:
         gathered, self._gathered, self._gathering = self._gathered, {}, False
         if self._session is None:
             return
-        if self._targets is not self._members.targets:
-            self._targets = self._members.targets
-            self._owners.clear()
-        dropped = 0
+        self._follow_owners()
+        now, dropped = self._clock.monotonic(), 0
         for partition, key in gathered:
-            node = self._owner(Lane(partition.client_id, partition.poller_id))
-            if node is None:
-                dropped += 1
-                continue
-            address = self._targets.addresses[node]
-            queue = self._queues.get(address)
-            if queue is None:
-                queue = self._queues[address] = deque()
-                self._tasks.spawn(self._send(address, queue), name=f"hints.{node}")
-            if len(queue) >= self._settings.queue_rows:
-                dropped += 1
-                continue
-            queue.append((partition.client_id, partition.poller_id, partition.minute, key.due, key.schedule_id))
+            owner = self._owner(Lane(partition.client_id, partition.poller_id))
+            self._told.append(_Told(now, owner, partition, key))
+            dropped += not self._tell(owner, partition, key)
         if dropped:
             self._on_dropped(dropped)
+        if not self._following:
+            self._following = True
+            self._clock.call_later(FOLLOW_SECONDS, self._follow)
+
+    def _follow(self) -> None:
+        """As long as there are hints that a new owner would have to be told."""
+        self._following = False
+        if self._session is None:
+            return
+        self._follow_owners()
+        if self._told:
+            self._following = True
+            self._clock.call_later(FOLLOW_SECONDS, self._follow)
+
+    def _follow_owners(self) -> None:
+        since = self._clock.monotonic() - self._settings.repeat_seconds
+        while self._told and self._told[0].at < since:
+            self._told.popleft()
+        if self._targets is self._members.targets:
+            return
+        self._targets = self._members.targets
+        self._owners.clear()
+        for told in self._told:
+            owner = self._owner(Lane(told.partition.client_id, told.partition.poller_id))
+            if owner != told.owner:
+                told.owner = owner
+                self._tell(owner, told.partition, told.key)
+
+    def _tell(self, owner: NodeId | None, partition: Partition, key: RowKey) -> bool:
+        """False when the hint is dropped: there is nobody to tell, or too much to be told."""
+        if owner is None:
+            return False
+        address = self._targets.addresses[owner]
+        queue = self._queues.get(address)
+        if queue is None:
+            queue = self._queues[address] = deque()
+            self._tasks.spawn(self._send(address, queue), name=f"hints.{owner}")
+        if len(queue) >= self._settings.queue_rows:
+            return False
+        queue.append((partition.client_id, partition.poller_id, partition.minute, key.due, key.schedule_id))
+        return True
 
     def _owner(self, lane: Lane) -> NodeId | None:
         try:

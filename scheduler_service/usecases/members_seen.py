@@ -60,6 +60,8 @@ class HintTargets:
 @dataclass(slots=True)
 class _Seen:
     beat: int
+    appeared_at: float | None = None
+    """When it was first seen; None for what was there before the observer was."""
     advanced_at: float | None = None
     dead: bool = False
     asked_at: float = float("-inf")
@@ -87,10 +89,11 @@ class MembersSeen:
     def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> None:
         """A read of all heartbeats, and the observer's clocks when it returned."""
         rows = {heartbeat.life: heartbeat for heartbeat in heartbeats}
+        appeared_at = None if self._read_at == float("-inf") else monotonic
         if monotonic - self._read_at >= self._settings.gap_seconds:
             self._watching_since = monotonic
         self._heartbeats, self._read_at = rows, monotonic
-        self._seen = {life: self._advance(row, monotonic) for life, row in rows.items()}
+        self._seen = {life: self._advance(row, monotonic, appeared_at) for life, row in rows.items()}
         self._clocks.observed(rows.values(), wall_ms=wall_ms, monotonic=monotonic)
         beating = [life for life in rows if self._fresh(life) and not self._state(life).ended]
         self._compare_clocks(beating)
@@ -133,10 +136,10 @@ class MembersSeen:
         heartbeat = self._heartbeats.get(life)
         return None if heartbeat is None else heartbeat.floor
 
-    def _advance(self, heartbeat: Heartbeat, at: float) -> _Seen:
+    def _advance(self, heartbeat: Heartbeat, at: float, appeared_at: float | None) -> _Seen:
         seen = self._seen.get(heartbeat.life)
         if seen is None:
-            return _Seen(heartbeat.beat)
+            return _Seen(heartbeat.beat, appeared_at)
         if heartbeat.beat > seen.beat:
             seen.beat, seen.advanced_at = heartbeat.beat, at
         return seen
@@ -152,6 +155,11 @@ class MembersSeen:
         if advanced_at is None:
             return False
         return self._read_at - max(advanced_at, self._watching_since) <= self._settings.dead_after_seconds
+
+    def _new(self, life: Life) -> bool:
+        """First seen not long before the last read, and not by the first: the members give it lanes before it beats."""
+        appeared_at = self._seen[life].appeared_at
+        return appeared_at is not None and self._read_at - appeared_at <= self._settings.dead_after_seconds
 
     def _member(self, life: Life, now: float) -> Member:
         advanced_at = self._seen[life].advanced_at
@@ -172,11 +180,11 @@ class MembersSeen:
         )
 
     def _aim(self, beating: Sequence[Life]) -> None:
-        """Until any life was seen to advance, all that claim to live are aimed at."""
+        """At lives that beat, and at new ones. Until any was seen to advance, all that claim to live are aimed at."""
         newest = {life.node_id: life for life in sorted(self._heartbeats)}
         live = [life for life in newest.values() if self._state(life) is MemberState.LIVE]
         if any(seen.advanced_at is not None for seen in self._seen.values()):
-            live = [life for life in live if life in beating]
+            live = [life for life in live if life in beating or self._new(life)]
         rows = [self._heartbeats[life] for life in live]
         targets = HintTargets(
             {row.life.node_id: row.address for row in rows}, {row.life.node_id: row.weight for row in rows}

@@ -66,6 +66,17 @@ class Bench:
         shares = {name: round(seconds / max(count, 1) * 1000, 4) for name, seconds in sorted(self.cpu.items())}
         return {**shares, "all": round(sum(self.cpu.values()) / max(count, 1) * 1000, 4)}
 
+    def await_arrivals(self, expected: int, end_ms: int) -> Figures:
+        """The receiver's report when all came, or when nothing came for a while."""
+        sleep_until(end_ms)
+        receiver = self.deployment.receiver
+        seen, quiet_since = receiver.count(), time.monotonic()
+        while seen < expected and time.monotonic() - quiet_since < ARRIVAL_PATIENCE_SECONDS:
+            time.sleep(0.5)
+            if (now := receiver.count()) > seen:
+                seen, quiet_since = now, time.monotonic()
+        return receiver.report()
+
 
 def creates_single(bench: Bench, *, seconds: float) -> Figures:
     """64 connections, one schedule a request, due in an hour."""
@@ -78,7 +89,7 @@ def creates_batched(bench: Bench, *, seconds: float) -> Figures:
 
 
 def _creates(bench: Bench, **options: object) -> Figures:
-    due = _now_ms() + HOUR_MS
+    due = now_ms() + HOUR_MS
     with bench.accounting():
         result = bench.load(due_from=due, due_to=due + HOUR_MS, **options)
     return {**result, "cpu_seconds_per_1000": bench.cpu_per_1000(result["created"])}
@@ -88,14 +99,14 @@ def calls(bench: Bench, *, count: int, over_seconds: float, lead_seconds: float)
     """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`."""
     receiver = bench.deployment.receiver
     receiver.forget()
-    start = _now_ms() + round(lead_seconds * 1000)
+    start = now_ms() + round(lead_seconds * 1000)
     end = start + round(over_seconds * 1000)
     created = bench.load(connections=4, batch=1000, count=count, due_from=start, due_to=end)
-    late_creates = _now_ms() > start
+    late_creates = now_ms() > start
     bench.cpu = {}
-    _sleep_until(start - 500)
+    sleep_until(start - 500)
     with bench.accounting():
-        report = _await_arrivals(bench, created["created"], end)
+        report = bench.await_arrivals(created["created"], end)
     unique, elapsed = report["unique"], (report["last_at"] or 0) - (report["first_at"] or 0)
     return {
         "created": created["created"],
@@ -111,21 +122,9 @@ def calls(bench: Bench, *, count: int, over_seconds: float, lead_seconds: float)
     }
 
 
-def _await_arrivals(bench: Bench, expected: int, end_ms: int) -> Figures:
-    """The report when all came, or when nothing came for a while."""
-    _sleep_until(end_ms)
-    receiver = bench.deployment.receiver
-    seen, quiet_since = receiver.count(), time.monotonic()
-    while seen < expected and time.monotonic() - quiet_since < ARRIVAL_PATIENCE_SECONDS:
-        time.sleep(0.5)
-        if (now := receiver.count()) > seen:
-            seen, quiet_since = now, time.monotonic()
-    return receiver.report()
-
-
-def _now_ms() -> int:
+def now_ms() -> int:
     return round(time.time() * 1000)
 
 
-def _sleep_until(instant_ms: int) -> None:
-    time.sleep(max(instant_ms - _now_ms(), 0) / 1000)
+def sleep_until(instant_ms: int) -> None:
+    time.sleep(max(instant_ms - now_ms(), 0) / 1000)

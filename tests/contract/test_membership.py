@@ -9,7 +9,7 @@ import pytest
 from cql.storage import Storage
 from membership.conditional import APPLIED, Applied, Rejected
 from membership.identity import Incarnation, Lane, Life, NodeId
-from membership.ports import Heartbeat, LeaseRow, LifeRecord, NodeState
+from membership.ports import Heartbeat, LeaseChange, LeaseRow, LifeRecord, NodeState
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -141,6 +141,21 @@ async def test_a_lease_changes_only_from_all_that_was_read(storage: Storage, nam
     assert await leases.read_lease(lane) == released
     with pytest.raises(ValueError, match="can't become"):
         await leases.write_lease(expected=free, new=replace(free, lane=Lane(names.client(), 1)))
+
+
+async def test_several_leases_change_together_or_not_at_all(storage: Storage, names: Names) -> None:
+    client = names.client()
+    leases = storage.leases
+    await leases.create_lanes([Lane(client, number) for number in range(80)], watermark=7)
+    free = await leases.read_leases(client)
+    mine = [replace(row, owner=life(names), epoch=1) for row in free]
+    changes = [LeaseChange(expected=old, new=new) for old, new in zip(free, mine, strict=True)]
+    changed = replace(free[5], watermark=8)
+    assert await leases.write_lease(expected=free[5], new=changed) == APPLIED
+    assert await leases.write_leases(changes) == Rejected(None)
+    assert await leases.read_leases(client) == [*free[:5], changed, *free[6:]]
+    assert await leases.write_leases([*changes[:5], *changes[6:]]) == APPLIED
+    assert await leases.read_leases(client) == [*mine[:5], changed, *mine[6:]]
 
 
 async def test_of_two_takers_one_wins(storage: Storage, names: Names) -> None:

@@ -1,12 +1,13 @@
 """Faults between a process and the store: a decorator on the connection.
 
-Every request takes a little while. It may be refused (nothing happens), be applied with its answer lost, or answered
-late; a process may be cut off altogether. Plain batches over several partitions may be applied in part.
+Every request takes a little while. It may be refused (nothing happens), be applied with its answer lost, be given up
+and applied later all the same, or answered late; a process may be cut off altogether, and plain reads may be stale.
+Plain batches over several partitions may be applied in part.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass
 
 from cql.connection import AnswerRows, Connection, Consistency, Item, Parameters
@@ -15,18 +16,24 @@ from membership.errors import StoreUnavailable
 from tests.simulation.sim_clock import SimClock
 
 TIMEOUT_SECONDS = 2.0
+_MAY_BE_STALE = frozenset(("nodes.read", "pollers.list"))
+"""Plain reads of what others write: those that the protocol must bear being stale."""
 
 
 @dataclass
 class FaultPlan:
-    """Chances per request, and a hook that may decide on single ones: 'refuse', 'lose' (apply, lose the answer),
-    'crash-before' and 'crash-after' (the process dies before or after the request is applied; `crash` is told)."""
+    """Chances per request, and a hook that may decide on single ones: 'refuse', 'lose' (apply, lose the answer), 'late'
+    (no answer, and a conditional write that arrives `late_seconds` later all the same), 'crash-before' and
+    'crash-after' (the process dies before or after the request is applied; `crash` is told). Plain reads by statements
+    named in `stale` show what they last showed."""
 
     refuse: float = 0.0
     lose_answer: float = 0.0
     slow: float = 0.0
     slow_seconds: float = 1.0
     cut_off: bool = False
+    late_seconds: float = 3.0
+    stale: Container[str] = ()
     hook: Callable[[str, Sequence[Item]], str | None] | None = None
     crash: Callable[[], None] = lambda: None
 
@@ -39,12 +46,17 @@ class FaultyConnection:
         self._inner = inner
         self._clock = clock
         self._rng = rng
+        self._shown: dict[tuple[str, Parameters], list[tuple[object, ...]]] = {}
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[object, ...]]:
         fault = await self._before("select", [(name, parameters)])
         rows = await self._inner.select(name, parameters, serial=serial, consistency=consistency)
+        if name in _MAY_BE_STALE:
+            if name in self.plan.stale:
+                rows = self._shown.get((name, parameters), rows)
+            self._shown[name, parameters] = rows
         await self._after(fault)
         return rows
 
@@ -65,6 +77,9 @@ class FaultyConnection:
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
         try:
             fault = await self._before("conditional", items)
+            if fault == "late":
+                self._send_later(items)
+                raise StoreUnavailable("it is still on its way")
             answer = await self._inner.conditional(items)
             await self._after(fault)
         except StoreUnavailable as error:
@@ -104,6 +119,13 @@ class FaultyConnection:
             await self._clock.sleep(self._rng.random() * TIMEOUT_SECONDS)
             raise StoreUnavailable("the answer was lost by the simulation")
         await self._clock.running()
+
+    def _send_later(self, items: Sequence[Item]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(self.plan.late_seconds, lambda: loop.create_task(self._arrive(items), name="late write"))
+
+    async def _arrive(self, items: Sequence[Item]) -> None:
+        await self._inner.conditional(items)
 
     async def _die(self) -> None:
         self.plan.crash()

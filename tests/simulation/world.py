@@ -261,7 +261,7 @@ class World:
         """HintSender of the API: reaches the lane's owner unless it is lost."""
         if self.rng.random() < self.hints_lost:
             return
-        for node in self.nodes.values():
+        for node in (*self.nodes.values(), *self.leaving):
             node.clock.when_running(lambda node=node: node.node.hint(partition, key))  # type: ignore[misc]
 
     # What must hold.

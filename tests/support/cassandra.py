@@ -28,12 +28,14 @@ IMAGE = "cassandra:5.0"
 
 @dataclass(frozen=True, slots=True)
 class SuiteCassandra:
-    """What tests connect to. `running` is None when the server is not ours to stop, pause or kill."""
+    """What tests connect to. `running` is None when the server is not ours to stop, pause or kill. Keyspaces made in it
+    get `replication_factor` copies."""
 
     contact_points: tuple[str, ...]
     port: int
     datacenter: str
     running: RunningCassandra | None
+    replication_factor: int = 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,6 +12,7 @@ from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.dispatcher import Dispatcher, Job
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
+from poller_cluster.record_pace import RecordPace
 from poller_cluster.recovery_slots import RecoverySlots
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
@@ -37,9 +38,16 @@ class Jobs(Dispatcher):
         self.started: list[Job] = []
         self.seen: list[Job] = []
         self.limit = 100
+        self.reserved = 0
 
     def room(self, client_id: ClientId) -> int:
-        return self.limit - len(self.waiting) - len(self.started)
+        return self.limit - len(self.waiting) - len(self.started) - self.reserved
+
+    def made_room(self, client_id: ClientId, rows: int) -> bool:
+        return 1 <= self.room(client_id) <= rows
+
+    def reserve(self, client_id: ClientId, rows: int) -> None:
+        self.reserved += rows
 
     def submit(self, job: Job) -> None:
         self.waiting.append(job)
@@ -133,6 +141,7 @@ class LaneBench:
             trusted=lambda: self.is_trusted,
             spawn=self._spawn,
             books=books,
+            record_pace=RecordPace(MinuteSettings()),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

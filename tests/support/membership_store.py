@@ -13,7 +13,7 @@ from typing import TypeVar
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Lane, Life
-from membership.ports import Clock, Heartbeat, LeaseRow, LifeRecord
+from membership.ports import Clock, Heartbeat, LeaseChange, LeaseRow, LifeRecord
 
 T = TypeVar("T")
 
@@ -77,6 +77,13 @@ class MembershipStore:
         self.leases[new.lane] = new
         return APPLIED
 
+    def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
+        if any(self.leases.get(expected.lane) != expected for expected, _ in changes):
+            return Rejected(None)
+        for _, new in changes:
+            self.leases[new.lane] = new
+        return APPLIED
+
 
 @dataclass(slots=True)
 class StorePort:
@@ -123,15 +130,23 @@ class StorePort:
     async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
         return await self._conditional("write_lease", new, lambda: self.store.write_lease(expected, new))
 
-    async def _conditional(self, name: str, subject: object, apply: Callable[[], Answer[T]]) -> Answer[T]:
+    async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
+        """Faults are asked for by lane, as for single writes; the first one strikes."""
+        faults = (self.fault("write_lease", change.new) for change in changes)
+        fault = next((one for one in faults if one is not None), None)
+        return await self._conditional("write_leases", changes, lambda: self.store.write_leases(changes), fault)
+
+    async def _conditional(
+        self, name: str, subject: object, apply: Callable[[], Answer[T]], fault: Fault | None = None
+    ) -> Answer[T]:
         try:
-            return await self._request(name, subject, apply)
+            return await self._request(name, subject, apply, fault)
         except StoreUnavailable as error:
             return Unknown(str(error))
 
-    async def _request(self, name: str, subject: object, apply: Callable[[], T]) -> T:
+    async def _request(self, name: str, subject: object, apply: Callable[[], T], fault: Fault | None = None) -> T:
         self.store.requests[name] = self.store.requests.get(name, 0) + 1
-        fault = Fault.REFUSED if self.away else self.fault(name, subject)
+        fault = Fault.REFUSED if self.away else fault or self.fault(name, subject)
         await self.clock.sleep(self.travel_seconds)
         if fault is Fault.HANGS:
             await self.clock.sleep(HANG_SECONDS)

@@ -6,7 +6,7 @@ Everything is tied to this process and gone with it. Ports are free ones, files 
 import asyncio
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,21 +72,24 @@ class Deployment:
     def __init__(self, cassandra: SuiteCassandra, directory: Path, *, keyspace: str, tables: Tables) -> None:
         self.directory = directory
         self.admin_key = secrets.token_hex(24)
-        self.api_port, *self._spare = free_ports(9)
+        self.api_port, *self._spare = free_ports(16)
         self.api_url = f"http://127.0.0.1:{self.api_port}"
         self.receiver = Receiver(directory)
         self.programs: dict[str, Program] = {}
         self._poller_ports: dict[str, int] = {}
         self._settings = directory / "minutehand.toml"
+        self.contact = (cassandra.contact_points[0], cassandra.port)
         self._storage = StorageSettings(
             contact_points=cassandra.contact_points,
             port=cassandra.port,
             local_dc=cassandra.datacenter,
             keyspace=keyspace,
+            replication_factor=cassandra.replication_factor,
         )
         self._write_settings(cassandra, keyspace, tables)
 
     def migrate(self) -> None:
+        """Make the keyspace, with the replicas that its Cassandra is for."""
         asyncio.run(migrate(self._storage, clock=SystemClock(), randomness=SystemRandomness()))
 
     def start_api(self) -> Program:
@@ -104,6 +107,17 @@ class Deployment:
             program.await_ready(f"http://127.0.0.1:{port}/readyz")
         return program
 
+    def stop_one(self, name: str) -> None:
+        """One process, in good order if it still runs."""
+        self.programs.pop(name).stop()
+
+    def metrics(self, node_id: str) -> dict[str, float]:
+        """What a poller that `start_poller` began shows to Prometheus, by sample."""
+        url = f"http://127.0.0.1:{self._poller_ports[node_id]}/metrics"
+        text = httpx.get(url, timeout=30, trust_env=False).raise_for_status().text
+        samples = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
+
     def start_pollers(self, node_id: str, *, processes: int) -> Program:
         """Several pollers of one command; they need a little to be members."""
         return self._start(node_id, ["poller", "--processes", str(processes), "--node-id", node_id], {})
@@ -118,6 +132,19 @@ class Deployment:
             api.client(client_id).signing_secrets.create()
             return api.client(client_id).keys.create().key
 
+    def await_owners(self, names: Collection[str], *, pollers: int, seconds: float = 40.0) -> None:
+        """Wait until these nodes are the live ones, each owns some of the pollers, and together they own all."""
+        deadline = time.monotonic() + seconds
+        with self.admin() as api:
+            while True:
+                found = api.cluster()
+                living = {node.node_id: node.pollers for node in found.nodes if node.state == "live"}
+                if living.keys() == set(names) and all(living.values()) and sum(living.values()) == pollers:
+                    return
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{names} do not own all {pollers} pollers after {seconds} s: {found}")
+                time.sleep(0.2)
+
     @contextmanager
     def client(self, client_id: str, key: str) -> Iterator[ClientScope]:
         with Minutehand(self.api_url, key, timeout_seconds=60) as api:
@@ -130,6 +157,8 @@ class Deployment:
         self.receiver.program.stop(2.0)
 
     def _start(self, name: str, arguments: list[str], variables: dict[str, str]) -> Program:
+        if (former := self.programs.pop(name, None)) is not None:
+            former.stop()
         program = Program(
             name,
             [*arguments, "--config", str(self._settings)],

@@ -2,8 +2,9 @@
 
     python -m tests.support.receiver --port PORT
 
-A callback is any POST. It costs a few microseconds, so that a bench measures its sender. What came is asked for over
-the same port: `GET /report` (counts and lateness), `GET /calls` (every call), `POST /forget`; `GET /livez` answers 200.
+A callback is any POST; one to a path that ends in `/flaky` is answered 500 at its first attempt. It costs a few
+microseconds, so that a bench measures its sender. What came is asked for over the same port: `GET /report` (counts and
+lateness), `GET /calls` (every call), `POST /forget`; `GET /livez` answers 200.
 Lateness is arrival minus `Minutehand-Due`, on this machine's clock.
 """
 
@@ -19,6 +20,7 @@ from typing import Any, cast
 import uvloop
 
 _ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+_REFUSAL = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -31,6 +33,7 @@ class Calls:
     def forget(self) -> None:
         self.ids: list[bytes] = []
         self.attempts: list[bytes] = []
+        self.fences: list[bytes] = []
         self.redeliveries: list[bool] = []
         self.due = array("d")
         self.arrived = array("d")
@@ -48,6 +51,7 @@ class Calls:
         self.ids.append(id_)
         self._unique.add(id_)
         self.attempts.append(_header(head, b"\r\nminutehand-attempt: "))
+        self.fences.append(_header(head, b"\r\nminutehand-fence: "))
         self.redeliveries.append(b"\r\nminutehand-redelivery: true" in head)
         due = _header(head, b"\r\nminutehand-due: ")
         second = self._seconds.get(due[:19])
@@ -80,11 +84,17 @@ class Calls:
         }
 
     def every(self) -> list[dict[str, Any]]:
+        columns = (self.ids, self.due, self.arrived, self.attempts, self.fences, self.redeliveries)
         return [
-            {"id": id_.decode(), "due": due, "arrived": at, "attempt": int(attempt), "redelivery": again}
-            for id_, due, at, attempt, again in zip(
-                self.ids, self.due, self.arrived, self.attempts, self.redeliveries, strict=True
-            )
+            {
+                "id": id_.decode(),
+                "due": due,
+                "arrived": at,
+                "attempt": int(attempt),
+                "fence": int(fence or 0),
+                "redelivery": again,
+            }
+            for id_, due, at, attempt, fence, again in zip(*columns, strict=True)
         ]
 
 
@@ -125,7 +135,8 @@ class _Connection(asyncio.Protocol):
     def _answer(self, head: bytes) -> bytes:
         if b"\r\nwebhook-id: " in head:
             self._calls.add(head, time.time())
-            return _ANSWER
+            flaky = head.startswith(b"post ") and head.split(b" ", 2)[1].endswith(b"/flaky")
+            return _REFUSAL if flaky and b"\r\nminutehand-attempt: 1\r\n" in head else _ANSWER
         path = head.split(b" ", 2)[1]
         if path == b"/forget":
             self._calls.forget()

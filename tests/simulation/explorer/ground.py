@@ -68,6 +68,7 @@ class Ground:
             trusted=lambda: self.trusted,
             spawn=lambda work, name: None,
             books=books,
+            record_pace=unused,
         )
 
     def enter(self, state: State) -> None:

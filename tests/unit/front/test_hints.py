@@ -146,6 +146,37 @@ async def test_lanes_follow_the_members(scene: Scene) -> None:
     assert {hint(lane, 7) for lane in range(8)} <= await scene.nodes["b"].hear(8)
 
 
+async def test_a_lanes_new_owner_is_told_what_the_old_one_was(scene: Scene) -> None:
+    scene.members.set(scene.nodes["a"])
+    scene.forwarder.hint(*hint(0, 1))
+    scene.gathered()
+    scene.clock.advance(4.0)
+    scene.forwarder.hint(*hint(0, 2))
+    scene.gathered()
+    await scene.nodes["a"].hear(2)
+    scene.clock.advance(2.0)
+    scene.members.set(scene.nodes["b"])
+    scene.clock.advance(0.1)
+    assert await scene.nodes["b"].hear(1) == {hint(0, 2)}, "the other one was told too long ago"
+    scene.clock.advance(10.0)
+    scene.members.set(scene.nodes["a"])
+    scene.clock.advance(0.1)
+    scene.forwarder.hint(*hint(0, 3))
+    scene.gathered()
+    assert await scene.nodes["a"].hear(3) == {hint(0, number) for number in (1, 2, 3)}
+    assert sum(map(len, scene.nodes["a"].requests)) == 3, "what is old is not told again"
+
+
+async def test_hints_that_had_nobody_to_go_to_go_to_who_comes(scene: Scene) -> None:
+    scene.members.set()
+    scene.forwarder.hint(*hint(0))
+    scene.gathered()
+    await scene.drop(1)
+    scene.members.set(scene.nodes["a"])
+    scene.clock.advance(0.1)
+    assert await scene.nodes["a"].hear(1) == {hint(0)}
+
+
 async def test_large_numbers_go_in_several_requests(scene: Scene) -> None:
     scene.members.set(scene.nodes["a"])
     for number in range(2 * MAX_HINTS + 1):

@@ -30,6 +30,10 @@ class Reading:
             self.offsets.observed(rows, wall_ms=int(at * 1000) + self.ahead[ME], monotonic=at)
 
     @property
+    def ahead_at_most(self) -> int | None:
+        return self.offsets.ahead_at_most_ms(ME, list(self.ahead))
+
+    @property
     def offset(self) -> int | None:
         return self.offsets.offset_ms(ME, list(self.ahead))
 
@@ -97,3 +101,32 @@ def test_who_is_no_member_is_not_asked() -> None:
     assert reading.offsets.offset_ms(ME, [ME, A]) == 0
     assert reading.offsets.offset_ms(ME, [ME, B, C]) == -900
     assert reading.offsets.offset_ms(C, [ME, A]) is None
+
+
+@pytest.mark.parametrize(
+    ("clocks", "bound"),
+    [
+        ({"me": 0, "a": 0, "b": 0}, AGE_MS),
+        ({"me": 500, "a": 0, "b": 0}, 500 + AGE_MS),
+        ({"me": -2_000, "a": 0, "b": 0}, 0),
+        ({"me": 500, "a": 0}, 500 + AGE_MS),
+        ({"me": 500, "a": 500 + 2 * AGE_MS, "b": 0}, 0),
+        ({"me": 500}, 0),
+    ],
+)
+def test_nobody_is_further_ahead_than_the_first_beats_allow(clocks: dict[str, int], bound: int) -> None:
+    reading = Reading(**clocks)
+    assert reading.ahead_at_most == (None if len(clocks) > 1 else 0)
+    reading.read(2)
+    assert reading.ahead_at_most == bound
+    assert reading.offset is None
+
+
+def test_few_beats_of_anybody_are_few() -> None:
+    reading = Reading(me=0, a=0)
+    members = list(reading.ahead)
+    for _ in range(4):
+        assert reading.offsets.few_of(members)
+        reading.read(1)
+    assert not reading.offsets.few_of(members)
+    assert reading.offsets.few_of([*members, B])

@@ -1,11 +1,13 @@
 """Keepers under virtual time: lost answers, lost trust, drains without end, and stops."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
+from membership.conditional import Answer
 from membership.identity import Lane
-from membership.ports import LeaseRow, NodeState
+from membership.ports import LeaseChange, LeaseRow, NodeState
 from membership.settings import MembershipSettings
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
@@ -176,25 +178,70 @@ def test_a_suspected_lane_is_settled_under_a_new_epoch() -> None:
     run_virtual(scenario)
 
 
-def test_takes_are_bounded_in_number() -> None:
+def test_takes_are_bounded_in_number_and_size_and_one_a_client() -> None:
     async def scenario() -> None:
-        cluster = Cluster({"shop": 300}, settings=MembershipSettings(max_concurrent_lease_writes=7))
-        under_way = peak = 0
+        settings = MembershipSettings(max_concurrent_lease_writes=7, lanes_per_lease_write=10)
+        cluster = Cluster({f"shop{number}": 25 for number in range(12)}, settings=settings)
         a = cluster.add("a")
-        real = a.port.write_lease
+        real = a.port.write_leases
+        under_way: list[str] = []
+        peak = 0
+        sizes: list[int] = []
 
-        async def counted(*, expected: LeaseRow, new: LeaseRow) -> object:
-            nonlocal under_way, peak
-            under_way += 1
-            peak = max(peak, under_way)
+        async def counted(changes: Sequence[LeaseChange]) -> Answer[None]:
+            nonlocal peak
+            (client_id,) = {change.new.lane.client_id for change in changes}
+            assert client_id not in under_way
+            under_way.append(client_id)
+            peak = max(peak, len(under_way))
+            sizes.append(len(changes))
             try:
-                return await real(expected=expected, new=new)
+                return await real(changes)
             finally:
-                under_way -= 1
+                under_way.remove(client_id)
 
-        a.keeper._custody._store = type("Counting", (), {"write_lease": staticmethod(counted)})()  # type: ignore[assignment]
+        a.keeper._custody._store = type("Counting", (), {"write_leases": staticmethod(counted)})()  # type: ignore[assignment]
         await cluster.advance(3.0, until=lambda: len(a.host.positions) == 300)
         assert peak == 7
+        assert sorted(sizes) == [5] * 12 + [10] * 24
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_lane_that_stands_in_the_way_of_others_stops_only_itself() -> None:
+    """All of a write or none; then each goes by itself, and only the one that changed meanwhile is read again."""
+
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 6})
+        moved = Lane("shop", 3)
+        a = cluster.add("a")
+
+        def move_once(name: str, subject: object) -> Fault | None:
+            row = cluster.store.leases[moved]
+            if name == "write_lease" and row.epoch == 0:
+                cluster.store.leases[moved] = replace(row, epoch=8)
+            return None
+
+        a.port.fault = move_once
+        await cluster.advance(5.0, until=lambda: len(a.host.positions) == 6)
+        epochs = {lane.poller_id: row.epoch for lane, row in cluster.store.leases.items()}
+        assert epochs == {0: 1, 1: 1, 2: 1, 3: 9, 4: 1, 5: 1}
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_an_unknown_write_of_many_leaves_all_of_them_in_doubt(fault: Fault) -> None:
+    async def scenario() -> None:
+        cluster = Cluster({"shop": 6})
+        a = cluster.add("a")
+        a.port.fault = nth_lease_write(fault, KINDS["take"])
+        await cluster.advance(20.0, until=lambda: len(a.host.positions) == 6)
+        epochs = {row.epoch for row in cluster.store.leases.values()}
+        assert epochs == ({2} if fault is Fault.ANSWER_LOST else {1}) or fault is Fault.LATE
+        assert [what for what, _ in a.host.story] == ["granted"] * 6
         await cluster.ends()
 
     run_virtual(scenario)

@@ -139,6 +139,32 @@ async def test_room_is_what_the_limit_leaves(bench: Bench) -> None:
     assert bench.dispatcher.room(ClientId("nobody")) == 0
 
 
+async def test_rows_being_claimed_take_room_too(bench: Bench) -> None:
+    shop = ClientId("shop")
+    bench.tenants.known["shop"] = tenant(max_in_flight=3)
+    bench.dispatcher.reserve(shop, 2)
+    assert bench.dispatcher.room(shop) == 1
+    bench.dispatcher.reserve(shop, -2)
+    assert bench.dispatcher.room(shop) == 3
+
+
+async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(bench: Bench) -> None:
+    shop = ClientId("shop")
+    bench.tenants.known["shop"] = tenant(max_in_flight=100)
+    bench.dispatcher.reserve(shop, 76)
+    assert bench.dispatcher.room(shop) == 0
+    assert not bench.dispatcher.made_room(shop, 1)
+    bench.dispatcher.reserve(shop, -1)
+    assert bench.dispatcher.room(shop) == 25
+    assert bench.dispatcher.made_room(shop, 1)
+    bench.dispatcher.reserve(shop, -1)
+    assert not bench.dispatcher.made_room(shop, 1), "there was room before"
+    assert bench.dispatcher.made_room(shop, 2)
+    bench.tenants.known["shop"] = tenant(max_in_flight=10_000)
+    bench.dispatcher.reserve(shop, 9_750 - 74)
+    assert bench.dispatcher.room(shop) == 250
+
+
 @pytest.mark.parametrize("want", ["trust", "clock"])
 async def test_ready_rows_are_held_back_and_go_on(bench: Bench, want: str) -> None:
     bench.trusted, bench.clock.trusted = want != "trust", want != "clock"

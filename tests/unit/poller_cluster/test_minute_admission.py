@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sized
 from poller_cluster.admission import AdmitAll
 from poller_cluster.minute import PollerMinute
 from poller_cluster.open_rows import Hold, Line, OpenRow, Verdict
+from poller_cluster.put_off import put_off
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import Phase, Wait, WriteBalance
 from scheduler_service.domain.ids import key_of
@@ -167,6 +168,18 @@ def test_the_judge_hears_of_originals() -> None:
     pointing = with_state(original, State.RETRYING, next_attempt_at=at(1))
     minute.originals_read([retry], {retry.schedule_id: pointing})
     assert ("read", pointing) in judge.told
+
+
+def test_a_row_that_is_put_off_still_says_what_its_last_attempt_came_to() -> None:
+    original = row(-120)
+    retry = copy_row(1, original)
+    minute = judged(Judge(), retry)
+    minute.step(at(0), 10)
+    pointing = with_state(original, State.RETRYING, next_attempt_at=at(1), first_attempt_at=at(-120), last_status=503)
+    minute.originals_read([retry], {retry.schedule_id: pointing})
+    (claimed,) = claim(minute, 0)
+    found = put_off(claimed, at=at(300), in_doubt=False, reason="destination-open")
+    assert (found.attempts, found.first_attempt_at, found.last_status) == (1, at(-120), 503)
 
 
 def test_what_a_newer_read_replaces_is_judged_anew() -> None:

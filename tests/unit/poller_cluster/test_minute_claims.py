@@ -220,3 +220,13 @@ def test_a_partition_opened_by_an_older_owner_meanwhile_is_opened_first() -> Non
     assert len(minute.rows) == 0
     read(minute, row(10), statics=opened_by(OLDER, version=1), seconds=9)
     assert step(minute, 9) == OpenPartition(OLDER)
+
+
+def test_an_end_says_whether_the_next_step_may_be_another() -> None:
+    """Most ends don't: the shell need not wake for each."""
+    rows = [row(10, number) for number in range(6)]
+    minute = reading(*rows, record_rows=4)
+    claim(minute, 9)
+    asked = [minute.attempt_ended(each.key, outcome(), now=at(10)) for each in rows[:4]]
+    assert asked == [True, False, False, True]
+    assert not minute.attempt_ended(rows[0].key, outcome(), now=at(10)), "it has ended before"

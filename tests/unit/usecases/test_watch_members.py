@@ -124,6 +124,18 @@ def test_hints_go_to_live_nodes_that_beat() -> None:
     assert watched.seen.alone
 
 
+def test_a_node_that_comes_is_told_before_it_beats_but_not_for_long() -> None:
+    watched = Watched()
+    watched.read(heartbeat(life("a"), 1))
+    for beat in range(2, 4):
+        watched.read(heartbeat(life("a"), beat))
+    for beat in range(4, 11):
+        watched.read(heartbeat(life("a"), beat), heartbeat(life("b"), 1))
+        assert set(watched.seen.targets.addresses) == {"a", "b"}, "members give it lanes as soon as they see it"
+    watched.read(heartbeat(life("a"), 11), heartbeat(life("b"), 1))
+    assert set(watched.seen.targets.addresses) == {"a"}
+
+
 def test_an_older_life_of_a_node_is_told_nothing() -> None:
     watched = Watched()
     watched.read(heartbeat(life("a", 1), 1), heartbeat(life("a", 2), 1))

@@ -1,0 +1,92 @@
+"""The results as tables."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RATES = ("creates_single", "creates_batched", "calls_flat_out", "calls_steady")
+MOVES = ("node_killed", "node_stopped")
+
+
+def show(results: dict[str, Any]) -> None:
+    """Print what was measured; phases that did not run are left out."""
+    console = Console(width=200)
+    measured = [name for name in RATES if name in results]
+    if measured:
+        _show_rates(console, results, measured)
+    if moved := [name for name in MOVES if name in results]:
+        _show_moves(console, results, moved)
+    if "idle_pollers" in results:
+        _show_idle(console, results["idle_pollers"])
+    machine = results["machine"]
+    system = f"{machine['system']} {machine['arch']}, Python {machine['python']}"
+    print(f"{machine['cores']} cores for everything, {system}.")
+    print("Times are of the answers for creates, and of lateness for calls.")
+
+
+def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) -> None:
+    rates = _table("", "rate/s", "p50 ms", "p99 ms", "max ms", "lost", "repeated", "early")
+    processes = sorted({name for phase in measured for name in results[phase]["cpu_seconds_per_1000"]} - {"all"})
+    cpu = _table("CPU seconds per 1,000", "all", *processes)
+    for phase in measured:
+        found = results[phase]
+        times = found.get("lateness_ms") or {key: found[f"{key}_ms"] for key in ("p50", "p99", "max")}
+        rate = found["fired_per_second"] if "lost" in found else found["created_per_second"]
+        name = phase.replace("_", " ")
+        rates.add_row(name, f"{rate or 0:,.0f}", *_times(times), *_counts(found))
+        used = found["cpu_seconds_per_1000"]
+        cpu.add_row(name, *(f"{used[key]:.3f}" if key in used else "" for key in ("all", *processes)))
+    console.print(rates)
+    console.print()
+    console.print(cpu)
+    console.print()
+
+
+def _show_moves(console: Console, results: dict[str, Any], moved: list[str]) -> None:
+    columns = ("p50 ms", "p99 ms", "max ms", "lost", "repeated", "early", "of them without doubt")
+    table = _table("one of three nodes", "pollers moved", "fire again after s", *columns)
+    for phase in moved:
+        found = results[phase]
+        table.add_row(
+            phase.removeprefix("node_"),
+            str(found["pollers_moved"]),
+            f"{found['fired_again_after_seconds']:.1f}",
+            *_times(found["lateness_ms"]),
+            *_counts(found),
+            str(found["repeated_without_doubt"]),
+        )
+    console.print(table)
+    console.print()
+
+
+def _show_idle(console: Console, found: dict[str, Any]) -> None:
+    table = _table("idle pollers on three nodes", "")
+    for name, text in (
+        ("pollers", f"{found['pollers']:,}"),
+        ("all owned after the start, s", f"{found['first_owned_seconds']:.1f}"),
+        ("cores used, the busiest node", f"{found['cores_a_node']:.3f}"),
+        ("cores used by Cassandra", f"{found['cores_cassandra']:.3f}"),
+        ("requests a second", f"{found['requests_per_second']:,.0f}"),
+        ("moved when one node was killed", f"{found['moved']:,}"),
+        ("its death was decided after, s", f"{found['decided_after_seconds']:.1f}"),
+        ("all owned again after that, s", f"{found['owned_after_decision_seconds']:.1f}"),
+    ):
+        table.add_row(name, text)
+    console.print(table)
+    console.print()
+
+
+def _times(found: dict[str, Any]) -> list[str]:
+    return [f"{found[key] or 0:,.1f}" for key in ("p50", "p99", "max")]
+
+
+def _counts(found: dict[str, Any]) -> list[str]:
+    return [str(found.get(key, "")) for key in ("lost", "repeated", "early")]
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="left" if column == columns[0] else "right", no_wrap=True)
+    return table

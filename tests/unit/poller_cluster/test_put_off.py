@@ -1,0 +1,67 @@
+"""What becomes of a row that may not be called now."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poller_cluster.put_off import put_off, until_open_again
+from scheduler_service.domain.clients import ClientSettings, RetrySettings
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.options import NO_OPTIONS, RetryOverride, ScheduleOptions
+from scheduler_service.domain.schedules import State
+from tests.support.api import NOW
+from tests.unit.poller_cluster.claimed import claim
+
+DAY_MS = 86_400_000
+AT = UnixMillis(NOW + 30_000)
+
+
+@given(due=st.integers(NOW - 5_000, NOW + 5_000), at=st.integers(NOW - 5_000, NOW + 5_000))
+def test_no_row_is_put_off_to_its_own_instant_or_before(due: int, at: int) -> None:
+    """It would be its own copy: found to point on, followed to itself, never called."""
+    found = put_off(claim(due=due), at=UnixMillis(at), in_doubt=False, reason="ordering")
+    assert found.next_attempt_at == max(at, due + 1)
+
+
+def test_nothing_is_counted_and_nobody_has_fired() -> None:
+    one = claim(attempt_base=4, first_attempt_at=NOW - 60_000)
+    found = put_off(one, at=AT, in_doubt=False, reason="ordering")
+    assert (found.state, found.attempts, found.first_attempt_at) == (State.RETRYING, 4, NOW - 60_000)
+    assert (found.fired_by, found.fired_epoch, found.finished_at) == (None, None, None)
+
+
+def test_doubt_outlasts_being_put_off() -> None:
+    assert put_off(claim(), at=AT, in_doubt=True, reason="ordering").reason == "in-doubt"
+    for one, options in ((claim(redelivery=True), NO_OPTIONS), (claim(), ScheduleOptions(in_doubt=True))):
+        found = until_open_again(one, options=options, settings=ClientSettings(), at=AT, now=NOW)
+        assert found is not None
+        assert found.reason == "in-doubt"
+
+
+def test_a_row_that_must_not_be_called_again_is_left_to_fail() -> None:
+    settings = ClientSettings(in_doubt="drop")
+    assert until_open_again(claim(redelivery=True), options=NO_OPTIONS, settings=settings, at=AT, now=NOW) is None
+    assert until_open_again(claim(), options=NO_OPTIONS, settings=settings, at=AT, now=NOW) is not None
+
+
+@pytest.mark.parametrize("options", [NO_OPTIONS, ScheduleOptions(retry=RetryOverride(deadline_seconds=60))])
+def test_the_deadline_counts_from_the_due_or_the_first_attempt(options: ScheduleOptions) -> None:
+    settings = ClientSettings(retry=RetrySettings(deadline_seconds=60 if options is NO_OPTIONS else 600_000))
+    tried = {"due": NOW - 120_000, "kind": "copy", "attempt_base": 1}
+    late = until_open_again(claim(**tried), options=options, settings=settings, at=AT, now=NOW)
+    assert late is not None
+    assert (late.state, late.reason, late.attempts, late.finished_at) == (State.FAILED, "deadline", 1, NOW)
+    recent = claim(**tried, first_attempt_at=NOW - 10_000)
+    found = until_open_again(recent, options=options, settings=settings, at=AT, now=NOW)
+    assert found is not None
+    assert found.state is State.RETRYING
+
+
+def test_no_row_fails_without_an_attempt() -> None:
+    settings = ClientSettings()
+    old = {"due": NOW - 2 * DAY_MS, "attempt_base": 0}
+    fresh = until_open_again(claim(**old), options=NO_OPTIONS, settings=settings, at=AT, now=NOW)
+    assert fresh is not None
+    assert fresh.state is State.RETRYING
+    again = claim(**old, kind="copy")
+    assert until_open_again(again, options=NO_OPTIONS, settings=settings, at=AT, now=NOW) is None

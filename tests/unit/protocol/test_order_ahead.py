@@ -1,0 +1,97 @@
+"""What a new owner learns of ordering keys from minutes to come, and of heads that never came."""
+
+import msgspec
+import pytest
+
+from poller_cluster import order_ahead
+from poller_cluster.order_ahead import ahead_minutes, look_ahead, look_up_overdue
+from poller_cluster.ordering import OrderingKeys
+from scheduler_service.domain.ids import Minute, minute_start
+from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
+from tests.support.minutes import CLIENT, DELIVERED, LANE, MINUTE, MinuteBench, copy, definition, retrying
+
+KEY = "order-17"
+LATER = Minute(MINUTE + 5)
+LONG_AFTER = minute_start(MINUTE) + 3_600_000
+
+
+@pytest.fixture
+def bench() -> MinuteBench:
+    return MinuteBench()
+
+
+@pytest.fixture
+def order() -> OrderingKeys:
+    return OrderingKeys(on_change=lambda: None, on_wanted=lambda: None)
+
+
+def keyed(seconds: float, *, tail: int = 1, lane: int = LANE, minute: int = MINUTE) -> Definition:
+    made = definition(seconds, tail=tail, lane=lane, minute=minute)
+    return msgspec.structs.replace(made, ordering_key=KEY)
+
+
+def rank(order: OrderingKeys, one: Definition) -> int:
+    return order.rank(KEY, one.schedule_id)
+
+
+async def ahead(bench: MinuteBench, order: OrderingKeys) -> None:
+    await look_ahead(bench.schedules, CLIENT, LANE, order, first=Minute(MINUTE + 1), last=LATER)
+
+
+@pytest.mark.parametrize(
+    ("cap", "longest_open", "minutes"), [(600, 300, 13), (60, 30, 4), (86_400, 300, 1443), (0.1, 300, 13)]
+)
+def test_it_looks_as_far_as_copies_are_placed(cap: float, longest_open: float, minutes: int) -> None:
+    assert ahead_minutes(cap_seconds=cap, breaker_longest_seconds=longest_open) == minutes
+
+
+async def test_copies_of_the_lane_stand_in_line_from_where_their_schedule_was_due(
+    bench: MinuteBench, order: OrderingKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order_ahead, "_PAGE_ROWS", 2)
+    retried = [keyed(1.0 + number, tail=number) for number in range(5)]
+    for one in retried:
+        await bench.create(copy(one, minute_start(LATER) + 1_000))
+    await ahead(bench, order)
+    assert rank(order, keyed(30.0, tail=9)) == 5
+    assert order.head_at(KEY) == minute_start(LATER) + 1_000
+
+
+async def test_nothing_else_stands_in_line(bench: MinuteBench, order: OrderingKeys) -> None:
+    """Calls to come, other lanes' copies, copies beyond the last minute, copies that have ended."""
+    at = minute_start(LATER) + 1_000
+    await bench.create(keyed(1.0, minute=LATER))
+    await bench.create(copy(keyed(1.0, tail=2, lane=LANE + 1), at))
+    await bench.create(copy(keyed(1.0, tail=3), at + 60_000))
+    ended = copy(keyed(1.0, tail=4), at)
+    await bench.create(ended)
+    owner = MinuteBench(storage=bench.storage, minute=LATER)
+    await owner.as_owner(epoch=1, writes=[RowWrite(key=ended.key, outcome=DELIVERED)])
+    await ahead(bench, order)
+    assert rank(order, keyed(30.0, tail=9)) == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "rank_left"),
+    [
+        (Outcome(state=State.CANCELLED), 0),
+        (DELIVERED, 0),
+        (retrying(LONG_AFTER + 600_000), 1),
+        (None, 1),
+        ("gone", 0),
+    ],
+)
+async def test_a_head_that_never_came_is_asked_how_it_stands(
+    bench: MinuteBench, order: OrderingKeys, found: Outcome | str | None, rank_left: int
+) -> None:
+    head, behind = keyed(1.0), keyed(2.0, tail=2)
+    order.seen(KEY, head.schedule_id, head.due)
+    order.seen(KEY, behind.schedule_id, behind.due)
+    if found != "gone":
+        await bench.create(head)
+    if isinstance(found, Outcome):
+        await bench.as_owner(epoch=1, writes=[RowWrite(key=head.key, outcome=found)])
+    await look_up_overdue(bench.schedules, CLIENT, order, now=LONG_AFTER)
+    assert rank(order, behind) == rank_left
+    if rank_left and found is not None:
+        assert order.head_at(KEY) == LONG_AFTER + 600_000
