@@ -88,6 +88,17 @@ class CqlScheduleStore:
             found.update((row.key, row) for row in rows)
         return statics or await self._read_statics(partition, serial=serial), found
 
+    async def find_rows(
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+    ) -> dict[RowKey, Row]:
+        wanted = list(dict.fromkeys(keys))
+        found: dict[RowKey, Row] = {}
+        for start in range(0, len(wanted), KEYS_PER_READ):
+            parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
+            answer = await self._connection.select("schedules.read_rows", parameters, serial=serial)
+            found.update((row.key, row) for values in answer if (row := row_of(values)) is not None)
+        return found
+
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         item: Item = ("schedules.open", (epoch, *partition_parameters(partition), expect_epoch))
         answer = await self._connection.conditional((item,))

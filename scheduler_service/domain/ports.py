@@ -63,6 +63,11 @@ class ScheduleStore(Protocol):
         are those of the first request. Where no row exists, the statics are read right after.
         """
 
+    async def find_rows(
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+    ) -> dict[RowKey, Row]:
+        """The same rows without the statics, which cost a request and grow with what is in flight."""
+
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""
 
