@@ -23,34 +23,95 @@ from itertools import islice
 from cql.connection import Connection, Item, Parameters
 from cql.schedule_rows import definition_bytes, definition_parameters
 from cql.settings import StorageSettings
-from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
 from scheduler_service.domain.ids import MINUTE_MS, Partition, hour_of
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.lifecycle import Tasks
 
 _HOUR_MS = 3_600_000
 _INSERT = "schedules.insert_definition"
+_INDEX_IN_FLIGHT = 2
+"""Requests with index rows under way at once. New partitions gather meanwhile: an hour's index is one partition."""
 _COMPANIONS_LOOKED_AT = 40
 """How many waiting partitions are looked at for companions in one request. More would cost more than it saves."""
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """One insert that is not yet acknowledged."""
+class _Submission:
+    """What was given at once: answered when the last request that carries a part of it has ended."""
 
-    partition: Partition
-    parameters: Parameters
-    size: int
-    done: asyncio.Future[None]
+    __slots__ = ("crash", "done", "errors", "parts")
+
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.errors: list[MinutehandError | None] = [None] * count
+        self.crash: Exception | None = None
+        """What nobody foresaw, which concerns whoever asked, whatever it was asked for."""
+        self.parts = 0
+        self.done: asyncio.Future[None] = loop.create_future()
+
+
+class _Part:
+    """Rows of one partition and one submission, never so many that a request couldn't carry them."""
+
+    __slots__ = ("ended", "partition", "positions", "rows", "size", "submission")
+
+    def __init__(self, submission: _Submission, partition: Partition) -> None:
+        submission.parts += 1
+        self.submission = submission
+        self.partition = partition
+        self.rows: list[Parameters] = []
+        self.positions: list[int] = []
+        self.size = 0
+        self.ended = False
+
+    def add(self, row: Parameters, position: int, size: int) -> None:
+        self.rows.append(row)
+        self.positions.append(position)
+        self.size += size
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody still waits for it."""
+        return not self.ended and not self.submission.done.done()
+
+    def halves(self) -> "tuple[_Part, _Part]":
+        """Two parts in its place."""
+        self.ended = True
+        submission, middle = self.submission, len(self.rows) // 2
+        submission.parts -= 1
+        first, second = _Part(submission, self.partition), _Part(submission, self.partition)
+        first.rows, second.rows = self.rows[:middle], self.rows[middle:]
+        first.positions, second.positions = self.positions[:middle], self.positions[middle:]
+        return first, second
+
+    def end(self, error: Exception | None = None) -> None:
+        """Each row gets an error of its own: a raised one carries the traceback of whoever raised it."""
+        if self.ended:
+            return
+        self.ended = True
+        submission = self.submission
+        if isinstance(error, MinutehandError):
+            for position in self.positions:
+                submission.errors[position] = type(error)(*error.args)
+        elif error is not None:
+            submission.crash = error
+        submission.parts -= 1
+        if submission.parts == 0 and not submission.done.done():
+            submission.done.set_result(None)
 
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """What waits for one partition. Queues with equal `kind` may share a request."""
+    """What waits for one partition. Queues with equal replicas may share a request."""
 
-    kind: tuple[bool, Hashable]
-    rows: list[_Waiting] = field(default_factory=list)
+    replicas: Hashable = None
+    parts: list[_Part] = field(default_factory=list)
+    rows: int = 0
     size: int = 0
+
+    def add(self, part: _Part) -> None:
+        self.parts.append(part)
+        self.rows += len(part.rows)
+        self.size += part.size
 
 
 class GroupCommit:
@@ -61,6 +122,10 @@ class GroupCommit:
         self._tasks = tasks
         self._settings = settings
         self._queues: dict[Partition, _Queue] = {}
+        self._unindexed: dict[Partition, _Queue] = {}
+        self._index_waiting: dict[Partition, None] = {}
+        self._index_in_flight = 0
+        self._index_at: asyncio.Handle | None = None
         self._unsent = 0
         self._rows = 0
         self._bytes = 0
@@ -76,58 +141,154 @@ class GroupCommit:
 
     async def insert(self, definition: Definition) -> None:
         """As `ScheduleStore.insert`."""
-        settings = self._settings
-        size = definition_bytes(definition)
-        if size > settings.max_write_bytes:
-            raise ContentTooLarge(
-                f"A schedule of {size} bytes can't be stored; {settings.max_write_bytes} is the most."
-            )
+        (error,) = await self.insert_many((definition,))
+        if error is not None:
+            raise error
+
+    async def insert_many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+        """As `ScheduleStore.insert_many`."""
         if self._closed:
             raise StoreUnavailable("The store is closed.")
-        if self._rows >= settings.queue_rows or self._bytes + size > settings.queue_bytes:
+        settings = self._settings
+        sizes = [definition_bytes(definition) for definition in definitions]
+        count, size = len(sizes), sum(sizes)
+        # Whatever finds the queue empty is taken, or it never would be.
+        if self._rows and (self._rows + count > settings.queue_rows or self._bytes + size > settings.queue_bytes):
             raise Overloaded("Too many creates are waiting for the store; try again a little later.")
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(definition.partition, definition_parameters(definition), size, loop.create_future())
-        self._rows += 1
+        submission = _Submission(count, loop)
+        for part in self._split(definitions, sizes, submission):
+            self._enqueue(part)
+        if submission.parts == 0:
+            return submission.errors
+        self._rows += count
         self._bytes += size
-        self._enqueue(waiting)
         self._schedule_flush(loop)
         try:
-            await waiting.done
+            await submission.done
         finally:
-            self._rows -= 1
+            self._rows -= count
             self._bytes -= size
+        if submission.crash is not None:
+            raise submission.crash
+        return submission.errors
 
     def close(self) -> None:
         """Refuse new inserts and fail those not yet sent."""
         self._closed = True
-        if self._flush_at is not None:
-            self._flush_at.cancel()
-        for queue in self._queues.values():
-            _fail(queue.rows, StoreUnavailable("The store was closed before the row was sent."))
-        self._queues = {}
+        for handle in (self._flush_at, self._index_at):
+            if handle is not None:
+                handle.cancel()
+        for queue in (*self._queues.values(), *self._unindexed.values()):
+            _end(queue.parts, StoreUnavailable("The store was closed before the row was sent."))
+        self._queues, self._unindexed, self._index_waiting = {}, {}, {}
 
-    def _enqueue(self, waiting: _Waiting) -> None:
-        partition = waiting.partition
+    def _split(
+        self, definitions: Sequence[Definition], sizes: Sequence[int], submission: _Submission
+    ) -> Iterable[_Part]:
+        """By partition, each part within what one request carries. A row that none carries is an error right away."""
+        settings = self._settings
+        most_rows, most_bytes = settings.group_commit_rows, settings.max_write_bytes
+        filling: dict[Partition, _Part] = {}
+        parts: list[_Part] = []
+        for position, definition in enumerate(definitions):
+            size = sizes[position]
+            if size > most_bytes:
+                submission.errors[position] = ContentTooLarge(
+                    f"A schedule of {size} bytes can't be stored; {most_bytes} is the most."
+                )
+                continue
+            partition = definition.partition
+            part = filling.get(partition)
+            if part is None or len(part.rows) >= most_rows or part.size + size > most_bytes:
+                part = filling[partition] = _Part(submission, partition)
+                parts.append(part)
+            part.add(definition_parameters(definition), position, size)
+        return parts
+
+    def _enqueue(self, part: _Part) -> None:
+        partition = part.partition
         if (queue := self._queues.get(partition)) is None:
-            known = partition in self._known
-            replicas = self._known[partition] if known else self._connection.replicas(_INSERT, waiting.parameters)
-            queue = self._queues[partition] = _Queue((known, replicas))
-        queue.rows.append(waiting)
-        queue.size += waiting.size
-        self._unsent += 1
+            if partition not in self._known:
+                self._enqueue_unindexed(part)
+                return
+            queue = self._queues[partition] = _Queue(self._known[partition])
+        queue.add(part)
+        self._unsent += len(part.rows)
+
+    def _enqueue_unindexed(self, part: _Part) -> None:
+        if (queue := self._unindexed.get(part.partition)) is None:
+            queue = self._unindexed[part.partition] = _Queue()
+            self._index_waiting[part.partition] = None
+            self._schedule_index()
+        queue.add(part)
+
+    def _schedule_index(self) -> None:
+        if self._index_at is None and self._index_in_flight < _INDEX_IN_FLIGHT:
+            self._index_at = asyncio.get_running_loop().call_soon(self._send_index)
+
+    def _send_index(self) -> None:
+        """One request for all partitions that are new, of as many hours as may share one."""
+        self._index_at = None
+        taken: list[Partition] = []
+        hours: set[tuple[str, int]] = set()
+        for partition in self._index_waiting:
+            hours.add((partition.client_id, hour_of(partition.minute)))
+            if len(hours) > self._settings.group_commit_partitions or len(taken) >= self._settings.group_commit_rows:
+                break
+            taken.append(partition)
+        for partition in taken:
+            del self._index_waiting[partition]
+        if taken:
+            self._index_in_flight += 1
+            self._tasks.spawn(self._index(taken), name="group-commit-index")
+
+    async def _index(self, partitions: Sequence[Partition]) -> None:
+        """Write the partitions' index rows; then what waits for them may be sent."""
+        items: list[Item] = [
+            ("occupied_minutes.insert", (client, hour_of(minute) * _HOUR_MS, minute * MINUTE_MS, poller))
+            for client, poller, minute in partitions
+        ]
+        error: Exception | None = StoreUnavailable("The store was closed before it answered.")
+        try:
+            await self._connection.write_batch(items)
+            error = None
+        except Exception as met:
+            error = met
+        finally:
+            self._index_in_flight -= 1
+            for partition in partitions:
+                self._indexed(partition, error)
+        while len(self._known) > self._settings.known_partitions:
+            del self._known[next(iter(self._known))]
+        if self._index_waiting:
+            self._schedule_index()
+        if self._queues:
+            self._schedule_flush(asyncio.get_running_loop())
+
+    def _indexed(self, partition: Partition, error: Exception | None) -> None:
+        queue = self._unindexed.pop(partition, None)
+        if queue is None:  # closed meanwhile
+            return
+        if error is not None:
+            _end(queue.parts, error)
+            return
+        queue.replicas = self._known[partition] = self._connection.replicas(_INSERT, queue.parts[0].rows[0])
+        self._queues[partition] = queue
+        self._unsent += queue.rows
 
     def _schedule_flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._in_flight >= self._settings.group_commit_in_flight:
+        settings = self._settings
+        if self._in_flight >= settings.group_commit_in_flight:
             return
-        if self._in_flight == 0 or self._unsent >= self._settings.group_commit_rows:
+        if self._in_flight == 0 or self._unsent >= settings.group_commit_rows:
             if isinstance(self._flush_at, asyncio.TimerHandle):
                 self._flush_at.cancel()
                 self._flush_at = None
             if self._flush_at is None:
                 self._flush_at = loop.call_soon(self._flush)
         elif self._flush_at is None:
-            self._flush_at = loop.call_later(self._settings.group_commit_delay_seconds, self._flush)
+            self._flush_at = loop.call_later(settings.group_commit_delay_seconds, self._flush)
 
     def _flush(self) -> None:
         """Send as many requests as may be under way, the longest waiting partition first."""
@@ -137,93 +298,82 @@ class GroupCommit:
                 self._in_flight += 1
                 self._tasks.spawn(self._commit(group), name="group-commit")
 
-    def _next_group(self) -> list[_Waiting]:
-        """Rows of the first waiting partition, and of companions while they fit. Empty: all of them were cancelled."""
+    def _next_group(self) -> list[_Part]:
+        """What waits for the first partition, and for companions while it fits. Empty: all of it was cancelled."""
         settings = self._settings
         partition, queue = next(iter(self._queues.items()))
-        if len(queue.rows) >= settings.group_commit_rows or queue.size > settings.group_commit_bytes:
-            return self._take_part(partition, queue)
-        group: list[_Waiting] = []
-        size = partitions = 0
+        if queue.rows >= settings.group_commit_rows or queue.size > settings.group_commit_bytes:
+            return self._take_some(partition, queue)
+        group: list[_Part] = []
+        rows = size = partitions = 0
         for other, candidate in list(islice(self._queues.items(), _COMPANIONS_LOOKED_AT)):
             if (
-                candidate.kind == queue.kind
-                and size + candidate.size <= settings.group_commit_bytes
-                and len(group) + len(candidate.rows) <= settings.group_commit_rows
+                size + candidate.size <= settings.group_commit_bytes
+                and candidate.replicas == queue.replicas
+                and rows + candidate.rows <= settings.group_commit_rows
             ):
-                group.extend(candidate.rows)
+                group += candidate.parts
+                rows += candidate.rows
                 size += candidate.size
                 partitions += 1
                 del self._queues[other]
                 if partitions == settings.group_commit_partitions:
                     break
-        self._unsent -= len(group)
-        return [waiting for waiting in group if not waiting.done.done()]
+        self._unsent -= rows
+        return [part for part in group if part.wanted]
 
-    def _take_part(self, partition: Partition, queue: _Queue) -> list[_Waiting]:
-        """As many rows of one partition as one request carries; it alone has no server limit but the largest write."""
-        taken = size = 0
-        for waiting in queue.rows[: self._settings.group_commit_rows]:
-            if taken and size + waiting.size > self._settings.max_write_bytes:
+    def _take_some(self, partition: Partition, queue: _Queue) -> list[_Part]:
+        """As much of one partition as one request carries; it alone has no server limit but the largest write."""
+        taken = rows = size = 0
+        for part in queue.parts:
+            rows, size = rows + len(part.rows), size + part.size
+            if taken and (rows > self._settings.group_commit_rows or size > self._settings.max_write_bytes):
                 break
             taken += 1
-            size += waiting.size
-        group, queue.rows = queue.rows[:taken], queue.rows[taken:]
-        queue.size -= size
-        self._unsent -= taken
+        group, queue.parts = queue.parts[:taken], queue.parts[taken:]
+        rows = sum(len(part.rows) for part in group)
+        queue.rows -= rows
+        queue.size -= sum(part.size for part in group)
+        self._unsent -= rows
         # What is left goes to the end of the line: nobody waits behind one crowded minute.
         del self._queues[partition]
-        if queue.rows:
+        if queue.parts:
             self._queues[partition] = queue
-        return [waiting for waiting in group if not waiting.done.done()]
+        return [part for part in group if part.wanted]
 
-    async def _commit(self, group: Sequence[_Waiting]) -> None:
+    async def _commit(self, group: Sequence[_Part]) -> None:
         try:
-            await self._write_index(group)
             await self._write(group)
         except Exception as error:
-            _fail(group, error)
+            _end(group, error)
         finally:
             # Only a cancelled task (the store is closing) leaves anybody waiting here.
-            _fail(group, StoreUnavailable("The store was closed before it answered."))
+            _end(group, StoreUnavailable("The store was closed before it answered."))
             self._in_flight -= 1
-            if self._queues and self._flush_at is None:
-                self._flush()
+            if self._queues:
+                self._schedule_flush(asyncio.get_running_loop())
 
-    async def _write_index(self, group: Sequence[_Waiting]) -> None:
-        new = {waiting.partition: waiting for waiting in group if waiting.partition not in self._known}
-        if not new:
-            return
-        items: list[Item] = [
-            ("occupied_minutes.insert", (client, hour_of(minute) * _HOUR_MS, minute * MINUTE_MS, poller))
-            for client, poller, minute in new
-        ]
-        await self._connection.write_batch(items)
-        for partition, waiting in new.items():
-            self._known[partition] = self._connection.replicas(_INSERT, waiting.parameters)
-        while len(self._known) > self._settings.known_partitions:
-            del self._known[next(iter(self._known))]
-
-    async def _write(self, group: Sequence[_Waiting]) -> None:
+    async def _write(self, group: Sequence[_Part]) -> None:
         try:
-            await self._connection.write_batch([(_INSERT, waiting.parameters) for waiting in group])
+            await self._connection.write_batch([(_INSERT, row) for part in group for row in part.rows])
         except ContentTooLarge:
             # A server with tighter limits than ours. In smaller company each row meets its own fate.
-            if len(group) == 1:
+            if len(group) == 1 and len(group[0].rows) == 1:
                 raise
-            for half in (group[: len(group) // 2], group[len(group) // 2 :]):
-                try:
-                    await self._write(half)
-                except (ContentTooLarge, StoreUnavailable) as error:
-                    _fail(half, error)
+            parts = group[0].halves() if len(group) == 1 else group
+            try:
+                for half in (parts[: len(parts) // 2], parts[len(parts) // 2 :]):
+                    try:
+                        await self._write(half)
+                    except (ContentTooLarge, StoreUnavailable) as error:
+                        _end(half, error)
+            finally:
+                # A cancelled task again: `_commit` does not know the halves of a part.
+                _end(parts, StoreUnavailable("The store was closed before it answered."))
             return
-        for waiting in group:
-            if not waiting.done.done():
-                waiting.done.set_result(None)
+        _end(group)
 
 
-def _fail(group: Iterable[_Waiting], error: Exception) -> None:
-    """Each gets an error of its own: a raised one carries the traceback of whoever raised it."""
-    for waiting in group:
-        if not waiting.done.done():
-            waiting.done.set_exception(type(error)(*error.args))
+def _end(parts: Iterable[_Part], error: Exception | None = None) -> None:
+    for part in parts:
+        part.end(error)

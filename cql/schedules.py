@@ -18,7 +18,7 @@ from cql.schedule_rows import (
 )
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Rejected
-from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import (
     ClientId,
     Minute,
@@ -63,6 +63,9 @@ class CqlScheduleStore:
 
     async def insert(self, definition: Definition) -> None:
         await self._group_commit.insert(definition)
+
+    async def insert_many(self, definitions: Sequence[Definition]) -> Sequence[MinutehandError | None]:
+        return await self._group_commit.insert_many(definitions)
 
     async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
         name, behind = (_FIRST_PAGE, ()) if after is None else (_NEXT_PAGE, after)

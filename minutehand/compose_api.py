@@ -1,5 +1,6 @@
 """An API process, put together: storage, use cases, hints to the pollers, the server."""
 
+import gc
 from contextlib import AsyncExitStack
 
 import structlog
@@ -22,6 +23,8 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.watch_members import WatchMembers
 
+COLLECT_AFTER = 50_000
+"""Objects made and not freed before the youngest are searched for cycles. A batch of 1,000 makes some 10,000."""
 _log = structlog.get_logger("minutehand.api")
 
 
@@ -63,5 +66,16 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         for service in (members, hints, ApiServer(app, services=services, settings=api)):
             parts.push_async_callback(service.stop)
             await service.start()
+        _spare_collector()
         await stop.wait()
     _log.info("api-stopped")
+
+
+def _spare_collector() -> None:
+    """What lives as long as the process is never searched for cycles again, and what a request makes not many times.
+
+    Requests leave no cycles behind; searching them took a fifth of the time of a batch.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, 20, 50)

@@ -13,6 +13,7 @@ from membership.identity import Life
 from membership.ports import StoreUnavailable
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
+from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import ClientId, Hour, Minute, Partition, PollerId, RowKey, ScheduleId
 from scheduler_service.domain.schedules import (
     Advance,
@@ -46,6 +47,12 @@ class ScheduleStore(Protocol):
         Repeatable: equal values over equal values. Concurrent calls share requests (group commit); each ends with the
         request that carried it. Raises StoreUnavailable; ContentTooLarge for a row no request can carry;
         Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
+        """
+
+    async def insert_many(self, definitions: Sequence[Definition]) -> Sequence[MinutehandError | None]:
+        """The same for many at once: None for each that is durable, else its own error, which is what `insert` raises.
+
+        Returns when the last request that carries one of them has ended. Overloaded is raised, for all of them.
         """
 
     async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
