@@ -141,26 +141,43 @@ class GroupCommit:
 
     async def insert(self, definition: Definition) -> None:
         """As `ScheduleStore.insert`."""
-        (error,) = await self.insert_many((definition,))
-        if error is not None:
+        size = definition_bytes(definition)
+        if size > self._settings.max_write_bytes:
+            raise _too_large(size, self._settings)
+        loop = self._admit(1, size)
+        submission = _Submission(1, loop)
+        part = _Part(submission, definition.partition)
+        part.add(definition_parameters(definition), 0, size)
+        self._enqueue(part)
+        await self._answered(submission, 1, size, loop)
+        if (error := submission.errors[0]) is not None:
             raise error
 
     async def insert_many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
         """As `ScheduleStore.insert_many`."""
-        if self._closed:
-            raise StoreUnavailable("The store is closed.")
-        settings = self._settings
         sizes = [definition_bytes(definition) for definition in definitions]
         count, size = len(sizes), sum(sizes)
-        # Whatever finds the queue empty is taken, or it never would be.
-        if self._rows and (self._rows + count > settings.queue_rows or self._bytes + size > settings.queue_bytes):
-            raise Overloaded("Too many creates are waiting for the store; try again a little later.")
-        loop = asyncio.get_running_loop()
+        loop = self._admit(count, size)
         submission = _Submission(count, loop)
         for part in self._split(definitions, sizes, submission):
             self._enqueue(part)
-        if submission.parts == 0:
-            return submission.errors
+        if submission.parts:
+            await self._answered(submission, count, size, loop)
+        return submission.errors
+
+    def _admit(self, count: int, size: int) -> asyncio.AbstractEventLoop:
+        """Whether there is room. What finds the queue empty is taken whatever its size, or it never would be."""
+        settings = self._settings
+        if self._closed:
+            raise StoreUnavailable("The store is closed.")
+        if self._rows and (self._rows + count > settings.queue_rows or self._bytes + size > settings.queue_bytes):
+            raise Overloaded("Too many creates are waiting for the store; try again a little later.")
+        return asyncio.get_running_loop()
+
+    async def _answered(
+        self, submission: _Submission, count: int, size: int, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Until every part has ended."""
         self._rows += count
         self._bytes += size
         self._schedule_flush(loop)
@@ -171,7 +188,6 @@ class GroupCommit:
             self._bytes -= size
         if submission.crash is not None:
             raise submission.crash
-        return submission.errors
 
     def close(self) -> None:
         """Refuse new inserts and fail those not yet sent."""
@@ -194,9 +210,7 @@ class GroupCommit:
         for position, definition in enumerate(definitions):
             size = sizes[position]
             if size > most_bytes:
-                submission.errors[position] = ContentTooLarge(
-                    f"A schedule of {size} bytes can't be stored; {most_bytes} is the most."
-                )
+                submission.errors[position] = _too_large(size, settings)
                 continue
             partition = definition.partition
             part = filling.get(partition)
@@ -372,6 +386,10 @@ class GroupCommit:
                 _end(parts, StoreUnavailable("The store was closed before it answered."))
             return
         _end(group)
+
+
+def _too_large(size: int, settings: StorageSettings) -> ContentTooLarge:
+    return ContentTooLarge(f"A schedule of {size} bytes can't be stored; {settings.max_write_bytes} is the most.")
 
 
 def _end(parts: Iterable[_Part], error: Exception | None = None) -> None:

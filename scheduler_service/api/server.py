@@ -64,7 +64,7 @@ class ApiServer:
             await site.start()
         except OSError as error:
             await self.stop()
-            raise CannotListen(_reason(error, settings)) from error
+            raise CannotListen(why_not_listening(error, settings)) from error
         _log.info("api-listening", host=settings.host, port=self.port)
 
     async def stop(self) -> None:
@@ -123,7 +123,8 @@ class _Connection(RequestHandler):
         return answer
 
 
-def _reason(error: OSError, settings: ApiSettings) -> str:
+def why_not_listening(error: OSError, settings: ApiSettings) -> str:
+    """What kept a socket from listening, and what to do."""
     where = f"{settings.host}:{settings.port}"
     if error.errno == errno.EADDRINUSE:
         return f"the API can't listen on {where}: the port is in use; stop what uses it or choose another port"

@@ -167,8 +167,8 @@ async def test_what_storage_says_is_translated(
     async def fail(*arguments: object, **named: object) -> None:
         raise error
 
-    replace(monkeypatch, api.storage.schedules, "insert", fail)
-    replace(monkeypatch, api.storage.schedules, "read_rows", fail)
+    for name in ("insert", "insert_many", "read_rows"):
+        replace(monkeypatch, api.storage.schedules, name, fail)
     made = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
     for method, path, body in (("POST", SCHEDULES, schedule()), ("GET", f"{SCHEDULES}/{made}", None)):
         with capture_logs():
