@@ -1,8 +1,8 @@
 """Several API processes on one machine behind one port: the kernel spreads connections over them (SO_REUSEPORT).
 
 Each is a whole API with caches, hints and metrics of its own, so `/readyz` and `/metrics` answer for the process that a
-connection happened to meet. The parent keeps the port bound without listening: nobody else gets it while a process is
-started anew, and a port of 0 means one and the same for all.
+connection happened to meet. The parent keeps the port bound without listening, so a port of 0 means one and the same
+for all, and whoever is to listen alone is refused it.
 
 Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
 first request is read.
@@ -51,7 +51,7 @@ def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None
 
 @contextmanager
 def reserved_port(settings: ApiSettings) -> Iterator[int]:
-    """The port, bound by this process and listened on by none of its own. Raises CannotListen."""
+    """The port, bound by this process and not listened on. Raises CannotListen."""
     if not hasattr(socket, "SO_REUSEPORT"):
         raise CannotListen("several processes can't share a port on this system: run one, with --processes 1")
     try:

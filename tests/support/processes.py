@@ -92,9 +92,9 @@ class Deployment:
         """Make the keyspace, with the replicas that its Cassandra is for."""
         asyncio.run(migrate(self._storage, clock=SystemClock(), randomness=SystemRandomness()))
 
-    def start_api(self) -> Program:
-        """An API that is ready."""
-        program = self._start("api", ["api"], {})
+    def start_api(self, *, processes: int = 1) -> Program:
+        """An API that is ready: of several processes, one of them is."""
+        program = self._start("api", ["api", "--processes", str(processes)], {})
         program.await_ready(f"{self.api_url}/readyz")
         return program
 
