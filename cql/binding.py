@@ -108,9 +108,7 @@ class BatchingProtocolHandler(ProtocolHandler):  # type: ignore[misc]
             )
             return encoded
         assert protocol_version == PROTOCOL_VERSION
-        tail = _BATCH_TAIL.pack(
-            msg.consistency_level, _BATCH_FLAGS, msg.serial_consistency_level, msg.timestamp
-        )
+        tail = _BATCH_TAIL.pack(msg.consistency_level, _BATCH_FLAGS, msg.serial_consistency_level, msg.timestamp)
         length = _BATCH_HEAD.size + sum(map(len, rows)) + len(tail)
         head = _FRAME_HEAD.pack(protocol_version, 0, stream_id, msg.opcode, length)
         return b"".join((head, _BATCH_HEAD.pack(msg.batch_type.value, len(rows)), *rows, tail))
@@ -120,6 +118,8 @@ class Binder:
     """One prepared statement."""
 
     __slots__ = ("_head", "_prefixed", "_prepared", "_serialize")
+
+    _head: bytes
 
     def __init__(self, prepared: PreparedStatement) -> None:
         self._prepared = prepared

@@ -17,12 +17,12 @@ nothing is sent. An insert that is cancelled before it was sent is not sent.
 
 import asyncio
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
-from cql.connection import Connection, Item, Parameters
+from cql.connection import Connection, Item
 from cql.schedule_rows import definition_bytes, definition_parameters
 from cql.settings import StorageSettings
+from cql.submissions import Part, Queue, Submission, end_all
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
 from scheduler_service.domain.ids import MINUTE_MS, Partition, hour_of
 from scheduler_service.domain.schedules import Definition
@@ -36,84 +36,6 @@ _COMPANIONS_LOOKED_AT = 40
 """How many waiting partitions are looked at for companions in one request. More would cost more than it saves."""
 
 
-class _Submission:
-    """What was given at once: answered when the last request that carries a part of it has ended."""
-
-    __slots__ = ("crash", "done", "errors", "parts")
-
-    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
-        self.errors: list[MinutehandError | None] = [None] * count
-        self.crash: Exception | None = None
-        """What nobody foresaw, which concerns whoever asked, whatever it was asked for."""
-        self.parts = 0
-        self.done: asyncio.Future[None] = loop.create_future()
-
-
-class _Part:
-    """Rows of one partition and one submission, never so many that a request couldn't carry them."""
-
-    __slots__ = ("ended", "partition", "positions", "rows", "size", "submission")
-
-    def __init__(self, submission: _Submission, partition: Partition) -> None:
-        submission.parts += 1
-        self.submission = submission
-        self.partition = partition
-        self.rows: list[Parameters] = []
-        self.positions: list[int] = []
-        self.size = 0
-        self.ended = False
-
-    def add(self, row: Parameters, position: int, size: int) -> None:
-        self.rows.append(row)
-        self.positions.append(position)
-        self.size += size
-
-    @property
-    def wanted(self) -> bool:
-        """Whether anybody still waits for it."""
-        return not self.ended and not self.submission.done.done()
-
-    def halves(self) -> "tuple[_Part, _Part]":
-        """Two parts in its place."""
-        self.ended = True
-        submission, middle = self.submission, len(self.rows) // 2
-        submission.parts -= 1
-        first, second = _Part(submission, self.partition), _Part(submission, self.partition)
-        first.rows, second.rows = self.rows[:middle], self.rows[middle:]
-        first.positions, second.positions = self.positions[:middle], self.positions[middle:]
-        return first, second
-
-    def end(self, error: Exception | None = None) -> None:
-        """Each row gets an error of its own: a raised one carries the traceback of whoever raised it."""
-        if self.ended:
-            return
-        self.ended = True
-        submission = self.submission
-        if isinstance(error, MinutehandError):
-            for position in self.positions:
-                submission.errors[position] = type(error)(*error.args)
-        elif error is not None:
-            submission.crash = error
-        submission.parts -= 1
-        if submission.parts == 0 and not submission.done.done():
-            submission.done.set_result(None)
-
-
-@dataclass(slots=True, eq=False)
-class _Queue:
-    """What waits for one partition. Queues with equal replicas may share a request."""
-
-    replicas: Hashable = None
-    parts: list[_Part] = field(default_factory=list)
-    rows: int = 0
-    size: int = 0
-
-    def add(self, part: _Part) -> None:
-        self.parts.append(part)
-        self.rows += len(part.rows)
-        self.size += part.size
-
-
 class GroupCommit:
     """The queues and their requests. Lives on one event loop; `tasks` runs the requests."""
 
@@ -121,8 +43,8 @@ class GroupCommit:
         self._connection = connection
         self._tasks = tasks
         self._settings = settings
-        self._queues: dict[Partition, _Queue] = {}
-        self._unindexed: dict[Partition, _Queue] = {}
+        self._queues: dict[Partition, Queue] = {}
+        self._unindexed: dict[Partition, Queue] = {}
         self._index_waiting: dict[Partition, None] = {}
         self._index_in_flight = 0
         self._index_at: asyncio.Handle | None = None
@@ -145,8 +67,8 @@ class GroupCommit:
         if size > self._settings.max_write_bytes:
             raise _too_large(size, self._settings)
         loop = self._admit(1, size)
-        submission = _Submission(1, loop)
-        part = _Part(submission, definition.partition)
+        submission = Submission(1, loop)
+        part = Part(submission, definition.partition)
         part.add(definition_parameters(definition), 0, size)
         self._enqueue(part)
         await self._answered(submission, 1, size, loop)
@@ -158,7 +80,7 @@ class GroupCommit:
         sizes = [definition_bytes(definition) for definition in definitions]
         count, size = len(sizes), sum(sizes)
         loop = self._admit(count, size)
-        submission = _Submission(count, loop)
+        submission = Submission(count, loop)
         for part in self._split(definitions, sizes, submission):
             self._enqueue(part)
         if submission.parts:
@@ -174,9 +96,7 @@ class GroupCommit:
             raise Overloaded("Too many creates are waiting for the store; try again a little later.")
         return asyncio.get_running_loop()
 
-    async def _answered(
-        self, submission: _Submission, count: int, size: int, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    async def _answered(self, submission: Submission, count: int, size: int, loop: asyncio.AbstractEventLoop) -> None:
         """Until every part has ended."""
         self._rows += count
         self._bytes += size
@@ -196,17 +116,15 @@ class GroupCommit:
             if handle is not None:
                 handle.cancel()
         for queue in (*self._queues.values(), *self._unindexed.values()):
-            _end(queue.parts, StoreUnavailable("The store was closed before the row was sent."))
+            end_all(queue.parts, StoreUnavailable("The store was closed before the row was sent."))
         self._queues, self._unindexed, self._index_waiting = {}, {}, {}
 
-    def _split(
-        self, definitions: Sequence[Definition], sizes: Sequence[int], submission: _Submission
-    ) -> Iterable[_Part]:
+    def _split(self, definitions: Sequence[Definition], sizes: Sequence[int], submission: Submission) -> Iterable[Part]:
         """By partition, each part within what one request carries. A row that none carries is an error right away."""
         settings = self._settings
         most_rows, most_bytes = settings.group_commit_rows, settings.max_write_bytes
-        filling: dict[Partition, _Part] = {}
-        parts: list[_Part] = []
+        filling: dict[Partition, Part] = {}
+        parts: list[Part] = []
         for position, definition in enumerate(definitions):
             size = sizes[position]
             if size > most_bytes:
@@ -215,24 +133,24 @@ class GroupCommit:
             partition = definition.partition
             part = filling.get(partition)
             if part is None or len(part.rows) >= most_rows or part.size + size > most_bytes:
-                part = filling[partition] = _Part(submission, partition)
+                part = filling[partition] = Part(submission, partition)
                 parts.append(part)
             part.add(definition_parameters(definition), position, size)
         return parts
 
-    def _enqueue(self, part: _Part) -> None:
+    def _enqueue(self, part: Part) -> None:
         partition = part.partition
         if (queue := self._queues.get(partition)) is None:
             if partition not in self._known:
                 self._enqueue_unindexed(part)
                 return
-            queue = self._queues[partition] = _Queue(self._known[partition])
+            queue = self._queues[partition] = Queue(self._known[partition])
         queue.add(part)
         self._unsent += len(part.rows)
 
-    def _enqueue_unindexed(self, part: _Part) -> None:
+    def _enqueue_unindexed(self, part: Part) -> None:
         if (queue := self._unindexed.get(part.partition)) is None:
-            queue = self._unindexed[part.partition] = _Queue()
+            queue = self._unindexed[part.partition] = Queue()
             self._index_waiting[part.partition] = None
             self._schedule_index()
         queue.add(part)
@@ -285,7 +203,7 @@ class GroupCommit:
         if queue is None:  # closed meanwhile
             return
         if error is not None:
-            _end(queue.parts, error)
+            end_all(queue.parts, error)
             return
         queue.replicas = self._known[partition] = self._connection.replicas(_INSERT, queue.parts[0].rows[0])
         self._queues[partition] = queue
@@ -312,13 +230,13 @@ class GroupCommit:
                 self._in_flight += 1
                 self._tasks.spawn(self._commit(group), name="group-commit")
 
-    def _next_group(self) -> list[_Part]:
+    def _next_group(self) -> list[Part]:
         """What waits for the first partition, and for companions while it fits. Empty: all of it was cancelled."""
         settings = self._settings
         partition, queue = next(iter(self._queues.items()))
         if queue.rows >= settings.group_commit_rows or queue.size > settings.group_commit_bytes:
             return self._take_some(partition, queue)
-        group: list[_Part] = []
+        group: list[Part] = []
         rows = size = partitions = 0
         for other, candidate in list(islice(self._queues.items(), _COMPANIONS_LOOKED_AT)):
             if (
@@ -336,7 +254,7 @@ class GroupCommit:
         self._unsent -= rows
         return [part for part in group if part.wanted]
 
-    def _take_some(self, partition: Partition, queue: _Queue) -> list[_Part]:
+    def _take_some(self, partition: Partition, queue: Queue) -> list[Part]:
         """As much of one partition as one request carries; it alone has no server limit but the largest write."""
         taken = rows = size = 0
         for part in queue.parts:
@@ -355,19 +273,19 @@ class GroupCommit:
             self._queues[partition] = queue
         return [part for part in group if part.wanted]
 
-    async def _commit(self, group: Sequence[_Part]) -> None:
+    async def _commit(self, group: Sequence[Part]) -> None:
         try:
             await self._write(group)
         except Exception as error:
-            _end(group, error)
+            end_all(group, error)
         finally:
             # Only a cancelled task (the store is closing) leaves anybody waiting here.
-            _end(group, StoreUnavailable("The store was closed before it answered."))
+            end_all(group, StoreUnavailable("The store was closed before it answered."))
             self._in_flight -= 1
             if self._queues:
                 self._schedule_flush(asyncio.get_running_loop())
 
-    async def _write(self, group: Sequence[_Part]) -> None:
+    async def _write(self, group: Sequence[Part]) -> None:
         try:
             await self._connection.write_batch([(_INSERT, row) for part in group for row in part.rows])
         except ContentTooLarge:
@@ -380,18 +298,13 @@ class GroupCommit:
                     try:
                         await self._write(half)
                     except (ContentTooLarge, StoreUnavailable) as error:
-                        _end(half, error)
+                        end_all(half, error)
             finally:
                 # A cancelled task again: `_commit` does not know the halves of a part.
-                _end(parts, StoreUnavailable("The store was closed before it answered."))
+                end_all(parts, StoreUnavailable("The store was closed before it answered."))
             return
-        _end(group)
+        end_all(group)
 
 
 def _too_large(size: int, settings: StorageSettings) -> ContentTooLarge:
     return ContentTooLarge(f"A schedule of {size} bytes can't be stored; {settings.max_write_bytes} is the most.")
-
-
-def _end(parts: Iterable[_Part], error: Exception | None = None) -> None:
-    for part in parts:
-        part.end(error)

@@ -43,7 +43,7 @@ LATE_AFTER_MS = 2_000
 HINT_AHEAD_MS = 15_000
 """Rows of minutes that begin sooner than this may be missed by the owner's prefetch: it is told of them."""
 FAR_MARGIN_MS = 5_000
-"""Rows of minutes that begin later than this after those need no look when they are acknowledged, storage permitting."""
+"""Rows of minutes that begin this much later still are far, and are so when they are answered, storage permitting."""
 MAX_TURNS = 50
 """Rejections in a row after which a placement is given up as unavailable: the partition is contended beyond reason."""
 
@@ -85,13 +85,11 @@ class Place:
         near: list[int] = []
         for position, definition in enumerate(definitions):
             (near if minute_start(minute_of(definition.due)) <= near_until else far).append(position)
-        answers = await asyncio.gather(
+        placed_far, placed_near = await asyncio.gather(
             self._place_far([definitions[position] for position in far]),
-            *(self._attempted(self(definitions[position])) for position in near),
+            asyncio.gather(*(self._attempted(self(definitions[position])) for position in near)),
         )
-        for position, error in zip(far, answers[0], strict=True):
-            errors[position] = error
-        for position, error in zip(near, answers[1:], strict=True):
+        for position, error in zip((*far, *near), (*placed_far, *placed_near), strict=True):
             errors[position] = error
         return errors
 

@@ -26,7 +26,9 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
     made = []
     for number in range(CREATES):
         with cluster.client("shop", key) as shop:
-            made.append(shop.schedules.create(Callback(url=cluster.receiver.url), delay_seconds=3600, label=str(number)))
+            made.append(
+                shop.schedules.create(Callback(url=cluster.receiver.url), delay_seconds=3600, label=str(number))
+            )
     for schedule in made:
         with cluster.client("shop", key) as shop:
             assert shop.schedules.get(schedule.schedule_id).label == schedule.label

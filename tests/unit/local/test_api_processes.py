@@ -1,7 +1,6 @@
 """Several API processes behind one port: what each is told, and whose the port is meanwhile."""
 
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -26,9 +25,9 @@ def listen(port: int, *, shared: bool = False) -> socket.socket:
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def port() -> int:
     (one,) = free_ports(1)
-    yield one
+    return one
 
 
 def test_every_process_is_told_the_same_address_and_to_share_it() -> None:
@@ -59,9 +58,8 @@ def test_a_reserved_port_is_not_taken_alone(port: int) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_port_that_a_stranger_listens_on_is_refused(port: int, shared: bool) -> None:
     settings = ApiSettings(admin_key=KEY, port=port)
-    with closing(listen(port, shared=shared)):
-        with pytest.raises(CannotListen, match="in use"), reserved_port(settings):
-            pass
+    with closing(listen(port, shared=shared)), pytest.raises(CannotListen, match="in use"), reserved_port(settings):
+        pass
 
 
 def test_whoever_asked_for_a_shared_port_shares_it(port: int) -> None:
