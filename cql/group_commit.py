@@ -1,18 +1,31 @@
-"""Group commit: creates that wait at the same moment share requests, because a request costs far more than a row.
+r"""Group commit: creates that wait at the same moment share requests, because a request costs far more than a row.
 
-    insert --> queue by partition --flush--> request: [index rows], definitions --> every insert of the request ends
+    submission --> parts by partition --known--> queue by partition --flush--> request --> each of its parts ends
+                          \--new--> wait for their index rows, which share requests too --^
 
 A flush comes at the end of the loop's turn while no request is under way, so a lone create waits for nothing; otherwise
 after `group_commit_delay_seconds`, or as soon as a request's worth is waiting. At most `group_commit_in_flight`
-requests are under way; while they are, creates gather, and each request that ends makes room for the next.
+requests are under way; while they are, creates gather.
 
 Rows of one partition go together. Small groups share a request when the same servers hold their partitions, within the
 server's limits for such requests. The first row of a partition in this process waits until its row in
-`occupied_minutes` is acknowledged; rows of known partitions never wait for that.
+`occupied_minutes` is acknowledged; rows of known partitions never wait for that. New partitions gather while
+`_INDEX_IN_FLIGHT` requests with index rows are under way.
 
-Each insert ends as its own request ends. A request that failed fails its own inserts only; their rows may be stored
-all the same, and repeating them is harmless. The queue is bounded in rows and bytes; beyond it `Overloaded`, and
-nothing is sent. An insert that is cancelled before it was sent is not sent.
+A submission is what was given at once: one row or many. It has one future, and one error for each row. Each part ends
+as its own request ends. A request that failed fails its own rows only; they may be stored all the same, and repeating
+them is harmless. The queue is bounded in rows and bytes; beyond it a whole submission is `Overloaded`, and nothing of
+it is sent. What is cancelled before it was sent is not sent.
+
+Why it is as it is (CPU per 1,000 rows on a busy 2-core machine; one row's share of the loop's time in brackets):
+- One future a batch instead of a task, a future and two coroutines a row, and a collector that is let alone
+  (`minutehand.compose_api`): batches of 1,000 cost the API 0.036 s instead of 0.081 s.
+- Rows written as bytes once (`cql.binding`; 2.9 instead of 12.4 µs): with the rules and views of the API 0.030 s.
+- A request over partitions that were new wrote their index rows by itself before it went, so half of all requests
+  carried one index row each; one request for all that wait made that a twentieth for batches, a quarter for singles.
+- A request that ends no longer takes what little has gathered: 30 instead of 17 rows a request at 64 connections, and
+  Cassandra 0.10 instead of 0.13 s for single creates. Batches, with 50 to 100 rows a request, cost it 0.04 s: that is
+  about the floor, and the rest is the price of its requests.
 """
 
 import asyncio

@@ -16,4 +16,17 @@ What holds for every route:
 
 Not guaranteed: that a change of clients or keys made through another process is seen here at once; it takes at most
 five seconds (`usecases.catalog`).
+
+What a create costs here (CPU microseconds on an undisturbed core; on a busy machine with cold caches twice as much):
+
+    aiohttp, its socket and its tasks    37    an application with one route and an empty handler, measured alone
+    of that a raw asyncio protocol        9    the floor of any server in Python on this loop
+    decoding the body                   1.2    msgspec, straight into one struct
+    key, client, clock                    2    cached; SHA-256 of the key 0.6
+    rules, lane and id                    7    `draft` 4, of that the due 1.2
+    group commit and its share of a request 10    see `cql.group_commit`
+    the answer's view and JSON            6    of that the view 3
+
+In a batch an item costs 30, for there are no requests, tasks and futures an item. What is seen again and again is kept:
+judged URLs, minutes as text and back, keys, clients, label children of the metrics.
 """

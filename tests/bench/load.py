@@ -10,7 +10,6 @@ window; with `--seconds` they go round in it. The result is one JSON object in F
 import argparse
 import asyncio
 import json
-import os
 import time
 from array import array
 from collections import Counter
@@ -164,12 +163,6 @@ async def _run(arguments: argparse.Namespace) -> dict[str, Any]:
     return results.summary(time.perf_counter() - began)
 
 
-def _give_way() -> None:
-    """On a machine of its own the generator would not interrupt the API at every answer; here it needn't either."""
-    if hasattr(os, "sched_setscheduler"):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Creates schedules as fast as they are answered.")
     for name in ("url", "key", "client", "receiver", "out"):
@@ -181,7 +174,6 @@ def main() -> None:
     parser.add_argument("--due-from", type=int, required=True)
     parser.add_argument("--due-to", type=int, required=True)
     arguments = parser.parse_args()
-    _give_way()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(_run(arguments))
     with open(arguments.out, "w", encoding="utf-8") as file:
