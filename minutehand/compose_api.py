@@ -1,6 +1,5 @@
 """An API process, put together: storage, use cases, hints to the pollers, the server."""
 
-import gc
 from contextlib import AsyncExitStack
 
 import structlog
@@ -8,7 +7,7 @@ from prometheus_client import Counter
 
 from cql.storage import open_storage
 from minutehand.config import Settings
-from minutehand.running import StopSignal
+from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
 from scheduler_service.api.app import build_app
 from scheduler_service.api.gauges import show_clock
@@ -23,8 +22,6 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.watch_members import WatchMembers
 
-COLLECT_AFTER = 50_000
-"""Objects made and not freed before the youngest are searched for cycles. A batch of 1,000 makes some 10,000."""
 _log = structlog.get_logger("minutehand.api")
 
 
@@ -66,16 +63,6 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         for service in (members, hints, ApiServer(app, services=services, settings=api)):
             parts.push_async_callback(service.stop)
             await service.start()
-        _spare_collector()
+        spare_collector()
         await stop.wait()
     _log.info("api-stopped")
-
-
-def _spare_collector() -> None:
-    """What lives as long as the process is never searched for cycles again, and what requests make not so often.
-
-    The search ran several times a batch and over everything the process had loaded.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER, 20, 50)
