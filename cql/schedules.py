@@ -18,7 +18,7 @@ from cql.schedule_rows import (
 )
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Rejected
-from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import (
     ClientId,
     Minute,
@@ -64,6 +64,9 @@ class CqlScheduleStore:
     async def insert(self, definition: Definition) -> None:
         await self._group_commit.insert(definition)
 
+    async def insert_many(self, definitions: Sequence[Definition]) -> Sequence[MinutehandError | None]:
+        return await self._group_commit.insert_many(definitions)
+
     async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
         name, behind = (_FIRST_PAGE, ()) if after is None else (_NEXT_PAGE, after)
         parameters = (*partition_parameters(partition), *behind, limit)
@@ -87,6 +90,17 @@ class CqlScheduleStore:
                 rows = [row for values in answer if (row := row_of(values)) is not None]
             found.update((row.key, row) for row in rows)
         return statics or await self._read_statics(partition, serial=serial), found
+
+    async def find_rows(
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+    ) -> dict[RowKey, Row]:
+        wanted = list(dict.fromkeys(keys))
+        found: dict[RowKey, Row] = {}
+        for start in range(0, len(wanted), KEYS_PER_READ):
+            parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
+            answer = await self._connection.select("schedules.read_rows", parameters, serial=serial)
+            found.update((row.key, row) for values in answer if (row := row_of(values)) is not None)
+        return found
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         item: Item = ("schedules.open", (epoch, *partition_parameters(partition), expect_epoch))

@@ -32,7 +32,7 @@ from cassandra.policies import (
 )
 from cassandra.query import dict_factory, tuple_factory
 
-from cql.binding import PROTOCOL_VERSION, Binder, bind_batch
+from cql.binding import PROTOCOL_VERSION, BatchingProtocolHandler, Binder, bind_batch
 from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.driver_errors import translate, unanswered_reason
 from cql.errors import SchemaOutdated, WrongHome
@@ -91,6 +91,7 @@ class Session:
                 raise reason from error
             raise
         driver.default_fetch_size = _PAGE_ROWS
+        driver.client_protocol_handler = BatchingProtocolHandler
         cluster.register_listener(_NodeLog())
         return cls(cluster, driver, settings)
 

@@ -37,10 +37,10 @@ class StorageSettings:
     """Requests that may be unanswered at once, over all stores. More wait for their turn."""
     requests_waiting: int = 10_000
     """Requests that may wait for their turn; beyond, they are refused as overload."""
-    group_commit_delay_seconds: float = 0.002
+    group_commit_delay_seconds: float = 0.004
     """How long a create waits for others to share its request while one is under way. Longer: fewer and larger ones."""
     group_commit_in_flight: int = 8
-    """Requests with creates that may be unanswered at once. Until then nothing waits; beyond it creates gather."""
+    """Requests with creates that may be unanswered at once. Beyond it creates gather, however many they are."""
     group_commit_rows: int = 200
     """Rows of one partition in one request at most."""
     group_commit_partitions: int = 10

@@ -7,7 +7,7 @@ from prometheus_client import Counter
 
 from cql.storage import open_storage
 from minutehand.config import Settings
-from minutehand.running import StopSignal
+from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
 from scheduler_service.api.app import build_app
 from scheduler_service.api.gauges import show_clock
@@ -63,5 +63,6 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         for service in (members, hints, ApiServer(app, services=services, settings=api)):
             parts.push_async_callback(service.stop)
             await service.start()
+        spare_collector()
         await stop.wait()
     _log.info("api-stopped")

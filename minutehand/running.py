@@ -23,7 +23,7 @@ _log = structlog.get_logger("minutehand")
 
 
 COLLECT_AFTER = 50_000
-"""Objects made, and not freed, between two searches for cycles."""
+"""Objects made and not freed before the youngest are searched for cycles. A batch of 1,000 makes some 10,000."""
 
 
 class ProcessFailed(MinutehandError):
@@ -98,8 +98,8 @@ async def _with_signals(main: Callable[[StopSignal], Coroutine[Any, Any, None]])
 def spare_collector() -> None:
     """To be called when everything is started: what lives as long as the process is never searched for cycles again.
 
-    Requests and calls leave no cycles behind; searching tens of thousands of waiting rows for them, again and again,
-    took a fifth of a poller's time.
+    Requests and calls leave no cycles behind. The search ran several times a batch of creates, over everything that the
+    process had loaded, and in a poller over tens of thousands of waiting rows: a sixth of its time.
     """
     gc.collect()
     gc.freeze()

@@ -185,10 +185,10 @@ class MinuteRun:
                 page = await schedules.read_page(partition, after=after, limit=PAGE_ROWS)
                 machine.page_read(page, trusted=self._firing.trusted())
             case ReadHinted(keys=keys):
-                _, rows = await schedules.read_rows(partition, keys)
+                rows = await schedules.find_rows(partition, keys)
                 machine.hinted_read(keys, rows, trusted=self._firing.trusted())
             case RecheckClaimed(keys=keys):
-                _, rows = await schedules.read_rows(partition, keys, serial=True)
+                rows = await schedules.find_rows(partition, keys, serial=True)
                 machine.claims_rechecked(rows)
             case ReadOriginals(copies=copies):
                 machine.originals_read(copies, await self._read_originals(copies))
@@ -218,7 +218,7 @@ class MinuteRun:
             wanted.setdefault(home, []).append(key_of(copy.schedule_id))
         originals: dict[ScheduleId, Row] = {}
         for home, keys in wanted.items():
-            _, rows = await self._firing.schedules.read_rows(home, keys)
+            rows = await self._firing.schedules.find_rows(home, keys)
             originals.update((row.schedule_id, row) for row in rows.values())
         return originals
 

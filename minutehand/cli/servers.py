@@ -1,5 +1,6 @@
 """`minutehand api`, `minutehand poller` and `minutehand migrate`: the processes of a cluster."""
 
+import os
 import re
 import socket
 from pathlib import Path
@@ -23,11 +24,22 @@ def api(
         int | None,
         typer.Option("--port", min=0, max=65_535, help="Port to listen on; 0 takes a free one.", show_default=False),
     ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            "--processes",
+            min=1,
+            max=256,
+            help="Processes to run here behind one port. /metrics answers for the one that a connection meets.",
+        ),
+    ] = 1,
 ) -> None:
-    """Run an API process until it is told to stop (SIGTERM, Ctrl-C).
+    """Run an API until it is told to stop (SIGTERM, Ctrl-C).
 
-    Needs a migrated keyspace, an administrator's key (api.admin_key) and the cluster's token (cluster.token).
+    Needs a migrated keyspace, an administrator's key (api.admin_key) and the cluster's token (cluster.token). Of
+    several processes, one that ends by itself is started anew.
     """
+    from minutehand.api_processes import run_apis
     from minutehand.compose_api import serve_api
     from minutehand.config import FOR_API
     from minutehand.running import run_process
@@ -35,7 +47,13 @@ def api(
 
     given = {"MINUTEHAND_API_HOST": host, "MINUTEHAND_API_PORT": port}
     settings = _load(config, FOR_API, given)
-    configure_logging(settings.logging, identity={"program": "api"})
+    if processes > 1:
+        configure_logging(settings.logging, identity={"program": "apis"})
+        run_apis(settings, processes=processes, config=config)
+        return
+    assert settings.api is not None
+    shared = {"pid": str(os.getpid())} if settings.api.share_port else {}
+    configure_logging(settings.logging, identity={"program": "api", **shared})
     run_process(lambda stop: serve_api(settings, stop))
 
 

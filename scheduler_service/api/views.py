@@ -23,6 +23,7 @@ from scheduler_service.usecases.signing_secrets import NewSecret
 
 MASKED_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 MASK: Final = "***"
+_SCHEDULED: Final = State.SCHEDULED.value
 
 
 def client_view(client: Client) -> ClientView:
@@ -76,8 +77,35 @@ def new_secret_view(new: NewSecret) -> NewSecretView:
 
 
 def created_schedule_view(definition: Definition) -> ScheduleView:
-    """A schedule that was stored a moment ago."""
-    return _schedule_view(definition.client_id, definition, outcome=None, in_flight=False)
+    """A schedule that was stored a moment ago: what `schedule_view` would make of its row, for less."""
+    due = format_instant(definition.due)
+    options = _options(definition.options)
+    return ScheduleView(
+        schedule_id=definition.schedule_id,
+        client_id=definition.client_id,
+        poller_id=definition.poller_id,
+        minute=format_instant(minute_start(minute_of(definition.due))),
+        due=due,
+        state=_SCHEDULED,
+        in_flight=False,
+        attempts=0,
+        next_attempt_at=due,
+        first_attempt_at=None,
+        finished_at=None,
+        last_status=None,
+        last_error=None,
+        reason=None,
+        callback=_callback_view(definition),
+        label=definition.label,
+        ordering_key=definition.ordering_key,
+        retry=options.retry,
+        timeout_seconds=options.timeout_seconds,
+        skip_after_seconds=options.skip_after_seconds,
+        cron_id=definition.cron_id,
+        rescheduled_from=definition.rescheduled_from,
+        rescheduled_to=None,
+        created_at=format_instant(definition.created_at),
+    )
 
 
 def schedule_view(client_id: ClientId, row: Row, *, in_flight: bool) -> ScheduleView:
@@ -85,12 +113,10 @@ def schedule_view(client_id: ClientId, row: Row, *, in_flight: bool) -> Schedule
     return _schedule_view(client_id, row, outcome=row if row.state is not None else None, in_flight=in_flight)
 
 
-def _schedule_view(
-    client_id: ClientId, source: Definition | Row, *, outcome: Row | None, in_flight: bool
-) -> ScheduleView:
+def _schedule_view(client_id: ClientId, source: Row, *, outcome: Row | None, in_flight: bool) -> ScheduleView:
     due = format_instant(source.due)
     options = _options(source.options)
-    state = State.SCHEDULED.value if outcome is None or outcome.state is None else outcome.state
+    state = _SCHEDULED if outcome is None or outcome.state is None else outcome.state
     next_attempt_at = _instant(outcome.next_attempt_at) if outcome is not None else due
     return ScheduleView(
         schedule_id=source.schedule_id,
@@ -123,9 +149,10 @@ def _schedule_view(
 def _callback_view(source: Definition | Row) -> CallbackView:
     body = source.body or b""
     try:
-        headers: dict[str, str] | None = {
-            name: MASK if name.lower() in MASKED_HEADERS else value for name, value in decode_headers(source.headers)
-        }
+        sent = decode_headers(source.headers)
+        headers: dict[str, str] | None = (
+            {name: MASK if name.lower() in MASKED_HEADERS else value for name, value in sent} if sent else {}
+        )
     except Undecodable:
         headers = None
     url, method = source.url or "", source.method or ""

@@ -9,6 +9,7 @@ from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
 _FORM = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,32}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))", re.ASCII
 )
+_USUAL = len("2026-11-21T09:30:15.250Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
@@ -19,6 +20,10 @@ def parse_instant(text: str) -> UnixMillis:
     Raises ValueError, with a sentence for whoever wrote the text. Leap seconds (`:60`) are refused: no clock here
     shows them.
     """
+    if len(text) == _USUAL and text[19] == "." and text[23] == "Z" and (rest := text[17:19] + text[20:23]).isdecimal():
+        minute, within = _minute_ms(text[:17]), int(rest)
+        if minute is not None and within < MINUTE_MS and rest.isascii():
+            return UnixMillis(minute + within)
     form = _FORM.fullmatch(text)
     if form is None:
         raise ValueError("must be an RFC 3339 instant with an offset, such as 2026-11-21T09:30:15Z")
@@ -38,10 +43,20 @@ def parse_instant(text: str) -> UnixMillis:
 
 
 @lru_cache(maxsize=4096)
+def _minute_ms(text: str) -> int | None:
+    """For `2026-11-21T09:30:`, in UTC. None for what is not exactly that, or no minute of the calendar."""
+    try:
+        return parse_instant(f"{text}00Z")
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4096)
 def _minute_text(minute: int) -> str:
     return (_EPOCH + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:")
 
 
+@lru_cache(maxsize=4096)
 def format_instant(instant: int) -> str:
     """RFC 3339 in UTC with milliseconds. Years 1 to 9999 only, which every stored instant is in."""
     minute, rest = divmod(instant, MINUTE_MS)

@@ -13,6 +13,7 @@ from membership.identity import Life
 from membership.ports import StoreUnavailable
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
+from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import ClientId, Hour, Minute, Partition, PollerId, RowKey, ScheduleId
 from scheduler_service.domain.schedules import (
     Advance,
@@ -48,6 +49,12 @@ class ScheduleStore(Protocol):
         Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
         """
 
+    async def insert_many(self, definitions: Sequence[Definition]) -> Sequence[MinutehandError | None]:
+        """The same for many at once: None for each that is durable, else its own error, which is what `insert` raises.
+
+        Returns when the last request that carries one of them has ended. Overloaded is raised, for all of them.
+        """
+
     async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
         """Up to `limit` rows behind `after` in key order, with the statics of the same read.
 
@@ -62,6 +69,11 @@ class ScheduleStore(Protocol):
         A serial read of one key sees statics and row together. Of many keys (any number, 100 in a request), the statics
         are those of the first request. Where no row exists, the statics are read right after.
         """
+
+    async def find_rows(
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+    ) -> dict[RowKey, Row]:
+        """The same rows without the statics, which cost a request and grow with what is in flight."""
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""

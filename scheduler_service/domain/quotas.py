@@ -19,7 +19,7 @@ from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
 from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.runtime.randomness import Randomness
 
-RUN_LENGTH = 25
+RUN_LENGTH = 50
 """Rows in a row to one lane: enough to share a write, and a divisor of what a lane is guaranteed a minute."""
 REMEMBERED_MINUTES = 65_536
 """(client, minute) pairs whose turn is remembered. Forgetting one only begins a new turn at a random lane."""

@@ -5,7 +5,6 @@
 A batch is many of these at once: each item succeeds or fails for itself.
 """
 
-import asyncio
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -72,7 +71,7 @@ class CreateSchedules:
     async def one(self, client: Client, request: ScheduleRequest) -> Definition:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
         self.admit(client)
-        definition = self._define(client, request)
+        definition = self._define(client, request, now=self._clock.wall_ms())
         await self._place(definition)
         return definition
 
@@ -83,9 +82,10 @@ class CreateSchedules:
         created.
         """
         self.admit(client)
-        created = [self._defined(client, request) for request in requests]
+        now = self._clock.wall_ms()
+        created = [self._defined(client, request, now=now) for request in requests]
         valid = [position for position, item in enumerate(created) if isinstance(item, Definition)]
-        placed = await asyncio.gather(*(self._placed(created[position]) for position in valid))
+        placed = await self._place.many([item for item in created if isinstance(item, Definition)])
         for position, error in zip(valid, placed, strict=True):
             if error is not None:
                 created[position] = error
@@ -102,24 +102,15 @@ class CreateSchedules:
             return invalid.errors
         return []
 
-    def _defined(self, client: Client, request: ScheduleRequest | Invalid) -> Created:
+    def _defined(self, client: Client, request: ScheduleRequest | Invalid, *, now: int) -> Created:
         if isinstance(request, Invalid):
             return request
         try:
-            return self._define(client, request)
+            return self._define(client, request, now=now)
         except Invalid as invalid:
             return invalid
 
-    async def _placed(self, definition: Created) -> MinutehandError | None:
-        assert isinstance(definition, Definition)
-        try:
-            await self._place(definition)
-        except MinutehandError as error:
-            return error
-        return None
-
-    def _define(self, client: Client, request: ScheduleRequest) -> Definition:
-        now = self._clock.wall_ms()
+    def _define(self, client: Client, request: ScheduleRequest, *, now: int) -> Definition:
         drawn = draft(request, settings=client.settings, check_url=self._check_url, now=now)
         client_id, quota = client.client_id, client.poller_quota
         if drawn.ordering_key is None:

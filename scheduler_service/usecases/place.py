@@ -18,8 +18,12 @@ that must itself point on moves its original first, then the next copy is insert
 When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place.
 """
 
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
 from membership.conditional import Applied, Rejected, Unknown
-from membership.errors import StoreUnavailable
+from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import Lane
 from membership.ports import LeaseStore
 from scheduler_service.domain.copies import (
@@ -28,7 +32,7 @@ from scheduler_service.domain.copies import (
     outcome_after,
     outcome_of,
 )
-from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_start, partition_of
+from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_of, minute_start, partition_of
 from scheduler_service.domain.ports import HintSender, ScheduleStore
 from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, Row, RowWrite, State, Statics
 from scheduler_service.runtime.clock import Clock
@@ -38,6 +42,8 @@ LATE_AFTER_MS = 2_000
 """An insert acknowledged later than this after its minute's end does not rely on the sweep."""
 HINT_AHEAD_MS = 15_000
 """Rows of minutes that begin sooner than this may be missed by the owner's prefetch: it is told of them."""
+FAR_MARGIN_MS = 5_000
+"""Rows of minutes that begin this much later still are far, and are so when they are answered, storage permitting."""
 MAX_TURNS = 50
 """Rejections in a row after which a placement is given up as unavailable: the partition is contended beyond reason."""
 
@@ -65,13 +71,62 @@ class Place:
         current: Definition | None = definition
         while current is not None:
             await self._schedules.insert(current)
-            acknowledged = self._clock.wall_ms()
-            partition = current.partition
-            if acknowledged <= minute_end(partition.minute) + LATE_AFTER_MS:
-                if minute_start(partition.minute) <= acknowledged + HINT_AHEAD_MS:
-                    self._hints.hint(partition, current.key)
-                return
-            current = await self._look_after(current)
+            current = await self._acknowledged(current, at=self._clock.wall_ms())
+
+    async def many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+        """The same for each of them, in order: None, or what it would have raised.
+
+        Rows of minutes that are far enough are inserted as one submission. Of the others it matters when each single
+        one is acknowledged, so each goes by itself.
+        """
+        near_until = self._clock.wall_ms() + HINT_AHEAD_MS + FAR_MARGIN_MS
+        errors: list[MinutehandError | None] = [None] * len(definitions)
+        far: list[int] = []
+        near: list[int] = []
+        for position, definition in enumerate(definitions):
+            (near if minute_start(minute_of(definition.due)) <= near_until else far).append(position)
+        placed_far, placed_near = await asyncio.gather(
+            self._place_far([definitions[position] for position in far]),
+            asyncio.gather(*(self._attempted(self(definitions[position])) for position in near)),
+        )
+        for position, error in zip((*far, *near), (*placed_far, *placed_near), strict=True):
+            errors[position] = error
+        return errors
+
+    async def _place_far(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+        if not definitions:
+            return []
+        try:
+            errors = list(await self._schedules.insert_many(definitions))
+        except MinutehandError as error:
+            return [error] * len(definitions)
+        at = self._clock.wall_ms()
+        for position, definition in enumerate(definitions):
+            # Storage may have been so slow that what was far is near by now, or late.
+            if errors[position] is None and minute_start(minute_of(definition.due)) <= at + HINT_AHEAD_MS:
+                errors[position] = await self._attempted(self._settle(definition, at=at))
+        return errors
+
+    async def _settle(self, definition: Definition, *, at: int) -> None:
+        following = await self._acknowledged(definition, at=at)
+        if following is not None:
+            await self(following)
+
+    async def _attempted(self, placing: Coroutine[Any, Any, None]) -> MinutehandError | None:
+        try:
+            await placing
+        except MinutehandError as error:
+            return error
+        return None
+
+    async def _acknowledged(self, definition: Definition, *, at: int) -> Definition | None:
+        """What an acknowledgement at `at` is worth; answers the copy to insert next, or None when all is well."""
+        minute = minute_of(definition.due)
+        if at > minute_end(minute) + LATE_AFTER_MS:
+            return await self._look_after(definition)
+        if minute_start(minute) <= at + HINT_AHEAD_MS:
+            self._hints.hint(definition.partition, definition.key)
+        return None
 
     async def _look_after(self, definition: Definition) -> Definition | None:
         """Decide what a late insert came to; answers the next copy to insert, or None when all is well."""

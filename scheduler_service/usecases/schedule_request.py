@@ -39,7 +39,7 @@ CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 
 
-class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """The request to make. Its body is `body` (text, sent as UTF-8), `json` (sent byte for byte as written here, with a
     JSON content type unless the headers say otherwise) or `body_base64`; at most one of them.
     """
@@ -52,7 +52,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     body_base64: str | None = None
 
 
-class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
     """One call to make, at `due` (RFC 3339 with an offset) or `delay_seconds` from now: exactly one of them.
 
     Rows of one `ordering_key` go one at a time, in due order. `skip_after_seconds`: do not call at all when the first
@@ -90,13 +90,13 @@ def draft(request: ScheduleRequest, *, settings: ClientSettings, check_url: Chec
     headers, body = _content(callback, faults)
     if (refusal := check_url(callback.url)) is not None:
         faults.append(FieldError("/callback/url", refusal.detail))
-    problems = [
-        *check_method(callback.method, pointer="/callback/method"),
-        *check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers"),
-        *check_body(
+    problems = check_method(callback.method, pointer="/callback/method")
+    if headers:
+        problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
+    if body:
+        problems += check_body(
             callback.method, len(body), max_bytes=settings.payload_bytes, pointer=f"/callback/{_body_field(callback)}"
-        ),
-    ]
+        )
     faults += [FieldError(*problem) for problem in problems]
     if faults:
         raise Invalid(faults)
@@ -143,10 +143,12 @@ def _due(request: ScheduleRequest, *, now: int, horizon_days: int, faults: list[
 
 def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:
     """The headers and bytes to send. Answers an empty body beside a fault."""
-    headers: Headers = tuple(callback.headers.items())
+    headers: Headers = tuple(callback.headers.items()) if callback.headers else ()
     json = bytes(callback.json)
     if json == b"null":
         json = b""
+    if callback.body is not None and not json and callback.body_base64 is None:
+        return headers, callback.body.encode()
     given = [
         name
         for name, present in (
@@ -162,8 +164,6 @@ def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Heade
             for name in given[1:]
         )
         return headers, b""
-    if callback.body is not None:
-        return headers, callback.body.encode()
     if json:
         if not any(name.lower() == "content-type" for name in callback.headers):
             headers = (*headers, ("content-type", "application/json"))
@@ -183,7 +183,9 @@ def _body_field(callback: CallbackRequest) -> str:
 
 
 def _options(request: ScheduleRequest) -> str:
-    retry = request.retry if request.retry != RetryOverride() else None
+    retry = request.retry
+    if retry is not None and retry == RetryOverride():
+        retry = None
     if retry is None and request.timeout_seconds is None and request.skip_after_seconds is None:
         return encode_options(NO_OPTIONS)
     return encode_options(

@@ -3,6 +3,7 @@
 An embedded Cassandra, an API, a poller, a lean receiver and a lean load generator, each a process; the load goes
 through the public API, the calls to the receiver. It reports and judges nothing.
 
+    creates, alone      one connection: what a create takes when it shares with nobody, beside a plain insert
     creates, single     closed loop over 64 keep-alive connections
     creates, batched    batches of 1,000 over 8 connections
     calls, flat out     rows due within a few seconds, more than the node can send: how fast it gets through them

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minutehand.local import LocalError
+from minutehand.local.programs import Program
 from minutehand.version import VERSION
 from tests.bench import cluster, phases
 from tests.bench.phases import Bench, Figures
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steady-rate", type=int, default=1_000, help="calls a second in the steady phase")
     parser.add_argument("--steady-seconds", type=float, default=30.0, help="length of the steady phase")
     parser.add_argument("--pollers", type=int, default=1, help="poller processes")
+    parser.add_argument("--api-processes", type=int, default=1, help="API processes, behind one port")
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
     parser.add_argument("--idle-seconds", type=float, default=20.0, help="how long their steady cost is measured")
@@ -57,6 +59,10 @@ def _phases(arguments: argparse.Namespace) -> Phases:
     """Every phase by name: what is said before it, and what it does."""
     steady = arguments.steady_rate, arguments.steady_seconds
     return {
+        "creates_alone": (
+            "Creating, one at a time.",
+            lambda bench: phases.creates_alone(bench, seconds=min(arguments.seconds, 5.0)),
+        ),
         "creates_single": (
             "Creating, one a request.",
             lambda bench: phases.creates_single(bench, seconds=arguments.seconds),
@@ -101,14 +107,19 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
         running = parts.enter_context(embedded_cassandra(heap_mb=HEAP_MB))
         server = SuiteCassandra(running.contact_points, running.port, running.datacenter, running)
         built = parts.enter_context(deployment(server, directory))
-        api = built.start_api()
+        api = built.start_api(processes=arguments.api_processes)
         own = [f"bench-{number}" for number in range(1, arguments.pollers + 1)]
         pids = {name: built.start_poller(name).pid for name in own}
         bench = Bench(
             deployment=built,
             key=built.register(phases.CLIENT, poller_quota=phases.QUOTA),
             directory=directory,
-            pids={"cassandra": running.pid, "api": api.pid, **pids, "receiver": built.receiver.program.pid},
+            pids={
+                "cassandra": running.pid,
+                **_api_pids(api, arguments.api_processes),
+                **pids,
+                "receiver": built.receiver.program.pid,
+            },
         )
         results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "pollers": arguments.pollers}
         if any(name.startswith(("creates", "calls")) for name in chosen):
@@ -123,6 +134,14 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
             _say(sentence)
             results[name] = measure(bench)
         return results
+
+
+def _api_pids(api: Program, processes: int) -> dict[str, int]:
+    """Of several processes the parent's log names each."""
+    if processes == 1:
+        return {"api": api.pid}
+    lines = map(json.loads, api.log_file.read_text(encoding="utf-8").splitlines())
+    return {line["process"]: line["pid"] for line in lines if line["action"] == "process-started"}
 
 
 def _machine() -> dict[str, Any]:

@@ -10,7 +10,7 @@ _QUERY = "SELECT name, value FROM system_views.cql_metrics"
 
 def requests_so_far(deployment: Deployment) -> int:
     """Since its start, everybody's. Conditional batches count once."""
-    host, port = deployment.contact
+    host, port = deployment.storage.contact_points[0], deployment.storage.port
     profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([host]))
     cluster = Cluster([host], port=port, protocol_version=5, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
     try:

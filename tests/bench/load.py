@@ -126,7 +126,7 @@ class _Connection(asyncio.Protocol):
         if end < 0:
             self._parts = [answer]
             return
-        start = answer.lower().find(_LENGTH, 0, end)
+        start = answer[:end].lower().find(_LENGTH)
         length = int(answer[start + len(_LENGTH) : answer.find(b"\r\n", start)]) if start >= 0 else 0
         self._needed = end + 4 + length - len(answer)
         if self._needed > 0:

@@ -1,5 +1,6 @@
 """The phases of the bench. Each answers a flat mapping of figures."""
 
+import asyncio
 import contextlib
 import json
 import time
@@ -8,14 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cql.schedule_rows import definition_parameters
+from cql.storage import open_storage
 from minutehand.local.programs import Program, ProgramFailed
 from tests.bench.cpu import cpu_seconds
+from tests.contract.builders import definition
 from tests.support.processes import Deployment
+from tests.support.receiver import percentile
 
 Figures = dict[str, Any]
 CLIENT = "bench"
 QUOTA = 64
 HOUR_MS = 3_600_000
+PLAIN_INSERTS = 1_000
 ARRIVAL_PATIENCE_SECONDS = 60.0
 
 
@@ -86,6 +92,27 @@ def creates_single(bench: Bench, *, seconds: float) -> Figures:
 def creates_batched(bench: Bench, *, seconds: float) -> Figures:
     """8 connections, 1,000 schedules a request, due in an hour."""
     return _creates(bench, connections=8, batch=1000, seconds=seconds)
+
+
+def creates_alone(bench: Bench, *, seconds: float) -> Figures:
+    """One connection, one schedule a request, so nothing is shared; and what the insert by itself takes."""
+    return {**_creates(bench, connections=1, seconds=seconds), "plain_insert_ms": asyncio.run(_plain_insert(bench))}
+
+
+async def _plain_insert(bench: Bench) -> Figures:
+    """One row after the other through the driver, without group commit and without an API."""
+    storage = await open_storage(bench.deployment.storage)
+    try:
+        took = []
+        for number in range(PLAIN_INSERTS):
+            row = definition_parameters(definition("plain", offset=number, tail=number, body=b"x" * 200))
+            began = time.perf_counter()
+            await storage.connection.write("schedules.insert_definition", row)
+            took.append((time.perf_counter() - began) * 1000)
+    finally:
+        await storage.close()
+    ordered = sorted(took[PLAIN_INSERTS // 10 :])
+    return {"p50": percentile(ordered, 0.50), "p99": percentile(ordered, 0.99)}
 
 
 def _creates(bench: Bench, **options: object) -> Figures:

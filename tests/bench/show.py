@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-RATES = ("creates_single", "creates_batched", "calls_flat_out", "calls_steady")
+RATES = ("creates_alone", "creates_single", "creates_batched", "calls_flat_out", "calls_steady")
 MOVES = ("node_killed", "node_stopped")
 
 
@@ -19,6 +19,9 @@ def show(results: dict[str, Any]) -> None:
         _show_moves(console, results, moved)
     if "idle_pollers" in results:
         _show_idle(console, results["idle_pollers"])
+    if "creates_alone" in results:
+        plain = results["creates_alone"]["plain_insert_ms"]
+        print(f"A plain insert without API: p50 {plain['p50']:.1f} ms, p99 {plain['p99']:.1f} ms.")
     machine = results["machine"]
     system = f"{machine['system']} {machine['arch']}, Python {machine['python']}"
     print(f"{machine['cores']} cores for everything, {system}.")

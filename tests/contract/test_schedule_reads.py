@@ -153,6 +153,8 @@ async def test_many_rows_by_key(storage: Storage, names: Names) -> None:
         assert set(found) == {one.key for one in rows[::2]}
         assert all(found[key].key == key for key in found)
         assert (statics.version, statics.in_flight) == (1, ids)
+        assert await storage.schedules.find_rows(where, [one.key for one in rows + rows], serial=serial) == found
+        assert await storage.schedules.find_rows(where, [rows[1].key], serial=serial) == {}
 
 
 async def test_a_single_row_comes_with_the_statics(storage: Storage, names: Names) -> None:

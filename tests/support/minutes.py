@@ -110,10 +110,10 @@ class MinuteBench:
                 page = await store.read_page(self.partition, after=after, limit=self.page_rows)
                 machine.page_read(page, trusted=self.trusted)
             case ReadHinted(keys=keys):
-                _, rows = await store.read_rows(self.partition, keys)
+                rows = await store.find_rows(self.partition, keys)
                 machine.hinted_read(keys, rows, trusted=self.trusted)
             case RecheckClaimed(keys=keys):
-                _, rows = await store.read_rows(self.partition, keys, serial=True)
+                rows = await store.find_rows(self.partition, keys, serial=True)
                 machine.claims_rechecked(rows)
             case ReadOriginals(copies=copies):
                 machine.originals_read(copies, await self._originals(copies))

@@ -78,8 +78,7 @@ class Deployment:
         self.programs: dict[str, Program] = {}
         self._poller_ports: dict[str, int] = {}
         self._settings = directory / "minutehand.toml"
-        self.contact = (cassandra.contact_points[0], cassandra.port)
-        self._storage = StorageSettings(
+        self.storage = StorageSettings(
             contact_points=cassandra.contact_points,
             port=cassandra.port,
             local_dc=cassandra.datacenter,
@@ -90,11 +89,11 @@ class Deployment:
 
     def migrate(self) -> None:
         """Make the keyspace, with the replicas that its Cassandra is for."""
-        asyncio.run(migrate(self._storage, clock=SystemClock(), randomness=SystemRandomness()))
+        asyncio.run(migrate(self.storage, clock=SystemClock(), randomness=SystemRandomness()))
 
-    def start_api(self) -> Program:
-        """An API that is ready."""
-        program = self._start("api", ["api"], {})
+    def start_api(self, *, processes: int = 1) -> Program:
+        """An API that is ready: of several processes, one of them is."""
+        program = self._start("api", ["api", "--processes", str(processes)], {})
         program.await_ready(f"{self.api_url}/readyz")
         return program
 

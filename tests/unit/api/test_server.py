@@ -152,6 +152,15 @@ async def test_a_body_that_trickles_in_is_408_in_time(api: ApiHarness, key: str)
     assert b"storage_available 1.0" in (await api.send("GET", "/metrics")).body
 
 
+async def test_a_remembered_path_is_judged_anew_for_each_request(api: ApiHarness, key: str) -> None:
+    for given, status in ((key, 201), (None, 401), ("mh_nobody_x", 401), (key, 201)):
+        reply = await api.send("POST", SCHEDULES, key=given, json=schedule())
+        assert reply.status == status
+    assert (await api.send("PUT", SCHEDULES, key=key)).status == 405
+    assert (await api.send("POST", SCHEDULES + "?x=1", key=key, json=schedule())).status == 201
+    assert (await api.send("POST", SCHEDULES.replace("shop", "other"), key=key, json=schedule())).status == 404
+
+
 @pytest.mark.parametrize(
     ("error", "status", "kind"),
     [
@@ -167,8 +176,8 @@ async def test_what_storage_says_is_translated(
     async def fail(*arguments: object, **named: object) -> None:
         raise error
 
-    replace(monkeypatch, api.storage.schedules, "insert", fail)
-    replace(monkeypatch, api.storage.schedules, "read_rows", fail)
+    for name in ("insert", "insert_many", "read_rows"):
+        replace(monkeypatch, api.storage.schedules, name, fail)
     made = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
     for method, path, body in (("POST", SCHEDULES, schedule()), ("GET", f"{SCHEDULES}/{made}", None)):
         with capture_logs():

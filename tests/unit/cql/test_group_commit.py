@@ -1,75 +1,15 @@
 """Group commit: who shares a request, who waits for what, and whose failure is whose."""
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 import pytest
 
-from cql.connection import Consistency, Item, Parameters
 from cql.group_commit import GroupCommit
 from cql.settings import StorageSettings
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
-from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.contract.builders import definition
-from tests.support.memory import InMemoryConnection
-
-DATA = "schedules.insert_definition"
-INDEX = "occupied_minutes.insert"
-
-
-class Gate(InMemoryConnection):
-    """Requests are held until let go; `refuse` may give an error for one."""
-
-    def __init__(self, *, held: bool = False) -> None:
-        super().__init__()
-        self.sent: list[list[Item]] = []
-        self.held: list[asyncio.Future[None]] = []
-        self.hold = held
-        self.refuse: Callable[[Sequence[Item]], Exception | None] = lambda items: None
-        self.homes: dict[tuple[Any, ...], str] = {}
-
-    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
-        self.sent.append(list(items))
-        if self.hold:
-            gate = asyncio.get_running_loop().create_future()
-            self.held.append(gate)
-            await gate
-        if error := self.refuse(items):
-            raise error
-        await super().write_batch(items)
-
-    def replicas(self, name: str, parameters: Parameters) -> Hashable:
-        return self.homes.get(parameters[:2])
-
-    @property
-    def data(self) -> list[list[Parameters]]:
-        return [[values for _, values in items] for items in self.sent if items[0][0] == DATA]
-
-
-def committer(connection: Gate, **settings: Any) -> GroupCommit:
-    tasks = Tasks(lambda name, error: pytest.fail(f"{name}: {error!r}"))
-    defaults = {"group_commit_delay_seconds": 0.0}
-    return GroupCommit(connection, tasks=tasks, settings=StorageSettings(**{**defaults, **settings}))
-
-
-async def turns(count: int = 20) -> None:
-    """Let everything that is ready run."""
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-def start(commit: GroupCommit, *definitions: Definition) -> list[asyncio.Task[None]]:
-    return [asyncio.get_running_loop().create_task(commit.insert(one)) for one in definitions]
-
-
-def rows(count: int, **other: Any) -> list[Definition]:
-    return [definition("shop", offset=number, tail=number, **other) for number in range(count)]
-
-
-def lanes(count: int) -> list[Definition]:
-    return [definition("shop", poller_id=number) for number in range(count)]
+from tests.unit.cql.gate import DATA, INDEX, Gate, commit_all, committer, lanes, rows, start, turns
 
 
 async def test_creates_of_one_moment_share_a_request() -> None:
@@ -283,8 +223,55 @@ async def test_known_partitions_are_bounded() -> None:
     assert indexed == [0, 1, 2, 0]
 
 
-async def commit_all(connection: Gate, tasks: Sequence[asyncio.Task[None]]) -> None:
-    connection.hold = False
-    for gate in connection.held:
-        gate.set_result(None)
-    await asyncio.gather(*tasks)
+async def test_a_lone_create_waits_for_nobody() -> None:
+    commit = committer(Gate(), group_commit_delay_seconds=60.0)
+    await commit.insert(definition("shop", tail=1))
+    await commit.insert(definition("shop", tail=2))
+
+
+async def test_what_comes_while_a_request_is_under_way_waits_for_more_or_for_its_end() -> None:
+    connection = Gate()
+    commit = committer(connection, group_commit_delay_seconds=60.0, group_commit_rows=5)
+    await commit.insert(definition("shop", tail=999))
+    connection.hold = True
+    first = start(commit, definition("shop", tail=1000))
+    await turns()
+    few = start(commit, *rows(3))
+    await turns()
+    assert len(connection.held) == 1, "too few for a request of their own"
+    more = start(commit, *rows(8)[3:])
+    await turns()
+    assert [len(items) for items in connection.data[1:]] == [1, 5, 3], "enough for one: all goes"
+    await commit_all(connection, [*first, *few, *more])
+
+
+async def test_new_partitions_of_one_moment_are_indexed_by_one_request() -> None:
+    connection = Gate()
+    await asyncio.gather(*start(committer(connection), *lanes(30)))
+    assert [len(items) for items in connection.sent if items[0][0] == INDEX] == [30]
+
+
+async def test_an_index_request_is_bounded_in_hours_and_rows() -> None:
+    connection = Gate()
+    hours = [definition("shop", offset=number * 3_600_000) for number in range(5)]
+    commit = committer(connection, group_commit_partitions=2, group_commit_rows=7)
+    await asyncio.gather(*start(commit, *hours, *lanes(20)[1:]))
+    indexed = [[values for _, values in items] for items in connection.sent if items[0][0] == INDEX]
+    assert sum(map(len, indexed)) == 24
+    assert all(len(rows) <= 7 and len({values[1] for values in rows}) <= 2 for rows in indexed)
+
+
+async def test_a_failed_index_request_fails_those_that_waited_for_it_only() -> None:
+    connection = Gate(held=True)
+    connection.refuse = lambda items: (
+        StoreUnavailable("no") if items[0][0] == INDEX and items[0][1][3] in (0, 1) else None
+    )
+    commit = committer(connection)
+    refused = start(commit, *lanes(2))
+    await turns()
+    other = start(commit, lanes(3)[2])
+    await turns()
+    await commit_all(connection, other)
+    answers = await asyncio.gather(*refused, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
+    assert [row["poller_id"] for row in connection.rows("schedules")] == [2]

@@ -29,7 +29,7 @@ Act = Callable[[], Awaitable[object]]
 
 class Meddled(InMemoryConnection):
     """`before` acts once before the next request of that name; `lost` edits are applied and unanswered, `refused` ones
-    are neither. `written` remembers every write that took effect, with its due where it is a definition."""
+    are neither. `written` remembers every write that took effect, `batches` first name and size of plain batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,6 +37,7 @@ class Meddled(InMemoryConnection):
         self.lost = 0
         self.refused = 0
         self.written: list[str] = []
+        self.batches: list[tuple[str, int]] = []
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
@@ -52,6 +53,7 @@ class Meddled(InMemoryConnection):
     async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         await super().write_batch(items, consistency=consistency)
         self.written += [name for name, _ in items]
+        self.batches.append((items[0][0], len(items)))
         await self._meddle(items[0][0])
 
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:

@@ -1,14 +1,23 @@
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
+from cql.connection import Item
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import ClientSuspended, Conflict, FieldError, Invalid, StoreUnavailable
+from scheduler_service.domain.errors import (
+    ClientSuspended,
+    Conflict,
+    ContentTooLarge,
+    FieldError,
+    Invalid,
+    StoreUnavailable,
+)
 from scheduler_service.domain.ids import ClientId, due_of, is_schedule_id, key_of, minute_of, partition_of, poller_of
 from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from tests.support.api import NOW, ApiHarness, callback, schedule
 
@@ -66,22 +75,32 @@ async def test_a_batch_fills_lanes_evenly(world: ApiHarness) -> None:
     assert len({item.schedule_id for item in made if isinstance(item, Definition)}) == 400
 
 
-async def test_each_item_of_a_batch_fails_for_itself(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("delay", [1, 3600])
+async def test_each_item_of_a_batch_fails_for_itself(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch, delay: int
+) -> None:
     client = await registered(world)
-    insert = Place.__call__
+    write = world.connection.write_batch
 
-    async def insert_but_b(self: Place, definition: Definition) -> None:
-        if definition.label == "b":
-            raise StoreUnavailable("no answer")
-        await insert(self, definition)
+    async def write_but_b(items: Sequence[Item], **options: Any) -> None:
+        if any("b" in values for _, values in items):
+            raise ContentTooLarge("too large")
+        await write(items, **options)
 
-    monkeypatch.setattr(Place, "__call__", insert_but_b)
+    monkeypatch.setattr(world.connection, "write_batch", write_but_b)
     unread = Invalid([FieldError("/callback", "is required")])
     wrong = request(callback=callback(url="ftp://x"))
     made = await world.services.create_schedules.many(
-        client, [request(label="a"), wrong, unread, request(label="b"), request(label="c")]
+        client,
+        [
+            request(label="a", delay_seconds=delay),
+            wrong,
+            unread,
+            request(label="b", delay_seconds=delay),
+            request(label="c", delay_seconds=delay),
+        ],
     )
-    assert [type(item) for item in made] == [Definition, Invalid, Invalid, StoreUnavailable, Definition]
+    assert [type(item) for item in made] == [Definition, Invalid, Invalid, ContentTooLarge, Definition]
     assert made[2] is unread
     assert sorted(row["label"] for row in world.connection.rows("schedules")) == ["a", "c"]
 
@@ -105,10 +124,10 @@ async def test_nothing_is_created_for_a_built_in_client(world: ApiHarness) -> No
 async def test_a_create_without_answer_is_not_acknowledged(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     client = await registered(world)
 
-    async def lost(self: Place, definition: Definition) -> None:
+    async def lost(items: Sequence[Item], **options: Any) -> None:
         raise StoreUnavailable("no answer")
 
-    monkeypatch.setattr(Place, "__call__", lost)
+    monkeypatch.setattr(world.connection, "write_batch", lost)
     with pytest.raises(StoreUnavailable):
         await world.services.create_schedules.one(client, request())
     with pytest.raises(StoreUnavailable):

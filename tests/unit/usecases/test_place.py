@@ -1,11 +1,13 @@
 """Every branch of the late rule, and whom an owner is told of."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.copies import copy_of, is_in_doubt
+from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
 from scheduler_service.domain.schedules import Definition, RowWrite, State
 from scheduler_service.usecases.place import HINT_AHEAD_MS, MAX_TURNS
@@ -283,3 +285,62 @@ async def test_completing_does_not_undo_the_end_of_a_copy(late: LateWorld) -> No
     )
     await late.place.complete(original(), pointer(T1))
     assert (await late.found(first_copy())).state == State.CANCELLED
+
+
+async def test_many_are_answered_each_and_only_near_ones_are_hinted_at(late: LateWorld) -> None:
+    late.clock.now = START - HINT_AHEAD_MS
+    near, far = definition(CLIENT, tail=1), definition(CLIENT, offset=30 * MINUTE_MS, tail=2)
+    huge = definition(CLIENT, offset=31 * MINUTE_MS, tail=3, body=bytes(9 * 1024 * 1024))
+    answers = await late.place.many([far, near, huge])
+    assert [type(answer) for answer in answers] == [type(None), type(None), ContentTooLarge]
+    assert late.hints.hints == [(near.partition, near.key)]
+    assert len(late.rows()) == 2
+
+
+async def test_many_far_ones_share_one_request(late: LateWorld) -> None:
+    late.clock.now = START
+    ahead = [definition(CLIENT, offset=30 * MINUTE_MS + number, tail=number) for number in range(40)]
+    assert await late.place.many(ahead) == [None] * 40
+    assert late.hints.hints == []
+    assert late.connection.batches.count((INSERTED, 40)) == 1
+
+
+@pytest.mark.parametrize(("passed", "told", "state"), [(30, True, None), (33, False, State.RETRYING)])
+async def test_many_far_ones_that_storage_was_slow_about_are_near_or_late(
+    late: LateWorld, passed: int, told: bool, state: State | None
+) -> None:
+    late.clock.now = START
+    far = definition(CLIENT, offset=30 * MINUTE_MS)
+
+    async def slow() -> None:
+        late.clock.now = START + passed * MINUTE_MS
+
+    late.connection.before[INSERTED] = slow
+    assert await late.place.many([far]) == [None]
+    assert ((far.partition, far.key) in late.hints.hints) is told
+    assert (await late.found(far)).state == state
+
+
+async def test_many_without_an_answer_are_each_told_so(late: LateWorld) -> None:
+    late.clock.now = START
+    late.storage.group_commit.close()
+    near, far = definition(CLIENT), definition(CLIENT, offset=30 * MINUTE_MS)
+    answers = await late.place.many([near, far])
+    assert [type(answer) for answer in answers] == [StoreUnavailable, StoreUnavailable]
+
+
+async def test_many_near_ones_do_not_wait_for_far_ones(late: LateWorld) -> None:
+    late.clock.now = START
+    near, far = definition(CLIENT), definition(CLIENT, offset=30 * MINUTE_MS, body=bytes(50_000))
+
+    async def slow() -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert late.hints.hints == [(near.partition, near.key)]
+
+    async def the_second_is_slow() -> None:
+        late.connection.before[INSERTED] = slow
+
+    late.connection.before[INSERTED] = the_second_is_slow
+    assert await late.place.many([far, near]) == [None, None]
+    assert late.connection.batches[-2:] == [(INSERTED, 1), (INSERTED, 1)]

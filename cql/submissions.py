@@ -1,0 +1,95 @@
+"""What waits in group commit: submissions, cut into parts by partition, in a queue for each partition.
+
+submission --cut--> parts --one queue a partition--> requests --each part ends--> answered when its last part has ended
+"""
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from cql.connection import Parameters
+from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.domain.ids import Partition
+
+
+class Submission:
+    """What was given at once: answered when the last request that carries a part of it has ended."""
+
+    __slots__ = ("crash", "done", "errors", "parts")
+
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.errors: list[MinutehandError | None] = [None] * count
+        self.crash: Exception | None = None
+        """What nobody foresaw, which concerns whoever asked, whatever it was asked for."""
+        self.parts = 0
+        self.done: asyncio.Future[None] = loop.create_future()
+
+
+class Part:
+    """Rows of one partition and one submission, never so many that a request couldn't carry them."""
+
+    __slots__ = ("ended", "partition", "positions", "rows", "size", "submission")
+
+    def __init__(self, submission: Submission, partition: Partition) -> None:
+        submission.parts += 1
+        self.submission = submission
+        self.partition = partition
+        self.rows: list[Parameters] = []
+        self.positions: list[int] = []
+        self.size = 0
+        self.ended = False
+
+    def add(self, row: Parameters, position: int, size: int) -> None:
+        self.rows.append(row)
+        self.positions.append(position)
+        self.size += size
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody still waits for it."""
+        return not self.ended and not self.submission.done.done()
+
+    def halves(self) -> "tuple[Part, Part]":
+        """Two parts in its place."""
+        self.ended = True
+        submission, middle = self.submission, len(self.rows) // 2
+        submission.parts -= 1
+        first, second = Part(submission, self.partition), Part(submission, self.partition)
+        first.rows, second.rows = self.rows[:middle], self.rows[middle:]
+        first.positions, second.positions = self.positions[:middle], self.positions[middle:]
+        return first, second
+
+    def end(self, error: Exception | None = None) -> None:
+        """Each row gets an error of its own: a raised one carries the traceback of whoever raised it."""
+        if self.ended:
+            return
+        self.ended = True
+        submission = self.submission
+        if isinstance(error, MinutehandError):
+            for position in self.positions:
+                submission.errors[position] = type(error)(*error.args)
+        elif error is not None:
+            submission.crash = error
+        submission.parts -= 1
+        if submission.parts == 0 and not submission.done.done():
+            submission.done.set_result(None)
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """What waits for one partition. Queues with equal replicas may share a request."""
+
+    replicas: Hashable = None
+    parts: list[Part] = field(default_factory=list)
+    rows: int = 0
+    size: int = 0
+
+    def add(self, part: Part) -> None:
+        self.parts.append(part)
+        self.rows += len(part.rows)
+        self.size += part.size
+
+
+def end_all(parts: Iterable[Part], error: Exception | None = None) -> None:
+    for part in parts:
+        part.end(error)

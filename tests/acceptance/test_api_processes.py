@@ -1,0 +1,69 @@
+"""An API of several processes: one port, one answer whichever process gives it, and nobody left behind."""
+
+import json
+import signal
+import time
+from collections.abc import Callable
+
+import httpx
+
+from minutehand.client import Callback
+from minutehand.local.process import ProcessIdentity, identify, is_alive, send_signal
+from minutehand.local.programs import Program
+from tests.support.processes import Deployment
+
+NAMES = ("api-0", "api-1")
+CREATES = 24
+SERIES = 'minutehand_api_requests_total{method="POST",route="/v1/clients/{client_id}/schedules",status="201"}'
+
+
+def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
+    parent = cluster.start_api(processes=len(NAMES))
+    key = cluster.register("shop", poller_quota=4)
+    await_until(lambda: len(said(parent, "api-listening")) == len(NAMES))
+
+    # A connection of its own for each, so that both processes are met; what one creates, the other shows.
+    made = []
+    for number in range(CREATES):
+        with cluster.client("shop", key) as shop:
+            made.append(
+                shop.schedules.create(Callback(url=cluster.receiver.url), delay_seconds=3600, label=str(number))
+            )
+    for schedule in made:
+        with cluster.client("shop", key) as shop:
+            assert shop.schedules.get(schedule.schedule_id).label == schedule.label
+    assert 0 < created_by_one(cluster) < CREATES
+
+    first, second = (process_of(parent, name) for name in NAMES)
+    assert send_signal(first, signal.SIGKILL)
+    await_until(lambda: len(said(parent, "api-listening")) == len(NAMES) + 1)
+    assert httpx.get(f"{cluster.api_url}/readyz", trust_env=False).status_code == 200
+    first = process_of(parent, "api-0")
+
+    parent.stop(30.0)
+    assert not any(map(is_alive, (first, second)))
+
+
+def created_by_one(cluster: Deployment) -> int:
+    """What the process counts that is met next."""
+    shown = httpx.get(f"{cluster.api_url}/metrics", trust_env=False).text.splitlines()
+    return sum(int(float(line.rpartition(" ")[2])) for line in shown if line.startswith(SERIES))
+
+
+def said(parent: Program, action: str) -> list[dict[str, object]]:
+    lines = parent.log_file.read_text(encoding="utf-8").splitlines()
+    return [line for line in map(json.loads, lines) if line["action"] == action]
+
+
+def process_of(parent: Program, name: str) -> ProcessIdentity:
+    """The process that the parent started last under that name, and that runs."""
+    found = identify(int(str([line["pid"] for line in said(parent, "process-started") if line["process"] == name][-1])))
+    assert found is not None
+    return found
+
+
+def await_until(reached: Callable[[], bool], *, seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
