@@ -2,8 +2,9 @@
 
 A destination is named as the client's setting `destinations` names it: `host:port` where that is listed, else `host`
 (then all its ports share one limit), else whatever the URL says. What the client does not limit has a share of the
-client's own limit (`destination_share`), so that one host that hangs leaves room for the others; the breaker (see
-`breaker`) holds back what a failing host would get.
+client's own limit (`destination_share`), so that one host that hangs leaves room for the others, and is called over
+a bounded number of connections (`destination_connections`); the breaker (see `breaker`) holds back what a failing host
+would get.
 
 The client's limits hold over all nodes: each node takes the part that its lanes are of the client's quota, and at
 least one call at a time. So they are kept without asking anybody, and a client whose load sits in few lanes may stay
@@ -50,6 +51,7 @@ class Destination(Generic[J]):
     """One host of one client. Every `now` is monotonic seconds. `waiting` holds jobs that are due."""
 
     __slots__ = (
+        "_at_once",
         "_filled_at",
         "_limit",
         "_on_free",
@@ -74,7 +76,7 @@ class Destination(Generic[J]):
         self._settings = settings
         self._on_free = on_free
         self._refused = False
-        self._limit = 1
+        self._limit = self._at_once = 1
         self._rate: float | None = None
         self._tokens = 0.0
         self._filled_at = -math.inf
@@ -84,8 +86,9 @@ class Destination(Generic[J]):
         own = max(int(max_in_flight * share + ROUNDING), 1)
         if asked.max_in_flight is None:
             self._limit = math.ceil(own * self._settings.destination_share - ROUNDING)
+            self._at_once = min(self._limit, self._settings.destination_connections)
         else:
-            self._limit = min(max(int(asked.max_in_flight * share + ROUNDING), 1), own)
+            self._limit = self._at_once = min(max(int(asked.max_in_flight * share + ROUNDING), 1), own)
         self._rate = None if asked.max_per_second is None else asked.max_per_second * share
 
     # Claims.
@@ -113,7 +116,7 @@ class Destination(Generic[J]):
 
     def delay(self, now: float) -> float | None:
         """Seconds until an attempt may start: 0 now, None when another has to end first. Not asked while open."""
-        if self.in_flight >= self._parallel():
+        if self.in_flight >= min(self._at_once, self._parallel()):
             return None
         if self._rate is None:
             return 0.0

@@ -80,6 +80,19 @@ def test_a_limit_of_the_client_is_parted_by_lanes(asked: int, share: float, room
     assert known.of().room() == room
 
 
+def test_more_may_be_claimed_for_a_host_than_be_called_at_once_unless_the_client_says_so() -> None:
+    """Claims are made for many at once; connections to one host have a price of their own."""
+    known = Known(max_in_flight=100, destination_connections=3)
+    host = known.of()
+    assert host.room() == 80
+    for _ in range(3):
+        assert host.delay(0.0) == 0.0
+        host.started()
+    assert host.delay(0.0) is None
+    known.limit(a_example=DestinationLimit(max_in_flight=5))
+    assert known.of().delay(0.0) == 0.0
+
+
 def test_ports_share_the_limit_of_their_host() -> None:
     known = Known().limit(a_example=DestinationLimit(max_in_flight=1))
     assert known.of("https://a.example:8443/") is known.of("http://a.example/")
