@@ -91,7 +91,9 @@ def test_a_client_whose_receiver_hangs_delays_nobody_else() -> None:
     """It would like to have more under way than the engine can make."""
 
     async def scenario(world: World) -> None:
-        await world.add_client("hog", quota=8, settings=ClientSettings(max_in_flight=5_000, retry=PATIENT))
+        down = {"down.test": DestinationLimit(max_in_flight=5_000)}
+        settings = ClientSettings(max_in_flight=5_000, retry=PATIENT, destinations=down)
+        await world.add_client("hog", quota=8, settings=settings)
         base = await begin(world)
         world.receiver.script = lambda call: "timeout" if call.url == DOWN else 200  # type: ignore[return-value]
         for _ in range(1_500):
