@@ -11,6 +11,9 @@ from scheduler_service.domain.schedules import Outcome, Row
 class Admission(Judge, Protocol):
     """Judges rows by what it is told."""
 
+    def answered(self) -> None:
+        """No claim is under way any more: the rows judged to be claimed were handed out, or wait again."""
+
     def read(self, row: Row) -> None:
         """A row of the partition, or the original of one, as read."""
 
@@ -33,6 +36,9 @@ class AdmitAll:
 
     def room(self, line: Line, first: OpenRow, now: int) -> int:
         return 0
+
+    def answered(self) -> None:
+        return
 
     def read(self, row: Row) -> None:
         return

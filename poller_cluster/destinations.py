@@ -63,6 +63,7 @@ class Destination(Generic[J]):
         "in_flight",
         "name",
         "outstanding",
+        "reserved",
         "waiting",
     )
 
@@ -73,6 +74,8 @@ class Destination(Generic[J]):
         self.in_flight = 0
         self.outstanding = 0
         """Claimed rows on their way: those in flight and those that wait for it."""
+        self.reserved = 0
+        """Rows that are being claimed."""
         self._settings = settings
         self._on_free = on_free
         self._refused = False
@@ -99,7 +102,8 @@ class Destination(Generic[J]):
 
     def room(self) -> int:
         """How many more rows may be claimed. Rows of a limited rate are not claimed long before they may start."""
-        return min(self._parallel() - self.outstanding, self._ahead() - (self.outstanding - self.in_flight))
+        taken = self.outstanding + self.reserved
+        return min(self._parallel() - taken, self._ahead() - (taken - self.in_flight))
 
     def _ahead(self) -> int:
         """How many rows may wait claimed."""
@@ -144,9 +148,17 @@ class Destination(Generic[J]):
     def released(self) -> None:
         """A claimed row has ended or was given back."""
         self.outstanding -= 1
+        self._tell_of_room()
+
+    def claimed(self, rows: int) -> None:
+        """So many rows that were being claimed are on their way, or wait again."""
+        self.reserved -= rows
+        self._tell_of_room()
+
+    def _tell_of_room(self) -> None:
         # A quarter at a time: looking again costs, and whoever looks takes what there is.
         if self._refused and (
-            self.outstanding == 0 or self.room() >= max(min(self._parallel(), self._ahead()) // 4, 1)
+            self.outstanding + self.reserved == 0 or self.room() >= max(min(self._parallel(), self._ahead()) // 4, 1)
         ):
             self._tell()
 
@@ -157,7 +169,7 @@ class Destination(Generic[J]):
 
     @property
     def in_use(self) -> bool:
-        return self.outstanding > 0 or self.in_flight > 0 or self._refused
+        return self.outstanding > 0 or self.reserved > 0 or self.in_flight > 0 or self._refused
 
 
 class _Client(Generic[J]):

@@ -54,16 +54,21 @@ class MinuteAdmission:
         self._knows_order = knows_order
         self._tenant = tenant
         self._dispatcher = dispatcher
-        self._picked: dict[Destination[Job], int] = {}
+        self._claiming: dict[Destination[Job], int] = {}
         self._held_by_keys = 0
         order.reading.add(minute)
 
     def closed(self) -> None:
         """The run is over."""
         self.whole_read()
+        self.answered()
+
+    def answered(self) -> None:
+        for destination, rows in self._claiming.items():
+            destination.claimed(rows)
+        self._claiming.clear()
 
     def begin(self, held: Mapping[Line, Sized]) -> None:
-        self._picked.clear()
         self._held_by_keys = sum(len(rows) for (kind, _), rows in held.items() if kind == KEY)
 
     def judge(self, entry: OpenRow, now: int) -> Verdict:
@@ -102,11 +107,11 @@ class MinuteAdmission:
             outcome = self._dispatcher.judge(entry.claim(), tenant, destination)
             if outcome is not None:
                 return outcome
-        picked = self._picked.get(destination, 0)
-        if destination.room() <= picked:
+        if destination.room() <= 0:
             destination.refuse()
             return Hold((HOST, destination.name), entry.row.key)
-        self._picked[destination] = picked + 1
+        destination.reserved += 1
+        self._claiming[destination] = self._claiming.get(destination, 0) + 1
         return None
 
     def room(self, line: Line, first: OpenRow, now: int) -> int:

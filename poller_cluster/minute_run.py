@@ -10,6 +10,7 @@ from typing import Any
 
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
+from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.dispatcher import Dispatcher, Job
 from poller_cluster.minute import PollerMinute
@@ -85,8 +86,16 @@ class MinuteRun:
     """Runs one machine to its end. `on_room` hears how many rows of the client ended or were given back at once, so
     that others may claim."""
 
-    def __init__(self, *, machine: PollerMinute, firing: Firing, on_room: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        *,
+        machine: PollerMinute,
+        firing: Firing,
+        on_room: Callable[[int], None],
+        admission: Admission = ADMIT_ALL,
+    ) -> None:
         self.machine = machine
+        self._admission = admission
         self._firing = firing
         self._on_room = on_room
         self._wake = Signal(firing.clock)
@@ -162,6 +171,8 @@ class MinuteRun:
         if claiming != self._reserved:
             self._firing.dispatcher.reserve(self.machine.partition.client_id, claiming - self._reserved)
             self._reserved = claiming
+            if claiming == 0:
+                self._admission.answered()
         if busy is not self._busy:
             self._firing.record_pace.changed(1 if busy else -1)
             self._busy = busy

@@ -96,10 +96,12 @@ class OpenRows:
 
     def forget(self, key: RowKey) -> OpenRow | None:
         entry = self._by_key.pop(key, None)
-        self.ended.pop(key, None)
-        self.unchecked.pop(key, None)
-        if entry is not None and entry.claimed:
-            self.claimed_count -= 1
+        if entry is not None:
+            if entry.outcome is not None:
+                self.ended.pop(key, None)
+            if not entry.checked:
+                self.unchecked.pop(key, None)
+            self.claimed_count -= entry.claimed
         return entry
 
     def discard_unclaimed(self) -> None:

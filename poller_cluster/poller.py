@@ -236,7 +236,7 @@ class ClientPollers:
             settings=self._settings,
             admission=admission,
         )
-        run = MinuteRun(machine=machine, firing=self._firing, on_room=self._room_made)
+        run = MinuteRun(machine=machine, firing=self._firing, on_room=self._room_made, admission=admission)
         lane.runs[minute] = run
         work = self._run_minute(lane, minute, run, admission)
         task = self._spawn(work, f"minute {self.client_id}/{lane.poller_id} {minute}")

@@ -93,6 +93,20 @@ def test_more_may_be_claimed_for_a_host_than_be_called_at_once_unless_the_client
     assert known.of().delay(0.0) == 0.0
 
 
+def test_rows_being_claimed_take_room_and_giving_them_back_tells() -> None:
+    """Several minutes claim for one host at the same time."""
+    known = Known(max_in_flight=10)
+    host = known.of()
+    host.reserved += 8
+    assert host.room() == 0
+    host.refuse()
+    host.outstanding += 4
+    host.claimed(4)
+    assert (host.room(), known.told) == (0, [])
+    host.claimed(4)
+    assert (host.room(), known.told) == (4, [SHOP])
+
+
 def test_ports_share_the_limit_of_their_host() -> None:
     known = Known().limit(a_example=DestinationLimit(max_in_flight=1))
     assert known.of("https://a.example:8443/") is known.of("http://a.example/")
