@@ -15,7 +15,7 @@ from typing import Any
 from minutehand.local import LocalError
 from minutehand.local.programs import Program
 from minutehand.version import VERSION
-from tests.bench import cluster, phases
+from tests.bench import cluster, million, neighbours, phases
 from tests.bench.phases import Bench, Figures
 from tests.bench.show import show
 from tests.support.cassandra import SuiteCassandra, embedded_cassandra
@@ -49,6 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steady-seconds", type=float, default=30.0, help="length of the steady phase")
     parser.add_argument("--pollers", type=int, default=1, help="poller processes")
     parser.add_argument("--api-processes", type=int, default=1, help="API processes, behind one port")
+    parser.add_argument("--million", type=int, default=1_000_000, help="calls due within one minute")
+    parser.add_argument("--crowd", type=int, default=60_000, help="calls of a loud client at one second")
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
     parser.add_argument("--idle-seconds", type=float, default=20.0, help="how long their steady cost is measured")
@@ -80,6 +82,18 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             lambda bench: phases.calls(
                 bench, count=round(steady[0] * steady[1]), over_seconds=steady[1], lead_seconds=15.0
             ),
+        ),
+        "million": (
+            f"Calling, {arguments.million:,} in one minute, for two minutes.",
+            lambda bench: million.million(bench, count=arguments.million, create_per_second=12_000),
+        ),
+        "neighbour_crowded": (
+            f"Calling for a quiet client while another one has {arguments.crowd:,} calls at one second.",
+            lambda bench: neighbours.crowded(bench, calls=arguments.crowd),
+        ),
+        "neighbour_mistreated": (
+            "Calling for a quiet client while another one's receivers hang, reset, dawdle and flood.",
+            lambda bench: neighbours.mistreated(bench, rate=25),
         ),
         "node_killed": (
             "Killing one of three nodes under load.",
@@ -122,12 +136,12 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
             },
         )
         results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "pollers": arguments.pollers}
-        if any(name.startswith(("creates", "calls")) for name in chosen):
+        if any(not name.startswith(("node", "idle")) for name in chosen):
             _say("Warming up.")
             phases.creates_single(bench, seconds=arguments.warm_up)
             phases.creates_batched(bench, seconds=arguments.warm_up)
         for name, (sentence, measure) in chosen.items():
-            if not name.startswith(("creates", "calls")):
+            if name.startswith(("node", "idle")):
                 for one in own:
                     built.stop_one(one)
                 own = []

@@ -1,4 +1,4 @@
-"""CPU time of other processes, by the system's accounting."""
+"""CPU time and memory of other processes, by the system's accounting."""
 
 import os
 import subprocess
@@ -24,3 +24,9 @@ def _seconds(text: str) -> float:
     for part in text.replace("-", ":").split(":"):
         total = total * 60 + float(part)
     return total
+
+
+def memory_mb(pid: int) -> float | None:
+    """What a process holds in memory now (resident), in MiB; None when it is gone."""
+    answer = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return int(answer.stdout) / 1024 if answer.returncode == 0 else None

@@ -34,6 +34,8 @@ class Bench:
     directory: Path
     pids: dict[str, int]
     cpu: Figures = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    """Of other clients, by their ids."""
 
     def load(self, **options: object) -> Figures:
         """Run the load generator to its end; its CPU is counted with the others'."""

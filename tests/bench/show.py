@@ -5,7 +5,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-RATES = ("creates_alone", "creates_single", "creates_batched", "calls_flat_out", "calls_steady")
+RATES = ("creates_alone", "creates_single", "creates_batched", "calls_flat_out", "calls_steady", "million")
+NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated")
 MOVES = ("node_killed", "node_stopped")
 
 
@@ -15,6 +16,8 @@ def show(results: dict[str, Any]) -> None:
     measured = [name for name in RATES if name in results]
     if measured:
         _show_rates(console, results, measured)
+    if quiet := [name for name in NEIGHBOURS if name in results]:
+        _show_neighbours(console, results, quiet)
     if moved := [name for name in MOVES if name in results]:
         _show_moves(console, results, moved)
     if "idle_pollers" in results:
@@ -35,7 +38,7 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
     for phase in measured:
         found = results[phase]
         times = found.get("lateness_ms") or {key: found[f"{key}_ms"] for key in ("p50", "p99", "max")}
-        rate = found["fired_per_second"] if "lost" in found else found["created_per_second"]
+        rate = found["fired_per_second"] if "fired_per_second" in found else found["created_per_second"]
         name = phase.replace("_", " ")
         rates.add_row(name, f"{rate or 0:,.0f}", *_times(times), *_counts(found))
         used = found["cpu_seconds_per_1000"]
@@ -43,6 +46,20 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
     console.print(rates)
     console.print()
     console.print(cpu)
+    console.print()
+    if "million" in results:
+        found = results["million"]
+        print(f"A poller with {found['created']:,} rows in one minute held at most {found['memory_mb']} MiB.")
+        print()
+
+
+def _show_neighbours(console: Console, results: dict[str, Any], quiet: list[str]) -> None:
+    table = _table("a quiet client's calls", "p50 ms", "p99 ms", "max ms", "lost", "repeated", "early")
+    for phase in quiet:
+        found = results[phase]
+        name = "neighbour " + phase.removeprefix("neighbour_")
+        table.add_row(name, *_times(found["lateness_ms"]), *_counts(found))
+    console.print(table)
     console.print()
 
 

@@ -1,0 +1,49 @@
+"""The phase about very many calls in one minute: how fast they go for two minutes, and what memory that takes."""
+
+import time
+
+from tests.bench.cpu import memory_mb
+from tests.bench.phases import Bench, Figures, now_ms, sleep_until
+
+CLIENT = "crowd"
+QUOTA = 256
+MINUTE_MS = 60_000
+SECONDS = 120.0
+
+
+def million(bench: Bench, *, count: int, create_per_second: float) -> Figures:
+    """`count` calls due within one minute, created ahead of it; what happens in the `SECONDS` from its start."""
+    receiver = bench.deployment.receiver
+    receiver.forget()
+    bench.keys[CLIENT] = bench.deployment.register(CLIENT, poller_quota=QUOTA)
+    lead_ms = round(count / create_per_second * 1500) + 10_000
+    start = (now_ms() + lead_ms) // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    options = {"client": CLIENT, "key": bench.keys[CLIENT]}
+    created = bench.load(connections=8, batch=1000, count=count, due_from=start, due_to=start + MINUTE_MS, **options)
+    in_time = now_ms() < start
+    sleep_until(start)
+    bench.cpu = {}
+    pollers = {name: pid for name, pid in bench.pids.items() if name.startswith("bench-")}
+    memory: dict[str, list[float]] = {name: [] for name in pollers}
+    with bench.accounting():
+        ends = time.monotonic() + SECONDS
+        while time.monotonic() < ends:
+            time.sleep(0.5)
+            for name, pid in pollers.items():
+                memory[name].append(memory_mb(pid) or 0.0)
+        called = receiver.count()
+    report = receiver.report()
+    # The rest of them would be called while something else is measured.
+    with bench.deployment.admin() as api:
+        api.clients.suspend(CLIENT)
+    return {
+        "created": created["created"],
+        "created_in_time": in_time,
+        "fired_per_second": round(called / SECONDS, 1),
+        "lateness_ms": report["lateness_ms"],
+        "early": report["early"],
+        "repeated": report["repeated"],
+        "memory_mb": round(max(max(values) for values in memory.values())),
+        "memory_mb_after_10_s": round(max(values[20] for values in memory.values())),
+        "cpu_seconds_per_1000": bench.cpu_per_1000(called),
+    }
