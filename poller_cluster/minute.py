@@ -42,7 +42,8 @@ from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, RowW
 
 
 class PollerMinute:
-    """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many rows may be claimed on top."""
+    """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many rows may be claimed on top.
+    `record_after_ms` and `window_rows` are as the settings say unless the shell knows better."""
 
     def __init__(
         self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission = ADMIT_ALL
@@ -54,7 +55,7 @@ class PollerMinute:
         self.account = Account()
         self.rows = OpenRows()
         self.debts = Debts(partition)
-        self.record_after_ms = settings.record_after_ms
+        self.record_after_ms, self.window_rows = settings.record_after_ms, settings.window_rows
         self._settings, self._admission = settings, admission
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
         self._statics = KnownStatics()
@@ -123,15 +124,14 @@ class PollerMinute:
         return Stop()
 
     def _wants_page(self, now: int) -> bool:
-        if len(self.rows) >= self._settings.window_rows:
+        if 2 * len(self.rows) > self.window_rows:
             return False
         if self.phase is Phase.RUNNING and now >= self._sweep_at:
             self._begin_pass(Phase.SWEEPING)
         return not self._pass.done
 
     def _begin_pass(self, phase: Phase) -> None:
-        if self.phase is not Phase.LOST:
-            self.phase = phase
+        self.phase = self.phase if self.phase is Phase.LOST else phase
         self._pass = Pass()
         # Rows that others decided are counted when the new pass comes to them.
         self._edited.clear()

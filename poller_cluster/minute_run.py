@@ -16,6 +16,7 @@ from poller_cluster.dispatcher import Dispatcher, Job
 from poller_cluster.minute import PollerMinute
 from poller_cluster.open_rows import KEY
 from poller_cluster.record_pace import RecordPace
+from poller_cluster.row_window import RowWindow
 from poller_cluster.steps import (
     FollowUp,
     OpenPartition,
@@ -62,6 +63,7 @@ class Firing:
     spawn: Callable[[Coroutine[Any, Any, None], str], object]
     books: Bookkeeper
     record_pace: RecordPace
+    row_window: RowWindow
     tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
 
@@ -138,9 +140,11 @@ class MinuteRun:
 
     async def run(self) -> Phase:
         """Until the minute is settled, drained or lost; answers which."""
+        self._firing.row_window.changed(1)
         try:
             return await self._run()
         finally:
+            self._firing.row_window.changed(-1)
             self._account(claiming=0, busy=False)
 
     async def _run(self) -> Phase:
@@ -154,6 +158,7 @@ class MinuteRun:
                 continue
             pace = firing.record_pace.record_after_ms
             machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
+            machine.window_rows = firing.row_window.rows
             step = machine.step(firing.clock.wall_ms(), firing.dispatcher.room(client_id))
             self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
             match step:
@@ -193,7 +198,9 @@ class MinuteRun:
         partition = machine.partition
         match step:
             case ReadPage(after=after):
-                page = await schedules.read_page(partition, after=after, limit=PAGE_ROWS)
+                free = machine.window_rows - len(machine.rows)
+                page = await schedules.read_page(partition, after=after, limit=max(min(PAGE_ROWS, free), 1))
+                self._firing.row_window.read(page.rows)
                 machine.page_read(page, trusted=self._firing.trusted())
             case ReadHinted(keys=keys):
                 rows = await schedules.find_rows(partition, keys)

@@ -28,6 +28,7 @@ from poller_cluster.poller import ClientPollers
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.recovery_slots import RecoverySlots, per_client
 from poller_cluster.retention import Retention
+from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import NodeSettings
 from poller_cluster.tenants import Tenants
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
@@ -159,6 +160,7 @@ class Node:
             spawn=self._spawn,
             books=self.books,
             record_pace=RecordPace(settings.minute),
+            row_window=RowWindow(settings.minute),
             tenant=self._tenants.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
         )

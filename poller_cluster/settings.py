@@ -21,6 +21,9 @@ class MinuteSettings:
     """Outcomes in one advance; as many waiting make it due at once."""
     window_rows: int = 2_000
     """Rows of one minute held in memory; what does not fit stays in Cassandra and is read when there is room."""
+    rows_memory_mb: int = 192
+    """MiB for the rows of all minutes of a process, about; busy minutes hold fewer rows each for it. Less: more reads
+    of fewer rows where very much is due."""
     grace_ms: int = 10_000
     """From the minute's end to its sweep."""
 

@@ -14,6 +14,7 @@ from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.recovery_slots import RecoverySlots
+from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import ScheduleStore
@@ -142,6 +143,7 @@ class LaneBench:
             spawn=self._spawn,
             books=books,
             record_pace=RecordPace(MinuteSettings()),
+            row_window=RowWindow(MinuteSettings()),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

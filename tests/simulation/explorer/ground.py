@@ -6,6 +6,8 @@ from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.minute_run import Firing
+from poller_cluster.row_window import RowWindow
+from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from tests.simulation.explorer.scene import FIRST_MINUTE, Scene
@@ -69,6 +71,7 @@ class Ground:
             spawn=lambda work, name: None,
             books=books,
             record_pace=unused,
+            row_window=RowWindow(MinuteSettings()),
         )
 
     def enter(self, state: State) -> None:
