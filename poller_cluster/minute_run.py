@@ -4,6 +4,7 @@ Storage that gives no answer is asked again after a pause that grows to `LONGEST
 trusted, or the wall clock is in doubt, nothing is begun but the repetition of an unanswered write.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,7 @@ class Firing:
     books: Bookkeeper
     record_pace: RecordPace
     row_window: RowWindow
+    page_reads: asyncio.Semaphore
     tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
 
@@ -199,7 +201,8 @@ class MinuteRun:
         match step:
             case ReadPage(after=after):
                 free = machine.window_rows - len(machine.rows)
-                page = await schedules.read_page(partition, after=after, limit=max(min(PAGE_ROWS, free), 1))
+                async with self._firing.page_reads:
+                    page = await schedules.read_page(partition, after=after, limit=max(min(PAGE_ROWS, free), 1))
                 self._firing.row_window.read(page.rows)
                 machine.page_read(page, trusted=self._firing.trusted())
             case ReadHinted(keys=keys):

@@ -161,6 +161,7 @@ class Node:
             books=self.books,
             record_pace=RecordPace(settings.minute),
             row_window=RowWindow(settings.minute),
+            page_reads=asyncio.Semaphore(settings.minute.page_reads_at_once),
             tenant=self._tenants.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
         )

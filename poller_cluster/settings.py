@@ -13,7 +13,7 @@ class MinuteSettings:
     """A claim is written when the next row is due within this; it then takes everything within `claim_ahead_ms`."""
     record_after_ms: int = 500
     """An outcome waits this long for others to share its write, unless nothing else is under way."""
-    record_after_longest_ms: int = 2_000
+    record_after_longest_ms: int = 4_000
     """How long it may wait on a node with many busy minutes. Longer: fewer writes, more in doubt after a crash."""
     advances_per_second: int = 32
     """What a node's busy minutes should write together, about; they wait longer for that, up to the bound above."""
@@ -21,9 +21,11 @@ class MinuteSettings:
     """Outcomes in one advance; as many waiting make it due at once."""
     window_rows: int = 2_000
     """Rows of one minute held in memory; what does not fit stays in Cassandra and is read when there is room."""
-    rows_memory_mb: int = 192
+    rows_memory_mb: int = 160
     """MiB for the rows of all minutes of a process, about; busy minutes hold fewer rows each for it. Less: more reads
     of fewer rows where very much is due."""
+    page_reads_at_once: int = 16
+    """Pages of rows that a process reads at a time. More of them time out rather than go faster."""
     grace_ms: int = 10_000
     """From the minute's end to its sweep."""
 

@@ -144,6 +144,7 @@ class LaneBench:
             books=books,
             record_pace=RecordPace(MinuteSettings()),
             row_window=RowWindow(MinuteSettings()),
+            page_reads=asyncio.Semaphore(4),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

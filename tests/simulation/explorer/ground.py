@@ -1,5 +1,6 @@
 """What every move stands on: the scene, its store, and the product's parts wired to be run one operation at a time."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,6 +73,7 @@ class Ground:
             books=books,
             record_pace=unused,
             row_window=RowWindow(MinuteSettings()),
+            page_reads=asyncio.Semaphore(4),
         )
 
     def enter(self, state: State) -> None:
