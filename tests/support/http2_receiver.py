@@ -114,6 +114,8 @@ class Session(asyncio.Protocol):
                 self._unsent.pop(number, None)
                 self._streams[number].reset_by_caller = True
                 self._receiver.changed()
+            case _:
+                pass
 
     def answer(self, stream: Stream, status: int, body: bytes, *, ends: bool) -> None:
         self._h2.send_headers(stream.number, [(":status", str(status))], end_stream=ends and not body)
