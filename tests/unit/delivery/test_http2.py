@@ -242,6 +242,20 @@ class TestGoingAway:
         receiver.streams[0].answer()
         assert (await asyncio.wait_for(attempts[0], LONG_SECONDS)).succeeded
 
+    async def test_a_receiver_that_refuses_every_stream(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        asked = 0
+
+        def trusted() -> bool:
+            nonlocal asked
+            asked += 1
+            return True
+
+        receiver.script["/refused"] = lambda stream: stream.reset(ErrorCodes.REFUSED_STREAM)
+        result = await attempt(engine, post(receiver.url("/refused")), trusted)
+        assert ending(result) == (None, "reset", False)
+        assert 1 < len(receiver.streams) <= 6
+        assert asked == 1 + receiver.connections + len(receiver.streams)
+
     @pytest.mark.parametrize("refuse", ["go-away", "refused-stream"])
     async def test_but_never_where_at_most_once_was_asked(
         self, engine: DeliveryEngine, receiver: Http2Receiver, refuse: str
