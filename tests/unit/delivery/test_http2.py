@@ -117,6 +117,7 @@ async def test_the_first_to_a_receiver_wait_for_nobody(engine: DeliveryEngine, r
     others = await all_of([begin(engine, post(receiver.url())) for _ in range(20)])
     assert [result.status for result in others] == [200] * 20
     assert not first.done()
+    await asyncio.wait_for(receiver.came(21), LONG_SECONDS)
     opened = receiver.connections
     assert opened <= 21
     assert all(result.succeeded for result in await all_of([begin(engine, post(receiver.url())) for _ in range(50)]))
@@ -145,7 +146,8 @@ async def test_a_receiver_that_offers_only_http_1(engine: DeliveryEngine, author
         first = begin(engine, post(receiver.url("/hanging")))
         results = await all_of([begin(engine, post(receiver.url())) for _ in range(10)])
         assert [result.status for result in results] == [200] * 10
-        assert [request.values("X-One") for request in receiver.requests] == [["1"]] * 11
+        answered = [request for request in receiver.requests if request.target == "/"]
+        assert [request.values("X-One") for request in answered] == [["1"]] * 10
         assert not first.done()
         await engine.stop(0)
 
@@ -172,7 +174,7 @@ class TestOneStreamsFate:
 
     async def test_a_time_out(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
         others = await hold(engine, receiver, 2)
-        result = await attempt(engine, post(receiver.url("/held"), timeout_seconds=0.05))
+        result = await attempt(engine, post(receiver.url("/held"), timeout_seconds=0.5))
         assert ending(result) == (None, "timeout", False)
         await asyncio.wait_for(receiver.until(lambda: receiver.streams[2].reset_by_caller), LONG_SECONDS)
         await self.unharmed(receiver, others, receiver.streams[:2])
