@@ -20,9 +20,16 @@ What holds:
 - A final status (200 and above) decides. What breaks after it, while the rest of the answer is read, changes nothing:
   the receiver has answered. At most 64 KB of an answer are read, and 1 KiB is kept.
 
-What does not hold: that a receiver is called at most once per attempt. A kept connection may be closed by the receiver
-in the very moment it is used; libcurl then repeats the request on a fresh one if not a byte had been answered. Requests
-marked `at_most_once` are not repeated: the attempt ends as `reset`, and something may have been sent.
+What does not hold: that a receiver is called at most once per attempt. When a kept connection breaks, libcurl repeats a
+request that was under way on it, if not a byte had been answered, on a fresh one. Requests marked `at_most_once` are
+not repeated: the attempt ends as `reset`, and something may have been sent.
+
+HTTP/2 is used where a receiver offers it by ALPN: attempts are then streams of one connection, and what befalls one of
+them, a reset, a time-out, an answer that is too long, trust lost before it was sent, leaves the others alone. A stream
+that the receiver says it did not look at (REFUSED_STREAM, or above GOAWAY's last) is repeated on a fresh connection, 5
+times at most, under the same rules as any repeat. The first attempts to a receiver open a connection each, for none
+waits for another's: libcurl's PIPEWAIT would make that one connection (100 attempts: 0.04 instead of 0.23 s of CPU,
+both ends together), but with a receiver that speaks HTTP/1.1 it holds all of them back until the first has its answer.
 
 Nor that slow name servers delay only their own: look-ups run on libcurl's threads, 20 at most, and one of them is held
 for as long as the system's resolver waits (the libcurl that comes with pycurl has no asynchronous resolver). A name

@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.identity import Life
 from membership.settings import MembershipSettings
@@ -125,14 +126,23 @@ class Reply:
 
 
 class ApiHarness:
-    """An API on a free loopback port over a store in memory. Its watcher of the members looks when it is told to."""
+    """An API on a free loopback port over a store in memory. Its watcher of the members looks when it is told to.
 
-    def __init__(self, **settings: Any) -> None:
+    `settings` are those of the API; `connection` and `storage` replace the stores' connection and settings.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection: InMemoryConnection | None = None,
+        storage: StorageSettings | None = None,
+        **settings: Any,
+    ) -> None:
         self.clock = ManualClock()
         self.hints = RecordedHints()
         self.nodes = RecordedNodes()
-        self.connection = InMemoryConnection()
-        self.storage = Storage.over(self.connection)
+        self.connection = connection or InMemoryConnection()
+        self.storage = Storage.over(self.connection, settings=storage)
         self.settings = ApiSettings(**{"admin_key": ADMIN_KEY, "port": 0, **settings})
         self.members = WatchMembers(
             store=self.storage.members, clock=self.clock, settings=MembershipSettings(), on_crash=_never

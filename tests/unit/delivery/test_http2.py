@@ -1,0 +1,303 @@
+"""HTTP/2 where a receiver offers it: attempts are streams of one connection, and each keeps its own fate."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from h2.errors import ErrorCodes
+
+from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.delivery.headers import callback_headers
+from poller_cluster.delivery.result import AttemptResult
+from tests.support.certificates import Authority
+from tests.support.delivery import LONG_SECONDS, Trust, attempt, begin, engines, post
+from tests.support.http2_receiver import Http2Receiver, Stream, held
+from tests.support.raw_receiver import RawReceiver, hanging
+
+RESPONSE_BYTES = 65_536
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+async def receiver(authority: Authority) -> AsyncIterator[Http2Receiver]:
+    async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as made:
+        made.script["/held"] = held
+        yield made
+
+
+@pytest.fixture
+async def engine(authority: Authority) -> AsyncIterator[DeliveryEngine]:
+    async with engines() as make:
+        yield await make(ca_file=str(authority.bundle))
+
+
+async def all_of(attempts: list[asyncio.Future[AttemptResult]]) -> list[AttemptResult]:
+    return await asyncio.wait_for(asyncio.gather(*attempts), LONG_SECONDS)
+
+
+async def hold(
+    engine: DeliveryEngine, receiver: Http2Receiver, count: int, **differing: Any
+) -> list[asyncio.Future[AttemptResult]]:
+    """Attempts under way that the receiver has and does not answer, in the order of `receiver.streams`."""
+    attempts = []
+    for _ in range(count):
+        attempts.append(begin(engine, post(receiver.url("/held"), **differing)))
+        await asyncio.wait_for(receiver.came(len(attempts)), LONG_SECONDS)
+    return attempts
+
+
+def ending(result: AttemptResult) -> tuple[int | None, str | None, bool]:
+    return (result.status, result.error, result.nothing_sent)
+
+
+async def test_everything_of_a_request_arrives(engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    headers = callback_headers(
+        (("Content-Type", "application/json"), ("X-Case", "As Given"), ("X-Empty", "")),
+        timestamp=1_795_253_400,
+        signature="v1,c2lnbmF0dXJl",
+        client_id="shop",
+        schedule_id="01a1fe7b-0a24-8000-81b0-6435e6edef00",
+        cron_id="nightly",
+        due_ms=1_795_253_400_000,
+        attempt=3,
+        fence=7,
+        in_doubt=True,
+        user_agent="Minutehand/1",
+    )
+    body = bytes(range(256)) * 1_000
+    assert (await attempt(engine, post(receiver.url("/a/../b?c=%20"), body, headers=headers))).succeeded
+    (stream,) = receiver.streams
+    pseudo = {
+        ":method": "POST",
+        ":scheme": "https",
+        ":path": "/a/../b?c=%20",
+        ":authority": f"127.0.0.1:{receiver.port}",
+    }
+    assert dict(stream.headers[:4]) == pseudo
+    sent = {name.lower(): value for name, value in headers}
+    assert dict(stream.headers[4:]) == {**sent, "content-length": str(len(body))}
+    assert bytes(stream.body) == body
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD"])
+async def test_other_methods(engine: DeliveryEngine, receiver: Http2Receiver, method: str) -> None:
+    receiver.script["/x"] = lambda stream: stream.answer(204)
+    assert (await attempt(engine, post(receiver.url("/x"), b"", method=method))).status == 204
+    assert receiver.streams[0].values(":method") == [method]
+
+
+async def test_attempts_one_after_another_share_a_connection(engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    for _ in range(20):
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+    assert receiver.connections == 1
+
+
+async def test_many_at_once_share_a_connection(engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    assert (await attempt(engine, post(receiver.url()))).succeeded
+    attempts = [begin(engine, post(receiver.url("/held"), b"%d" % number)) for number in range(50)]
+    await asyncio.wait_for(receiver.came(51), LONG_SECONDS)
+    streams = receiver.streams[1:]
+    assert sorted(int(stream.body) for stream in streams) == list(range(50))
+    for stream in reversed(streams):
+        stream.answer(500, bytes(stream.body))
+    assert [result.excerpt for result in await all_of(attempts)] == [str(number) for number in range(50)]
+    assert receiver.connections == 1
+
+
+async def test_the_first_to_a_receiver_wait_for_nobody(engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    """They can't know yet that they could share a connection."""
+    first = begin(engine, post(receiver.url("/held")))
+    others = await all_of([begin(engine, post(receiver.url())) for _ in range(20)])
+    assert [result.status for result in others] == [200] * 20
+    assert not first.done()
+    await asyncio.wait_for(receiver.came(21), LONG_SECONDS)
+    opened = receiver.connections
+    assert opened <= 21
+    assert all(result.succeeded for result in await all_of([begin(engine, post(receiver.url())) for _ in range(50)]))
+    assert receiver.connections == opened
+
+
+async def test_a_receiver_that_admits_few_streams(engine: DeliveryEngine, authority: Authority) -> None:
+    async with Http2Receiver(tls=authority.server_context("127.0.0.1"), max_streams=5) as receiver:
+        receiver.script["/held"] = held
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        attempts = [begin(engine, post(receiver.url("/held"))) for _ in range(20)]
+        await asyncio.wait_for(receiver.came(21), LONG_SECONDS)
+        shares = Counter(stream.connection for stream in receiver.streams[1:])
+        assert max(shares.values()) == 5
+        for stream in receiver.streams[1:]:
+            stream.answer()
+        assert [result.status for result in await all_of(attempts)] == [200] * 20
+        await engine.stop()
+
+
+async def test_a_receiver_that_offers_only_http_1(engine: DeliveryEngine, authority: Authority) -> None:
+    context = authority.server_context("127.0.0.1")
+    context.set_alpn_protocols(["http/1.1"])
+    async with RawReceiver(tls=context) as receiver:
+        receiver.script["/hanging"] = hanging
+        first = begin(engine, post(receiver.url("/hanging")))
+        results = await all_of([begin(engine, post(receiver.url())) for _ in range(10)])
+        assert [result.status for result in results] == [200] * 10
+        answered = [request for request in receiver.requests if request.target == "/"]
+        assert [request.values("X-One") for request in answered] == [["1"]] * 10
+        assert not first.done()
+        await engine.stop(0)
+
+
+class TestOneStreamsFate:
+    """What befalls one attempt leaves the others on its connection alone."""
+
+    async def unharmed(
+        self, receiver: Http2Receiver, others: list[asyncio.Future[AttemptResult]], streams: list[Stream]
+    ) -> None:
+        assert not any(other.done() for other in others)
+        for stream in streams:
+            stream.answer()
+        assert [result.status for result in await all_of(others)] == [200] * len(others)
+        assert receiver.connections == 1
+
+    @pytest.mark.parametrize("code", [ErrorCodes.CANCEL, ErrorCodes.INTERNAL_ERROR, ErrorCodes.NO_ERROR])
+    async def test_a_reset(self, engine: DeliveryEngine, receiver: Http2Receiver, code: ErrorCodes) -> None:
+        first, second, third = await hold(engine, receiver, 3)
+        receiver.streams[1].reset(code)
+        result = await asyncio.wait_for(second, LONG_SECONDS)
+        assert ending(result) == (None, "reset", False)
+        await self.unharmed(receiver, [first, third], [receiver.streams[0], receiver.streams[2]])
+
+    async def test_a_time_out(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        others = await hold(engine, receiver, 2)
+        result = await attempt(engine, post(receiver.url("/held"), timeout_seconds=0.5))
+        assert ending(result) == (None, "timeout", False)
+        await asyncio.wait_for(receiver.until(lambda: receiver.streams[2].reset_by_caller), LONG_SECONDS)
+        await self.unharmed(receiver, others, receiver.streams[:2])
+
+    async def test_trust_lost_in_the_last_instant(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        others = await hold(engine, receiver, 2)
+        result = await attempt(engine, post(receiver.url("/held")), Trust(1))
+        assert ending(result) == (None, "not-trusted", True)
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert len(receiver.streams) == 3
+        await self.unharmed(receiver, others, receiver.streams[:2])
+
+    async def test_an_answer_that_is_too_long(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        receiver.script["/long"] = lambda stream: stream.answer(500, b"x" * 2 * RESPONSE_BYTES, ends=False)
+        receiver.script["/full"] = lambda stream: stream.answer(500, b"y" * RESPONSE_BYTES)
+        others = await hold(engine, receiver, 2)
+        long, full = await all_of([begin(engine, post(receiver.url(target))) for target in ("/long", "/full")])
+        assert (long.status, long.excerpt, long.detail) == (500, "x" * 1024, "")
+        assert (full.status, full.excerpt, full.detail) == (500, "y" * 1024, "")
+        await asyncio.wait_for(
+            receiver.until(lambda: [one.target for one in receiver.streams if one.reset_by_caller] == ["/long"]),
+            LONG_SECONDS,
+        )
+        await self.unharmed(receiver, others, receiver.streams[:2])
+
+
+class TestTrust:
+    async def test_asked_for_each_stream_of_a_fresh_connection(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        trusted = True
+        attempts = [begin(engine, post(receiver.url("/held")), lambda: trusted) for _ in range(20)]
+        trusted = False
+        assert [ending(result) for result in await all_of(attempts)] == [(None, "not-trusted", True)] * 20
+        assert receiver.streams == []
+
+    async def test_nothing_is_sent_for_those_without(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        attempts = [begin(engine, post(receiver.url(f"/{n}")), Trust(1 + n % 2)) for n in range(40)]
+        results = await all_of(attempts)
+        assert [ending(result) for result in results[::2]] == [(None, "not-trusted", True)] * 20
+        assert [ending(result) for result in results[1::2]] == [(200, None, False)] * 20
+        assert sorted(stream.target for stream in receiver.streams[1:]) == sorted(f"/{n}" for n in range(1, 40, 2))
+        assert receiver.connections == 1
+
+
+class TestGoingAway:
+    async def test_what_was_taken_is_answered_and_the_next_goes_elsewhere(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        attempts = await hold(engine, receiver, 2)
+        receiver.sessions[0].go_away(last=receiver.streams[1].number)
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
+        for stream in receiver.streams[:2]:
+            stream.answer()
+        assert [result.status for result in await all_of(attempts)] == [200, 200]
+
+    async def test_what_was_not_taken_is_repeated_elsewhere(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        attempts = await hold(engine, receiver, 2)
+        receiver.script["/held"] = lambda stream: stream.answer()
+        receiver.sessions[0].go_away(last=receiver.streams[0].number)
+        assert (await asyncio.wait_for(attempts[1], LONG_SECONDS)).succeeded
+        assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
+        receiver.streams[0].answer()
+        assert (await asyncio.wait_for(attempts[0], LONG_SECONDS)).succeeded
+
+    async def test_a_receiver_that_refuses_every_stream(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        asked = 0
+
+        def trusted() -> bool:
+            nonlocal asked
+            asked += 1
+            return True
+
+        receiver.script["/refused"] = lambda stream: stream.reset(ErrorCodes.REFUSED_STREAM)
+        result = await attempt(engine, post(receiver.url("/refused")), trusted)
+        assert ending(result) == (None, "reset", False)
+        assert 1 < len(receiver.streams) <= 6
+        assert asked == 1 + receiver.connections + len(receiver.streams)
+
+    @pytest.mark.parametrize("refuse", ["go-away", "refused-stream"])
+    async def test_but_never_where_at_most_once_was_asked(
+        self, engine: DeliveryEngine, receiver: Http2Receiver, refuse: str
+    ) -> None:
+        (first,) = await hold(engine, receiver, 1)
+        once = begin(engine, post(receiver.url("/held"), at_most_once=True))
+        await asyncio.wait_for(receiver.came(2), LONG_SECONDS)
+        if refuse == "go-away":
+            receiver.sessions[0].go_away(last=receiver.streams[0].number)
+        else:
+            receiver.streams[1].reset(ErrorCodes.REFUSED_STREAM)
+        assert ending(await asyncio.wait_for(once, LONG_SECONDS)) == (None, "reset", False)
+        assert len(receiver.streams) == 2
+        receiver.streams[0].answer()
+        assert (await asyncio.wait_for(first, LONG_SECONDS)).succeeded
+
+    async def test_a_repeat_needs_trust_and_is_not_said_to_be_unsent(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        refused = begin(engine, post(receiver.url("/held")), Trust(2))
+        await asyncio.wait_for(receiver.came(2), LONG_SECONDS)
+        receiver.streams[1].reset(ErrorCodes.REFUSED_STREAM)
+        assert ending(await asyncio.wait_for(refused, LONG_SECONDS)) == (None, "not-trusted", False)
+        assert len(receiver.streams) == 2
+
+    async def test_a_connection_that_breaks(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        attempts = await hold(engine, receiver, 10)
+        receiver.script.clear()
+        receiver.sessions[0].close()
+        results = [ending(result) for result in await all_of(attempts)]
+        assert set(results) <= {(None, "reset", False), (200, None, False)}
+        assert len(receiver.streams) == 10 + results.count((200, None, False))
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+
+    async def test_a_connection_that_breaks_under_at_most_once(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        attempts = await hold(engine, receiver, 10, at_most_once=True)
+        receiver.script.clear()
+        receiver.sessions[0].close()
+        assert [ending(result) for result in await all_of(attempts)] == [(None, "reset", False)] * 10
+        assert len(receiver.streams) == 10
