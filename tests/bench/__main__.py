@@ -43,17 +43,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     parser.add_argument("--only", default="", metavar="NAMES", help="phases that begin with one of these, by comma")
     parser.add_argument("--warm-up", type=float, default=5.0, help="seconds of creates before anything is measured")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each of the two phases of creates")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each of the two phases of creates")
     parser.add_argument("--flat-out", type=int, default=60_000, help="calls in the phase that asks for too much")
     parser.add_argument("--steady-rate", type=int, default=1_000, help="calls a second in the steady phase")
-    parser.add_argument("--steady-seconds", type=float, default=30.0, help="length of the steady phase")
+    parser.add_argument("--steady-seconds", type=float, default=20.0, help="length of the steady phase")
     parser.add_argument("--pollers", type=int, default=1, help="poller processes")
     parser.add_argument("--api-processes", type=int, default=1, help="API processes, behind one port")
     parser.add_argument("--million", type=int, default=1_000_000, help="calls due within one minute")
     parser.add_argument("--crowd", type=int, default=60_000, help="calls of a loud client at one second")
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
-    parser.add_argument("--idle-seconds", type=float, default=20.0, help="how long their steady cost is measured")
+    parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long their steady cost is measured")
     return parser
 
 
@@ -85,7 +85,7 @@ def _phases(arguments: argparse.Namespace) -> Phases:
         ),
         "million": (
             f"Calling, {arguments.million:,} in one minute, for two minutes.",
-            lambda bench: million.million(bench, count=arguments.million, create_per_second=12_000),
+            lambda bench: million.million(bench, count=arguments.million),
         ),
         "neighbour_crowded": (
             f"Calling for a quiet client while another one has {arguments.crowd:,} calls at one second.",

@@ -3,22 +3,26 @@
 import time
 
 from tests.bench.cpu import memory_mb
-from tests.bench.phases import Bench, Figures, now_ms, sleep_until
+from tests.bench.phases import HOUR_MS, Bench, Figures, now_ms, sleep_until
 
 CLIENT = "crowd"
 QUOTA = 256
+PROBE = 50_000
+"""Creates that tell how long all of them will take."""
 MINUTE_MS = 60_000
 SECONDS = 120.0
 
 
-def million(bench: Bench, *, count: int, create_per_second: float) -> Figures:
+def million(bench: Bench, *, count: int) -> Figures:
     """`count` calls due within one minute, created ahead of it; what happens in the `SECONDS` from its start."""
     receiver = bench.deployment.receiver
     receiver.forget()
     bench.keys[CLIENT] = bench.deployment.register(CLIENT, poller_quota=QUOTA)
-    lead_ms = round(count / create_per_second * 1500) + 10_000
-    start = (now_ms() + lead_ms) // MINUTE_MS * MINUTE_MS + MINUTE_MS
-    options = {"client": CLIENT, "key": bench.keys[CLIENT]}
+    options: dict[str, object] = {"client": CLIENT, "key": bench.keys[CLIENT]}
+    later = now_ms() + HOUR_MS
+    rate = bench.load(connections=8, batch=1000, count=PROBE, due_from=later, due_to=later + HOUR_MS, **options)
+    lead_ms = round(count / rate["created_per_second"] * 1250) + 5_000
+    start = -(-(now_ms() + lead_ms) // MINUTE_MS) * MINUTE_MS
     created = bench.load(connections=8, batch=1000, count=count, due_from=start, due_to=start + MINUTE_MS, **options)
     in_time = now_ms() < start
     sleep_until(start)
