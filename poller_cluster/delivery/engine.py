@@ -49,7 +49,8 @@ class DeliveryEngine:
         self._idle: list[Transfer] = []
         self._transfers: dict[Any, Transfer] = {}
         self._turn_asked = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_rings = 0.0
         self._timer_due: float | None = None
         self._loop: asyncio.AbstractEventLoop
         self._readiness: Readiness
@@ -132,8 +133,13 @@ class DeliveryEngine:
             self._refuse(on_done, "bad-request", str(error), started_at_ms, final=True)
             return
         transfer.started_at_ms, transfer.started_monotonic = started_at_ms, started
+        try:
+            self._multi.add_handle(transfer.curl)
+        except pycurl.error:
+            transfer.release()
+            self._idle.append(transfer)
+            raise
         self._in_flight += 1
-        self._multi.add_handle(transfer.curl)
 
     def _refuse(
         self, on_done: OnDone, error: AttemptError, detail: str, started_at_ms: int, *, final: bool = False
@@ -178,18 +184,22 @@ class DeliveryEngine:
             self._timer_due = None
         else:
             self._timer_due = due = self._loop.time() + milliseconds / 1000
-            if self._timer is not None and due < self._timer.when():
+            if self._timer is not None and due < self._timer_rings:
                 self._timer.cancel()
                 self._timer = None
             if self._timer is None:
-                self._timer = self._loop.call_at(due, self._timer_rang)
+                self._ring_at(due)
+
+    def _ring_at(self, due: float) -> None:
+        # Kept here: uvloop answers a handle that does not know its instant where that is less than a millisecond away.
+        self._timer, self._timer_rings = self._loop.call_at(due, self._timer_rang), due
 
     def _timer_rang(self) -> None:
         self._timer = None
         if self._timer_due is None:
             return
         if self._timer_due > self._loop.time():
-            self._timer = self._loop.call_at(self._timer_due, self._timer_rang)
+            self._ring_at(self._timer_due)
             return
         self._timer_due = None
         self._take_turn()
