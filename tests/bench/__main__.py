@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--flat-out", type=int, default=60_000, help="calls in the phase that asks for too much")
     parser.add_argument("--steady-rate", type=int, default=1_000, help="calls a second in the steady phase")
     parser.add_argument("--steady-seconds", type=float, default=20.0, help="length of the steady phase")
+    parser.add_argument("--steady-lead", type=float, default=15.0, help="seconds from its creates to its first call")
     parser.add_argument("--pollers", type=int, default=1, help="poller processes")
     parser.add_argument("--api-processes", type=int, default=1, help="API processes, behind one port")
     parser.add_argument("--million", type=int, default=1_000_000, help="calls due within one minute")
@@ -80,7 +81,10 @@ def _phases(arguments: argparse.Namespace) -> Phases:
         "calls_steady": (
             f"Calling, {steady[0]:,} a second for {steady[1]:g} s.",
             lambda bench: phases.calls(
-                bench, count=round(steady[0] * steady[1]), over_seconds=steady[1], lead_seconds=15.0
+                bench,
+                count=round(steady[0] * steady[1]),
+                over_seconds=steady[1],
+                lead_seconds=arguments.steady_lead,
             ),
         ),
         "million": (
