@@ -31,8 +31,8 @@ from poller_cluster.destinations import ROUNDING, Destination, Destinations
 from poller_cluster.job import Engine, Job
 from poller_cluster.outcome import conclude
 from poller_cluster.put_off import until_open_again
-from poller_cluster.ready_rows import ClientRows, ReadyRows
-from poller_cluster.settings import DestinationSettings
+from poller_cluster.ready_rows import ClientRows, ReadyRows, claim_rows
+from poller_cluster.settings import DestinationSettings, MinuteSettings
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant, Tenants
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -46,19 +46,12 @@ __all__ = ["Dispatcher", "Engine", "Job"]
 
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
-CLAIM_ROWS = 250
-"""A client that is at its limit claims again when there is room for so many, or for a quarter of its limit."""
 HELD_BACK_SECONDS = 0.05
 """How soon to look again when ready rows may not start (no trust, doubtful clock)."""
 ENGINE_PART = 2
 """See the module: how many attempts a client may have under way for each that the engine could still start."""
 RESERVE = 1 / 8
 SMALL_PART = 1 / 64
-
-
-def claim_rows(limit: int) -> int:
-    """How many rows a claim should have room for, where a client may have `limit` in flight."""
-    return max(1, min(CLAIM_ROWS, limit // 4))
 
 
 class Dispatcher:
@@ -111,6 +104,15 @@ class Dispatcher:
         limit, lane = self._limit(tenant), self._clients.get(client_id)
         free = limit if lane is None else limit - lane.outstanding - lane.reserved
         return free if free >= claim_rows(limit) else 0
+
+    def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
+        """How far ahead rows may be claimed: less when most of the client's room is taken, or a lane that claims for
+        later would keep those of other lanes waiting that are due now."""
+        tenant, taken = self._tenants.get(client_id), self._taken(client_id)
+        limit = 1 if tenant is None else self._limit(tenant)
+        if 4 * taken >= 3 * limit:
+            return 0
+        return settings.claim_ahead_ms if 2 * taken < limit else min(settings.claim_lead_ms, settings.claim_ahead_ms)
 
     def made_room(self, client_id: ClientId, rows: int) -> bool:
         """Whether these rows, just ended or given back, made room for claims where there was none."""

@@ -43,7 +43,7 @@ from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, RowW
 
 class PollerMinute:
     """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many rows may be claimed on top.
-    `record_after_ms` and `window_rows` are as the settings say unless the shell knows better."""
+    `record_after_ms`, `window_rows` and `claim_ahead_ms` are as the settings say unless the shell knows better."""
 
     def __init__(
         self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission = ADMIT_ALL
@@ -52,11 +52,10 @@ class PollerMinute:
         self.epoch = epoch
         self.phase = Phase.READING
         self.draining = False
-        self.account = Account()
-        self.rows = OpenRows()
-        self.debts = Debts(partition)
+        self.account, self.rows, self.debts = Account(), OpenRows(), Debts(partition)
         self.record_after_ms, self.window_rows = settings.record_after_ms, settings.window_rows
-        self._settings, self._admission = settings, admission
+        self.claim_ahead_ms = settings.claim_ahead_ms
+        self.settings, self._admission = settings, admission
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
         self._statics = KnownStatics()
         self._open_from: int | None = None
@@ -104,7 +103,7 @@ class PollerMinute:
             return self._drain_step()
         if self._hinted or self._edited:
             return ReadHinted((*self._hinted, *self._edited))
-        if soon := self.rows.unchecked_by(now + self._settings.claim_ahead_ms):
+        if soon := self.rows.unchecked_by(now + self.settings.claim_ahead_ms):
             return ReadOriginals(soon)
         if self._wants_page(now):
             return ReadPage(self._pass.after)
@@ -144,7 +143,7 @@ class PollerMinute:
         if (oldest := self.rows.oldest_end()) is not None:
             instants.append(oldest + self.record_after_ms)
         if room > 0 and (due := self.rows.next_due()) is not None:
-            instants.append(due - self._settings.claim_lead_ms)
+            instants.append(due - min(self.settings.claim_lead_ms, self.claim_ahead_ms))
         if self.phase is Phase.RUNNING and self._sweep_at > now:
             instants.append(self._sweep_at)
         return UnixMillis(max(min(instants), now + 1)) if instants else None
@@ -154,10 +153,10 @@ class PollerMinute:
     def _due_advance(self, now: int, room: int) -> Advance | None:
         self.rows.reconsider(self._admission, now)
         due = self.rows.next_due()
-        claims_due = room > 0 and due is not None and due <= now + self._settings.claim_lead_ms
+        claims_due = room > 0 and due is not None and due <= now + min(self.settings.claim_lead_ms, self.claim_ahead_ms)
         if not (claims_due or self._release_due or self._record_due(now, idle=due is None)):
             return None
-        horizon = now + self._settings.claim_ahead_ms
+        horizon = now + self.claim_ahead_ms
         claims = self.rows.pick(horizon=horizon, room=room, judge=self._admission, now=now) if claims_due else ()
         writes = tuple(self._outcome_writes())
         if not (claims or writes or self._release_due):
@@ -175,7 +174,7 @@ class PollerMinute:
             return False
         ended = len(self.rows.ended)
         return (
-            ended >= self._settings.record_rows
+            ended >= self.settings.record_rows
             or self.draining
             or oldest + self.record_after_ms <= now
             or (idle and self.rows.claimed_count <= ended)
@@ -184,7 +183,7 @@ class PollerMinute:
     def _outcome_writes(self) -> Iterable[RowWrite]:
         expect = None if self._statics.edits_known else State.SCHEDULED
         for count, (key, entry) in enumerate(self.rows.ended.items()):
-            if count >= self._settings.record_rows:
+            if count >= self.settings.record_rows:
                 return
             assert entry.outcome is not None
             yield RowWrite(key=key, outcome=entry.outcome, expect_state=expect)
@@ -365,7 +364,7 @@ class PollerMinute:
             return False
         rows.end(entry, outcome, at=now)
         ended = len(rows.ended)
-        return ended == 1 or ended >= self._settings.record_rows or ended >= rows.claimed_count
+        return ended == 1 or ended >= self.settings.record_rows or ended >= rows.claimed_count
 
     def unclaimed(self, key: RowKey) -> None:
         """A claimed row that was given back unsent: it waits again, in flight no longer unless it was in doubt

@@ -161,6 +161,7 @@ class MinuteRun:
             pace = firing.record_pace.record_after_ms
             machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
             machine.window_rows = firing.row_window.rows
+            machine.claim_ahead_ms = firing.dispatcher.claim_ahead_ms(client_id, machine.settings)
             step = machine.step(firing.clock.wall_ms(), firing.dispatcher.room(client_id))
             self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
             match step:

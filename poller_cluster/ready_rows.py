@@ -6,6 +6,14 @@ from collections.abc import Sequence
 from poller_cluster.job import Job
 from scheduler_service.domain.ids import ClientId
 
+CLAIM_ROWS = 250
+"""A client that is at its limit claims again when there is room for so many, or for a quarter of its limit."""
+
+
+def claim_rows(limit: int) -> int:
+    """How many rows a claim should have room for, where a client may have `limit` in flight."""
+    return max(1, min(CLAIM_ROWS, limit // 4))
+
 
 class ReadyRows:
     """Ready rows of one client in one of the two rounds, and its account with that round robin."""

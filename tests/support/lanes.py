@@ -44,6 +44,9 @@ class Jobs(Dispatcher):
     def room(self, client_id: ClientId) -> int:
         return self.limit - len(self.waiting) - len(self.started) - self.reserved
 
+    def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
+        return settings.claim_ahead_ms
+
     def made_room(self, client_id: ClientId, rows: int) -> bool:
         return 1 <= self.room(client_id) <= rows
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from poller_cluster.dispatcher import HELD_BACK_SECONDS
+from poller_cluster.settings import MinuteSettings
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import ClientId
@@ -163,6 +164,17 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
     bench.tenants.known["shop"] = tenant(max_in_flight=10_000)
     bench.dispatcher.reserve(shop, 9_750 - 74)
     assert bench.dispatcher.room(shop) == 250
+
+
+async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) -> None:
+    """Lanes that claim for later would keep other lanes' rows waiting that are due now."""
+    shop, settings = ClientId("shop"), MinuteSettings(claim_ahead_ms=5_000, claim_lead_ms=1_000)
+    bench.tenants.known["shop"] = tenant(max_in_flight=100)
+    seen = []
+    for taken in (0, 49, 1, 24, 1):
+        bench.dispatcher.reserve(shop, taken)
+        seen.append(bench.dispatcher.claim_ahead_ms(shop, settings))
+    assert seen == [5_000, 5_000, 1_000, 1_000, 0]
 
 
 @pytest.mark.parametrize("want", ["trust", "clock"])
