@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 pytest_plugins = ["tests.support.cassandra"]
 
@@ -35,6 +36,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("minutehand")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unicode_table() -> None:
+    """Worked out once a checkout, in a second or two that are no test's own."""
+    st.text().validate()
 
 
 def suite_of(path: Path) -> str | None:
