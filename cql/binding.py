@@ -61,12 +61,6 @@ def _prefixed_text(value: str) -> bytes:
     return _short_text(value) if len(value) <= _SHORT_TEXT else _prefix(value.encode())
 
 
-def _prefixed_blob(value: bytes) -> bytes:
-    if type(value) is not bytes:
-        raise TypeError("bytes are needed")
-    return _LENGTH.pack(len(value)) + value
-
-
 _PREFIXED: dict[str, Serialize] = {
     "varchar": _prefixed_text,
     "text": _prefixed_text,
@@ -74,7 +68,7 @@ _PREFIXED: dict[str, Serialize] = {
     "bigint": partial(struct.Struct(">iq").pack, 8),
     "timestamp": partial(struct.Struct(">iq").pack, 8),
     "uuid": lambda value: _UUID_LENGTH + value.bytes,
-    "blob": _prefixed_blob,
+    "blob": lambda value: _prefix(_blob(value)),
 }
 
 

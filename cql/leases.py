@@ -39,18 +39,14 @@ class CqlLeaseStore:
     async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
         if expected.lane != new.lane:
             raise ValueError(f"a lease of {expected.lane} can't become one of {new.lane}")
-        parameters = (*_columns(new), *new.lane, *_columns(expected))
-        match await self._connection.conditional((("pollers.write", parameters),)):
+        match await self._connection.conditional([_change(expected, new)]):
             case Rejected(rows):
                 return Rejected(_met(new.lane, rows[0]) if rows else None)
             case Applied() | Unknown() as answer:
                 return answer
 
     async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
-        items: list[Item] = [
-            ("pollers.write", (*_columns(new), *new.lane, *_columns(expected))) for expected, new in changes
-        ]
-        match await self._connection.conditional(items):
+        match await self._connection.conditional([_change(expected, new) for expected, new in changes]):
             case Rejected():
                 return Rejected(None)
             case Applied() | Unknown() as answer:
@@ -78,6 +74,10 @@ class CqlLeaseStore:
             else:
                 return
         raise StoreUnavailable(f"The lanes of client {client_id} could not be created ({reason}); try again.")
+
+
+def _change(expected: LeaseRow, new: LeaseRow) -> Item:
+    return "pollers.write", (*_columns(new), *new.lane, *_columns(expected))
 
 
 def _columns(lease: LeaseRow) -> tuple[str | None, int | None, int, int, bool]:

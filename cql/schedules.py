@@ -77,19 +77,14 @@ class CqlScheduleStore:
         self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
     ) -> tuple[Statics, dict[RowKey, Row]]:
         wanted = list(dict.fromkeys(keys))
+        if not wanted:
+            return await self._read_statics(partition, serial=serial), {}
         if len(wanted) == 1:
             return await self._read_row(partition, wanted[0], serial=serial)
-        statics: Statics | None = None
-        found: dict[RowKey, Row] = {}
-        for start in range(0, len(wanted), KEYS_PER_READ):
-            parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
-            if statics is None:
-                statics, rows = await self._read_together(partition, "schedules.read_rows", parameters, serial=serial)
-            else:
-                answer = await self._connection.select("schedules.read_rows", parameters, serial=serial)
-                rows = [row for values in answer if (row := row_of(values)) is not None]
-            found.update((row.key, row) for row in rows)
-        return statics or await self._read_statics(partition, serial=serial), found
+        parameters = (*partition_parameters(partition), wanted[:KEYS_PER_READ])
+        statics, rows = await self._read_together(partition, "schedules.read_rows", parameters, serial=serial)
+        others = await self.find_rows(partition, wanted[KEYS_PER_READ:], serial=serial)
+        return statics, {row.key: row for row in rows} | others
 
     async def find_rows(
         self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False

@@ -8,29 +8,24 @@ Not guaranteed: a connection that the kernel gave to a process just before that 
 first request is read.
 """
 
-import asyncio
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cql.storage import open_storage
 from minutehand.config import Settings
-from minutehand.local.workers import Work, run_workers
+from minutehand.local.workers import Work
+from minutehand.several_processes import arguments_of, run_several
 from scheduler_service.api.server import CannotListen, why_not_listening
 from scheduler_service.api.settings import ApiSettings
-
-ENDING_SECONDS = 10.0
-"""What the end of a process may take beside the requests that are under way."""
 
 
 def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path | None) -> Sequence[Work]:
     """What each process is told: to share `port`, whatever the configuration says of it."""
-    given = [] if config is None else ["--config", str(config)]
     return [
         Work(
             name=f"api-{number}",
-            arguments=["api", *given, "--processes", "1", "--host", settings.host, "--port", str(port)],
+            arguments=arguments_of("api", config, "--host", settings.host, "--port", str(port)),
             variables={"MINUTEHAND_API_SHARE_PORT": "true"},
         )
         for number in range(processes)
@@ -42,11 +37,8 @@ def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None
     api = settings.api
     assert api is not None
     with reserved_port(api) as port:
-        asyncio.run(_check_storage(settings))
-        run_workers(
-            api_works(api, port=port, processes=processes, config=config),
-            grace_seconds=api.shutdown_seconds + ENDING_SECONDS,
-        )
+        works = api_works(api, port=port, processes=processes, config=config)
+        run_several(works, storage=settings.cassandra, finishing_seconds=api.shutdown_seconds)
 
 
 @contextmanager
@@ -74,8 +66,3 @@ def reserved_port(settings: ApiSettings) -> Iterator[int]:
         except OSError as error:
             raise CannotListen(why_not_listening(error, settings)) from error
         yield int(shared.getsockname()[1])
-
-
-async def _check_storage(settings: Settings) -> None:
-    """What keeps every process from starting is better said once."""
-    await (await open_storage(settings.cassandra)).close()

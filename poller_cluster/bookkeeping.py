@@ -20,7 +20,7 @@ from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from poller_cluster.account import Account
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatcher import Job
+from poller_cluster.job import Job
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore

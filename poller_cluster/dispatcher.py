@@ -42,8 +42,6 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.signal import Signal
 
-__all__ = ["Dispatcher", "Engine", "Job"]
-
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
 HELD_BACK_SECONDS = 0.05
@@ -101,8 +99,8 @@ class Dispatcher:
         tenant = self._tenants.get(client_id)
         if tenant is None or not tenant.active:
             return 0
-        limit, lane = self._limit(tenant), self._clients.get(client_id)
-        free = limit if lane is None else limit - lane.outstanding - lane.reserved
+        limit = self._limit(tenant)
+        free = limit - self._taken(client_id)
         return free if free >= claim_rows(limit) else 0
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:

@@ -38,7 +38,7 @@ class LaneWork:
         self.entered = False
         self.leaving = False
         self.looked_ahead = False
-        self.order = OrderingKeys(on_change=self._wake_runs, on_wanted=on_order_wanted)
+        self.order = OrderingKeys(on_change=self.wake, on_wanted=on_order_wanted)
         self.stands: Minute | None = None
         self.runs: dict[Minute, MinuteRun] = {}
         self.tasks: dict[Minute, asyncio.Task[object]] = {}
@@ -74,7 +74,8 @@ class LaneWork:
             return False
         return all(read > minute for read in self.order.reading)
 
-    def _wake_runs(self) -> None:
+    def wake(self) -> None:
+        """Whoever waits may go on."""
         for run in self.runs.values():
             run.wake()
 

@@ -13,7 +13,8 @@ from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
 from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.dispatcher import Dispatcher, Job
+from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.job import Job
 from poller_cluster.minute import PollerMinute
 from poller_cluster.open_rows import KEY
 from poller_cluster.record_pace import RecordPace

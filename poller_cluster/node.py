@@ -22,7 +22,8 @@ from membership.ports import LeaseStore, MemberStore, NodeState
 from membership.settings import MembershipSettings
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.callback import Sender
-from poller_cluster.dispatcher import Dispatcher, Engine
+from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.job import Engine
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
 from poller_cluster.record_pace import RecordPace

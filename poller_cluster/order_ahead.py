@@ -52,7 +52,7 @@ async def look_up_overdue(schedules: ScheduleStore, client_id: ClientId, order: 
     """Ask the rows of heads that should have come long ago how they stand. Raises StoreUnavailable."""
     for key, schedule_id in order.overdue(now, limit=OVERDUE_AT_ONCE):
         home = partition_of(client_id, schedule_id)
-        _, rows = await schedules.read_rows(home, [key_of(schedule_id)])
+        rows = await schedules.find_rows(home, [key_of(schedule_id)])
         row = rows.get(key_of(schedule_id))
         if row is None:
             order.ended(key, schedule_id)

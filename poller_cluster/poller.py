@@ -126,8 +126,7 @@ class ClientPollers:
     def wake(self) -> None:
         """Room was made, or settings changed: whoever waits may go on."""
         for lane in self.lanes.values():
-            for run in lane.runs.values():
-                run.wake()
+            lane.wake()
 
     def hint(self, poller_id: PollerId, minute: Minute, keys: Iterable[RowKey]) -> None:
         """Rows placed near their time. Minutes not entered yet will be read; passed ones are their placer's care."""

@@ -77,35 +77,8 @@ def new_secret_view(new: NewSecret) -> NewSecretView:
 
 
 def created_schedule_view(definition: Definition) -> ScheduleView:
-    """A schedule that was stored a moment ago: what `schedule_view` would make of its row, for less."""
-    due = format_instant(definition.due)
-    options = _options(definition.options)
-    return ScheduleView(
-        schedule_id=definition.schedule_id,
-        client_id=definition.client_id,
-        poller_id=definition.poller_id,
-        minute=format_instant(minute_start(minute_of(definition.due))),
-        due=due,
-        state=_SCHEDULED,
-        in_flight=False,
-        attempts=0,
-        next_attempt_at=due,
-        first_attempt_at=None,
-        finished_at=None,
-        last_status=None,
-        last_error=None,
-        reason=None,
-        callback=_callback_view(definition),
-        label=definition.label,
-        ordering_key=definition.ordering_key,
-        retry=options.retry,
-        timeout_seconds=options.timeout_seconds,
-        skip_after_seconds=options.skip_after_seconds,
-        cron_id=definition.cron_id,
-        rescheduled_from=definition.rescheduled_from,
-        rescheduled_to=None,
-        created_at=format_instant(definition.created_at),
-    )
+    """A schedule that was stored a moment ago."""
+    return _schedule_view(definition.client_id, definition, outcome=None, in_flight=False)
 
 
 def schedule_view(client_id: ClientId, row: Row, *, in_flight: bool) -> ScheduleView:
@@ -113,7 +86,9 @@ def schedule_view(client_id: ClientId, row: Row, *, in_flight: bool) -> Schedule
     return _schedule_view(client_id, row, outcome=row if row.state is not None else None, in_flight=in_flight)
 
 
-def _schedule_view(client_id: ClientId, source: Row, *, outcome: Row | None, in_flight: bool) -> ScheduleView:
+def _schedule_view(
+    client_id: ClientId, source: Definition | Row, *, outcome: Row | None, in_flight: bool
+) -> ScheduleView:
     due = format_instant(source.due)
     options = _options(source.options)
     state = _SCHEDULED if outcome is None or outcome.state is None else outcome.state

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,17 +140,23 @@ class EmbeddedCluster:
 
 def _known_to(host: str, port: int) -> set[str]:
     """The nodes that take part in the ring as `host` sees it, and of which it knows all that a driver asks for."""
+    with session_of(host, port) as session:
+        gossip = session.execute("SELECT address, status_with_port FROM system_views.gossip_info")
+        normal = {str(row.address) for row in gossip if (row.status_with_port or "").startswith("NORMAL")}
+        peers = session.execute("SELECT peer, host_id, rpc_address, schema_version, tokens FROM system.peers")
+        return normal & ({str(row.peer) for row in peers if None not in row} | {host})
+
+
+@contextmanager
+def session_of(host: str, port: int) -> Iterator[Any]:
+    """A session of the driver's that asks this one node."""
     from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
     from cassandra.policies import WhiteListRoundRobinPolicy
 
     profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([host]))
     cluster = Cluster([host], port=port, protocol_version=5, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
     try:
-        session = cluster.connect()
-        gossip = session.execute("SELECT address, status_with_port FROM system_views.gossip_info")
-        normal = {str(row.address) for row in gossip if (row.status_with_port or "").startswith("NORMAL")}
-        peers = session.execute("SELECT peer, host_id, rpc_address, schema_version, tokens FROM system.peers")
-        return normal & ({str(row.peer) for row in peers if None not in row} | {host})
+        yield cluster.connect()
     finally:
         cluster.shutdown()
 

@@ -9,7 +9,8 @@ from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.dispatcher import Dispatcher, Job
+from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.job import Job
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
 from poller_cluster.record_pace import RecordPace

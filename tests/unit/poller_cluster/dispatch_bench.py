@@ -6,7 +6,8 @@ from typing import Any
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatcher import Dispatcher, Job
+from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.job import Job
 from poller_cluster.settings import DestinationSettings
 from poller_cluster.tenants import Tenant, Tenants
 from scheduler_service.domain.ids import ClientId, RowKey
