@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from typing import Protocol
 
-from poller_cluster.open_rows import Judge, Line, OpenRow, Verdict
+from poller_cluster.open_rows import Again, Judge, Line, OpenRow, Verdict
 from scheduler_service.domain.schedules import Outcome, Row
 
 
@@ -34,8 +34,8 @@ class AdmitAll:
     def judge(self, entry: OpenRow, now: int) -> Verdict:
         return None
 
-    def room(self, line: Line, first: OpenRow, now: int) -> int:
-        return 0
+    def again(self, line: Line, first: OpenRow, now: int) -> Again:
+        return Again(0)
 
     def answered(self) -> None:
         return

@@ -13,7 +13,7 @@ below its limit. Breakers are each node's own opinion.
 Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a second's worth saved up (one at least),
 so in no second more than 1.1 times the limit starts.
 
-    claim   room() > 0         else the row waits unclaimed; `on_free` tells when to look again
+    claim   room(part) > 0     else the row waits unclaimed; `on_free` tells when to look again; see `claim_room`
             held_back(due)     open then: re-homed unclaimed, see `put_off`
     start   delay() == 0       else the job waits in `waiting`, behind those of its host only
     end     ended()
@@ -30,6 +30,7 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from poller_cluster.breaker import Breaker, health
+from poller_cluster.claim_room import DUE
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit
@@ -78,7 +79,7 @@ class Destination(Generic[J]):
         """Rows that are being claimed."""
         self._settings = settings
         self._on_free = on_free
-        self._refused = False
+        self._refused = 0.0
         self._limit = self._at_once = 1
         self._rate: float | None = None
         self._tokens = 0.0
@@ -100,10 +101,11 @@ class Destination(Generic[J]):
         """Whether a row due in so many seconds would find the breaker open."""
         return self.breaker.is_open(now + max(due_in, 0.0))
 
-    def room(self) -> int:
-        """How many more rows may be claimed. Rows of a limited rate are not claimed long before they may start."""
+    def room(self, part: float = DUE) -> int:
+        """How many more rows may be claimed of those that may take up this part of the limits. Rows of a limited rate
+        are not claimed long before they may start."""
         taken = self.outstanding + self.reserved
-        return min(self._parallel() - taken, self._ahead() - (taken - self.in_flight))
+        return min(int(self._parallel() * part) - taken, int(self._ahead() * part) - (taken - self.in_flight))
 
     def _ahead(self) -> int:
         """How many rows may wait claimed."""
@@ -112,9 +114,9 @@ class Destination(Generic[J]):
     def _parallel(self) -> int:
         return self._limit if self.breaker.closed else min(self._settings.breaker_probes, self._limit)
 
-    def refuse(self) -> None:
-        """A row was not claimed for want of room: tell when there is some."""
-        self._refused = True
+    def refuse(self, part: float = DUE) -> None:
+        """A row that may take up this part of the limits was not claimed for want of room: tell when there is some."""
+        self._refused = max(self._refused, part)
 
     # Attempts.
 
@@ -158,18 +160,19 @@ class Destination(Generic[J]):
     def _tell_of_room(self) -> None:
         # A quarter at a time: looking again costs, and whoever looks takes what there is.
         if self._refused and (
-            self.outstanding + self.reserved == 0 or self.room() >= max(min(self._parallel(), self._ahead()) // 4, 1)
+            self.room(self._refused) >= max(min(self._parallel(), self._ahead()) // 4, 1)
+            or (self._refused == DUE and self.outstanding + self.reserved == 0)
         ):
             self._tell()
 
     def _tell(self) -> None:
         if self._refused:
-            self._refused = False
+            self._refused = 0.0
             self._on_free()
 
     @property
     def in_use(self) -> bool:
-        return self.outstanding > 0 or self.reserved > 0 or self.in_flight > 0 or self._refused
+        return self.outstanding > 0 or self.reserved > 0 or self.in_flight > 0 or self._refused > 0
 
 
 class _Client(Generic[J]):

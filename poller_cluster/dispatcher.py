@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable
 
 from poller_cluster.callback import Prepared, Sender, prepare, unsent
+from poller_cluster.claim_room import due_within
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.destinations import ROUNDING, Destination, Destinations
 from poller_cluster.job import Engine, Job
@@ -108,9 +109,8 @@ class Dispatcher:
         later would keep those of other lanes waiting that are due now."""
         tenant, taken = self._tenants.get(client_id), self._taken(client_id)
         limit = 1 if tenant is None else self._limit(tenant)
-        if 4 * taken >= 3 * limit:
-            return 0
-        return settings.claim_ahead_ms if 2 * taken < limit else min(settings.claim_lead_ms, settings.claim_ahead_ms)
+        part = (taken + 1) / limit
+        return due_within(part, lead_ms=settings.claim_lead_ms, ahead_ms=settings.claim_ahead_ms)
 
     def made_room(self, client_id: ClientId, rows: int) -> bool:
         """Whether these rows, just ended or given back, made room for claims where there was none."""

@@ -18,7 +18,7 @@ from poller_cluster.account import Account
 from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.debts import Debts, superseded
 from poller_cluster.known_statics import KnownStatics, next_version
-from poller_cluster.open_rows import OpenRow, OpenRows
+from poller_cluster.open_rows import HOST, OpenRow, OpenRows
 from poller_cluster.page_pass import Pass
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import (
@@ -38,7 +38,7 @@ from poller_cluster.steps import (
 )
 from scheduler_service.domain.copies import outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
-from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, RowWrite, State, Statics, WriteRejection
+from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, State, Statics, WriteRejection
 
 
 class PollerMinute:
@@ -144,6 +144,8 @@ class PollerMinute:
             instants.append(oldest + self.record_after_ms)
         if room > 0 and (due := self.rows.next_due()) is not None:
             instants.append(due - min(self.settings.claim_lead_ms, self.claim_ahead_ms))
+        if room > 0 and (due := self.rows.next_held_due(HOST)) is not None and due > now:
+            instants.append(due)
         if self.phase is Phase.RUNNING and self._sweep_at > now:
             instants.append(self._sweep_at)
         return UnixMillis(max(min(instants), now + 1)) if instants else None
@@ -158,7 +160,8 @@ class PollerMinute:
             return None
         horizon = now + self.claim_ahead_ms
         claims = self.rows.pick(horizon=horizon, room=room, judge=self._admission, now=now) if claims_due else ()
-        writes = tuple(self._outcome_writes())
+        expect = None if self._statics.edits_known else State.SCHEDULED
+        writes = self.rows.ended_writes(expect=expect, most=self.settings.record_rows)
         if not (claims or writes or self._release_due):
             return None
         in_flight = self.rows.on_the_wire(without={write.key for write in writes})
@@ -179,14 +182,6 @@ class PollerMinute:
             or oldest + self.record_after_ms <= now
             or (idle and self.rows.claimed_count <= ended)
         )
-
-    def _outcome_writes(self) -> Iterable[RowWrite]:
-        expect = None if self._statics.edits_known else State.SCHEDULED
-        for count, (key, entry) in enumerate(self.rows.ended.items()):
-            if count >= self.settings.record_rows:
-                return
-            assert entry.outcome is not None
-            yield RowWrite(key=key, outcome=entry.outcome, expect_state=expect)
 
     def advanced(self, answer: Answer[WriteRejection]) -> None:
         """The answer to the advance of the last step. Unknown: the very same comes again."""

@@ -6,19 +6,22 @@ host that fails, or behind a head that is retried later, take no room from other
 
     behind its key   held while the head is about to come or under way; put off behind the head's next instant where
                      that is `HOLD_MS` away, or when this minute holds `HELD_BYKEYS` rows already
-    no room          held; what is held counts for the minute's window, so a minute with more rows of one slow host than
+    no room          held, and claimed no sooner than when it is due where the host's room is scarce (`claim_room`);
+                     what is held counts for the minute's window, so a minute with more rows of one slow host than
                      that delays what stands behind them in this minute of this lane
     breaker open     put off until it may be tried again
 """
 
 from collections.abc import Callable, Mapping, Sized
 
+from poller_cluster.claim_room import due_within, part_for
 from poller_cluster.destinations import Destination
 from poller_cluster.dispatcher import Dispatcher
 from poller_cluster.job import Job
-from poller_cluster.open_rows import HOST, KEY, Hold, Line, OpenRow, Verdict
+from poller_cluster.open_rows import HOST, KEY, Again, Hold, Line, OpenRow, Verdict
 from poller_cluster.ordering import OrderingKeys
 from poller_cluster.put_off import BEHIND_ITS_KEY, put_off
+from poller_cluster.settings import MinuteSettings
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.copies import says_in_doubt
 from scheduler_service.domain.ids import Minute, UnixMillis, key_of
@@ -48,8 +51,10 @@ class MinuteAdmission:
         knows_order: Callable[[], bool],
         tenant: Callable[[], Tenant | None],
         dispatcher: Dispatcher,
+        settings: MinuteSettings,
     ) -> None:
         self._minute = minute
+        self._settings = settings
         self._order = order
         self._knows_order = knows_order
         self._tenant = tenant
@@ -79,7 +84,7 @@ class MinuteAdmission:
             verdict = self._judge_order(entry, entry.row.ordering_key, tenant, now)
             if verdict is not None:
                 return verdict
-        return self._judge_destination(entry, tenant)
+        return self._judge_destination(entry, tenant, now)
 
     def _judge_order(self, entry: OpenRow, key: str, tenant: Tenant, now: int) -> Verdict:
         row, order = entry.row, self._order
@@ -101,33 +106,36 @@ class MinuteAdmission:
         at = max(comes_at, row.due) + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
         return put_off(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
 
-    def _judge_destination(self, entry: OpenRow, tenant: Tenant) -> Verdict:
+    def _judge_destination(self, entry: OpenRow, tenant: Tenant, now: int) -> Verdict:
         destination = self._dispatcher.destination(tenant, entry.row.url or "")
         if not destination.breaker.closed:
             outcome = self._dispatcher.judge(entry.claim(), tenant, destination)
             if outcome is not None:
                 return outcome
-        if destination.room() <= 0:
-            destination.refuse()
+        part = part_for(entry.row.due - now, lead_ms=self._settings.claim_lead_ms)
+        if destination.room(part) <= 0:
+            destination.refuse(part)
             return Hold((HOST, destination.name), entry.row.key)
         destination.reserved += 1
         self._claiming[destination] = self._claiming.get(destination, 0) + 1
         return None
 
-    def room(self, line: Line, first: OpenRow, now: int) -> int:
+    def again(self, line: Line, first: OpenRow, now: int) -> Again:
         kind, key = line
         if kind == KEY:
-            return self._room_in_line(key, first, now)
+            return Again(self._room_in_line(key, first, now))
         tenant = self._tenant()
         if tenant is None:
-            return 0
+            return Again(0)
         destination = self._dispatcher.destination(tenant, first.row.url or "")
         if not destination.breaker.closed and self._dispatcher.judge(first.claim(), tenant, destination) is not None:
-            return ALL
-        room = destination.room()
+            return Again(ALL)
+        lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms
+        part = part_for(first.row.due - now, lead_ms=lead_ms)
+        room = destination.room(part)
         if room <= 0:
-            destination.refuse()
-        return room
+            destination.refuse(part)
+        return Again(room, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
 
     def _room_in_line(self, key: str, first: OpenRow, now: int) -> int:
         if not self._knows_order():

@@ -2,11 +2,12 @@
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sized
+from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias
 
 from poller_cluster.steps import Claim
-from scheduler_service.domain.ids import RowKey, ScheduleId, UnixMillis
-from scheduler_service.domain.schedules import Outcome, Row
+from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State
 
 
 class OpenRow:
@@ -50,6 +51,13 @@ Verdict: TypeAlias = Outcome | Hold | None
 """Of a row whose turn to be claimed has come: None to claim it, Hold, or the outcome it gets without being claimed."""
 
 
+class Again(NamedTuple):
+    """The first `rows` of a line, as far as they are due by `due_by` (Unix milliseconds)."""
+
+    rows: int
+    due_by: int = MAX_DUE
+
+
 class Judge(Protocol):
     """Says which rows may be claimed. `now` is Unix milliseconds."""
 
@@ -59,8 +67,8 @@ class Judge(Protocol):
     def judge(self, entry: OpenRow, now: int) -> Verdict:
         """None: claim it."""
 
-    def room(self, line: Line, first: OpenRow, now: int) -> int:
-        """How many of the rows held for `line`, of which `first` is the first, are to be judged anew."""
+    def again(self, line: Line, first: OpenRow, now: int) -> Again:
+        """Which of the rows held for `line`, of which `first` is the first, are to be judged anew."""
 
 
 class OpenRows:
@@ -159,10 +167,17 @@ class OpenRows:
         for line, rows in list(self.held.items()):
             while rows and not self._waits(rows[0][1].row.key, rows[0][1]):
                 heapq.heappop(rows)
-            again = min(judge.room(line, rows[0][1], now), len(rows)) if rows else 0
-            self.put_back([heapq.heappop(rows)[1] for _ in range(again)])
+            again = judge.again(line, rows[0][1], now) if rows else Again(0)
+            for _ in range(min(again.rows, len(rows))):
+                if rows[0][1].row.due > again.due_by:
+                    break
+                self.put_back([heapq.heappop(rows)[1]])
             if not rows:
                 del self.held[line]
+
+    def next_held_due(self, kind: str) -> UnixMillis | None:
+        """The earliest due of the first rows of the lines of this kind."""
+        return min((rows[0][1].row.due for line, rows in self.held.items() if line[0] == kind and rows), default=None)
 
     def put_back(self, entries: Iterable[OpenRow]) -> None:
         for entry in entries:
@@ -184,6 +199,14 @@ class OpenRows:
 
     def oldest_end(self) -> int | None:
         return next(iter(self.ended.values())).ended_at if self.ended else None
+
+    def ended_writes(self, *, expect: State | None, most: int) -> tuple[RowWrite, ...]:
+        """The outcomes of those that ended first; `expect` is the state that they must still have."""
+        return tuple(
+            RowWrite(key=key, outcome=entry.outcome, expect_state=expect)
+            for key, entry in islice(self.ended.items(), most)
+            if entry.outcome is not None
+        )
 
     def in_doubt(self) -> set[ScheduleId]:
         """Ids that an earlier owner may have sent."""

@@ -228,6 +228,7 @@ class ClientPollers:
             knows_order=lambda: lane.knows_order(minute),
             tenant=lambda: self._firing.tenant(self.client_id),
             dispatcher=self._firing.dispatcher,
+            settings=self._settings,
         )
         machine = PollerMinute(
             partition=Partition(self.client_id, lane.poller_id, minute),

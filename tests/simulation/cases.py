@@ -65,7 +65,7 @@ async def cancels_at_the_instant_of_the_claim(world: World) -> None:
     await world.advance(5)
     base = world.now_ms() + 15_000
     asked = [await world.create("shop", base + number) for number in range(120)]
-    await world.advance_to(base - 1_030)
+    await world.advance_to(base - 1_010)
 
     async def cancel_later(number: int) -> None:
         await virtual_loop().advance(number * 0.000_5)

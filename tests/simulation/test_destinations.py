@@ -87,6 +87,27 @@ def test_a_host_that_hangs_takes_no_more_than_its_share() -> None:
     simulate(scenario)
 
 
+@pytest.mark.parametrize(("limit", "calls_per_second", "takes"), [(1, 10, 0.01), (2, 10, 0.01), (4, 20, 0.1)])
+def test_rows_due_later_do_not_hold_the_room_of_those_that_are_due(
+    limit: int, calls_per_second: int, takes: float
+) -> None:
+    """What the host may get is more than enough, but the rows are in lanes that don't know of each other."""
+
+    async def scenario(world: World) -> None:
+        only = {"up.test": DestinationLimit(max_in_flight=limit)}
+        base = await begin(world, settings=ClientSettings(destinations=only), quota=8)
+        world.receiver.latency_seconds = takes
+        count = 20 * calls_per_second
+        for number in range(count):
+            await world.create("shop", base + 65_000 + number * 1_000 // calls_per_second, url=UP)
+        await world.advance(65 + 20 + 5)
+        assert len(calls_to(world, UP)) == count
+        assert lateness(world, UP) < 500
+        await world.settle_down()
+
+    simulate(scenario)
+
+
 def test_a_client_whose_receiver_hangs_delays_nobody_else() -> None:
     """It would like to have more under way than the engine can make."""
 

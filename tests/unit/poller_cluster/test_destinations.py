@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poller_cluster.claim_room import DUE, LATER, SOON
 from poller_cluster.destinations import Destination, Destinations, name_of, origin_of
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit
@@ -91,6 +92,41 @@ def test_more_may_be_claimed_for_a_host_than_be_called_at_once_unless_the_client
     assert host.delay(0.0) is None
     known.limit(a_example=DestinationLimit(max_in_flight=5))
     assert known.of().delay(0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("limit", "due", "soon", "later"), [(1, 1, 0, 0), (2, 2, 1, 1), (3, 3, 2, 1), (4, 4, 3, 2), (100, 100, 75, 50)]
+)
+def test_rows_that_are_not_due_leave_room_for_those_that_are(limit: int, due: int, soon: int, later: int) -> None:
+    host = Known().limit(a_example=DestinationLimit(max_in_flight=limit)).of()
+    assert [host.room(part) for part in (DUE, SOON, LATER)] == [due, soon, later]
+    claim(host, 1)
+    assert host.room(SOON) == soon - 1
+
+
+def test_of_a_rate_too_rows_that_are_not_due_leave_some() -> None:
+    host = Known().limit(a_example=DestinationLimit(max_per_second=8)).of()
+    assert [host.room(part) for part in (DUE, SOON, LATER)] == [8, 6, 4]
+
+
+def test_rows_refused_because_they_are_not_due_are_told_when_there_is_room_for_such() -> None:
+    """Not of each call that ends: whoever is told looks at all lanes of the client."""
+    known = Known().limit(a_example=DestinationLimit(max_in_flight=40))
+    host = known.of()
+    claim(host, 30)
+    host.refuse(SOON)
+    for _ in range(9):
+        host.released()
+    assert known.told == []
+    host.released()
+    assert (host.room(SOON), known.told) == (10, [SHOP])
+    claim(host, 20)
+    host.refuse(SOON)
+    host.refuse(DUE)
+    host.refuse(SOON)
+    for _ in range(10):
+        host.released()
+    assert known.told == [SHOP, SHOP], "a row that is due waits for less"
 
 
 def test_rows_being_claimed_take_room_and_giving_them_back_tells() -> None:

@@ -177,6 +177,11 @@ async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) 
     assert seen == [5_000, 5_000, 1_000, 1_000, 0]
 
 
+async def test_of_a_room_of_one_nothing_is_claimed_for_later(bench: Bench) -> None:
+    bench.tenants.known["shop"] = tenant(max_in_flight=1)
+    assert bench.dispatcher.claim_ahead_ms(ClientId("shop"), MinuteSettings()) == 0
+
+
 @pytest.mark.parametrize("want", ["trust", "clock"])
 async def test_ready_rows_are_held_back_and_go_on(bench: Bench, want: str) -> None:
     bench.trusted, bench.clock.trusted = want != "trust", want != "clock"

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sized
 
 from poller_cluster.admission import AdmitAll
 from poller_cluster.minute import PollerMinute
-from poller_cluster.open_rows import Hold, Line, OpenRow, Verdict
+from poller_cluster.open_rows import Again, Hold, Line, OpenRow, Verdict
 from poller_cluster.put_off import put_off
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import Phase, Wait, WriteBalance
-from scheduler_service.domain.ids import key_of
+from scheduler_service.domain.ids import MAX_DUE, key_of
 from scheduler_service.domain.schedules import Outcome, Row, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
@@ -43,6 +43,7 @@ class Judge:
     def __init__(self) -> None:
         self.verdicts: dict[Row, Verdict] = {}
         self.free = 0
+        self.due_by = MAX_DUE
         self.told: list[tuple[str, object]] = []
         self.held: list[int] = []
 
@@ -52,9 +53,9 @@ class Judge:
     def judge(self, entry: OpenRow, now: int) -> Verdict:
         return self.verdicts.get(entry.row)
 
-    def room(self, line: Line, first: OpenRow, now: int) -> int:
-        self.told.append(("room", first.row))
-        return self.free
+    def again(self, line: Line, first: OpenRow, now: int) -> Again:
+        self.told.append(("again", first.row))
+        return Again(self.free, self.due_by)
 
     def read(self, row: Row) -> None:
         self.told.append(("read", row))
@@ -79,7 +80,7 @@ def judged(judge: Judge, *rows: Row) -> PollerMinute:
 def test_without_a_judge_everything_is_admitted() -> None:
     everybody = AdmitAll()
     assert everybody.judge(OpenRow(row(1), redelivery=False), at(0)) is None
-    assert everybody.room(LINE, OpenRow(row(1), redelivery=False), at(0)) == 0
+    assert everybody.again(LINE, OpenRow(row(1), redelivery=False), at(0)).rows == 0
 
 
 def test_a_held_row_lets_the_others_pass_and_goes_when_there_is_room() -> None:
@@ -102,6 +103,17 @@ def test_no_more_go_than_there_is_room_for_the_first_in_line_first() -> None:
     judge.free, judge.verdicts = 2, {}
     assert [each.row for each in claim(minute, 3)] == [rows[2], rows[1]]
     assert judge.held[-1] == 1
+
+
+def test_a_row_held_for_its_host_is_judged_again_when_it_is_due() -> None:
+    """Nobody tells of time that passes."""
+    judge, later, last = Judge(), row(3, 1), row(4, 2)
+    judge.verdicts = {each: hold(each) for each in (later, last)}
+    minute = judged(judge, later, last)
+    assert expect(Wait, minute, 2).until == at(3)
+    judge.free, judge.due_by, judge.verdicts = 2, at(3), {}
+    assert [each.row for each in claim(minute, 3)] == [later]
+    assert expect(Wait, minute, 3).until == at(4)
 
 
 def test_held_rows_keep_their_minute_open() -> None:
