@@ -30,6 +30,10 @@ original: by an edit that tests that the original still names this copy. The cop
 under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the original's
 partition, which may be long settled.
 
+Rows created after their minute was read reach its owner as hints that name them, and are read by key. Where more come
+than can be named, the hint names the minute alone: its owner reads it anew, whole, one read at a time with pauses
+between (`page_pass.Anew`), so that such rows are called within seconds; the sweep is there for what no hint tells.
+
 Who waits for whom (`dispatcher`, `destinations`, `minute_admission`):
 
 - Clients take turns by quota, rows within the guaranteed thousand a minute before all rows beyond it. No client has
@@ -37,6 +41,7 @@ Who waits for whom (`dispatcher`, `destinations`, `minute_admission`):
   slots.
 - A client's limits hold over all nodes: each takes the part that its lanes are. Hosts of one client have limits of
   their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass.
+  Rows that are not due leave a part of each limit to those that are (`claim_room`).
 - A host that fails again and again is left alone for a while. Its rows are put off: re-homed like a retry, with no
   attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
   unclaimed.

@@ -11,15 +11,15 @@ hints, and follow-ups. One step is under way at a time, so a partition never has
 
 Why this is safe: see the package."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from poller_cluster.account import Account
 from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.debts import Debts, superseded
 from poller_cluster.known_statics import KnownStatics, next_version
-from poller_cluster.open_rows import HOST, OpenRow, OpenRows
-from poller_cluster.page_pass import Pass
+from poller_cluster.open_rows import OpenRow, OpenRows
+from poller_cluster.page_pass import HINTED_ROWS, Anew, Pass
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import (
     OVER,
@@ -59,7 +59,7 @@ class PollerMinute:
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
         self._statics = KnownStatics()
         self._open_from: int | None = None
-        self._pass = Pass()
+        self._pass, self._anew = Pass(), Anew(apart_ms=settings.read_anew_ms)
         # Writes under way, and what they leave to do.
         self._unanswered: Advance | None = None
         self._claiming: tuple[OpenRow, ...] = ()
@@ -107,7 +107,7 @@ class PollerMinute:
             return ReadOriginals(soon)
         if self._wants_page(now):
             return ReadPage(self._pass.after)
-        if self._all_accounted():
+        if self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts:
             return WriteBalance()
         return Wait(self._next_instant(now, room))
 
@@ -127,27 +127,29 @@ class PollerMinute:
             return False
         if self.phase is Phase.RUNNING and now >= self._sweep_at:
             self._begin_pass(Phase.SWEEPING)
+        elif self._pass.done and self.phase is Phase.RUNNING and self._anew.due_at(now) <= now and self._anew.wanted:
+            self._begin_pass(Phase.RUNNING)
+            self._anew.begins(now)
         return not self._pass.done
 
     def _begin_pass(self, phase: Phase) -> None:
         self.phase = self.phase if self.phase is Phase.LOST else phase
         self._pass = Pass()
+        self._anew.begins()
         # Rows that others decided are counted when the new pass comes to them.
         self._edited.clear()
-
-    def _all_accounted(self) -> bool:
-        return self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts
 
     def _next_instant(self, now: int, room: int) -> UnixMillis | None:
         instants: list[int] = []
         if (oldest := self.rows.oldest_end()) is not None:
             instants.append(oldest + self.record_after_ms)
-        if room > 0 and (due := self.rows.next_due()) is not None:
-            instants.append(due - min(self.settings.claim_lead_ms, self.claim_ahead_ms))
-        if room > 0 and (due := self.rows.next_held_due(HOST)) is not None and due > now:
-            instants.append(due)
+        if room > 0:
+            lead_ms = min(self.settings.claim_lead_ms, self.claim_ahead_ms)
+            instants += self.rows.claim_instants(now, lead_ms=lead_ms)
         if self.phase is Phase.RUNNING and self._sweep_at > now:
             instants.append(self._sweep_at)
+            if self._anew.wanted and 2 * len(self.rows) <= self.window_rows:
+                instants.append(self._anew.due_at(now))
         return UnixMillis(max(min(instants), now + 1)) if instants else None
 
     # Advance: claims and outcomes.
@@ -176,12 +178,9 @@ class PollerMinute:
         if (oldest := self.rows.oldest_end()) is None:
             return False
         ended = len(self.rows.ended)
-        return (
-            ended >= self.settings.record_rows
-            or self.draining
-            or oldest + self.record_after_ms <= now
-            or (idle and self.rows.claimed_count <= ended)
-        )
+        if self.draining or ended >= self.settings.record_rows or oldest + self.record_after_ms <= now:
+            return True
+        return idle and self.rows.claimed_count <= ended
 
     def advanced(self, answer: Answer[WriteRejection]) -> None:
         """The answer to the advance of the last step. Unknown: the very same comes again."""
@@ -296,9 +295,14 @@ class PollerMinute:
 
     # Single rows.
 
-    def hint(self, keys: Iterable[RowKey]) -> None:
-        """Rows that somebody created near their time; read by key if we don't know them."""
-        if self.phase not in OVER:
+    def hint(self, keys: Collection[RowKey] | None) -> None:
+        """Rows that somebody created near their time; read by key if we don't know them. None, or too many to read so:
+        the whole partition is read anew."""
+        if self.phase in OVER:
+            return
+        if keys is None or len(self._hinted) + len(keys) > HINTED_ROWS:
+            self._anew.wanted = True
+        else:
             self._hinted.update((key, None) for key in keys if key not in self.rows)
 
     def hinted_read(self, asked: Iterable[RowKey], rows: Mapping[RowKey, Row], *, trusted: bool) -> None:

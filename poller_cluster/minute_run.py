@@ -5,7 +5,7 @@ trusted, or the wall clock is in doubt, nothing is begun but the repetition of a
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,7 +113,8 @@ class MinuteRun:
         """Something that the machine waits for may have changed: room, trust, the client's state."""
         self._wake.set()
 
-    def hint(self, keys: Iterable[RowKey]) -> None:
+    def hint(self, keys: Collection[RowKey] | None) -> None:
+        """Rows placed near their time; None: more than were named."""
         self.machine.hint(keys)
         self._wake.set()
 

@@ -275,11 +275,12 @@ class Node:
     def hint(self, partition: Partition, key: RowKey) -> None:
         self.hinted([(partition, key)])
 
-    def hinted(self, hints: Sequence[tuple[Partition, RowKey]]) -> None:
+    def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
+        """Rows placed near their time; a partition without a row has more than were named."""
         for partition, key in hints:
             pollers = self._clients.get(partition.client_id)
             if pollers is not None:
-                pollers.hint(partition.poller_id, partition.minute, [key])
+                pollers.hint(partition.poller_id, partition.minute, None if key is None else [key])
 
     # What the parts ask of the node.
 

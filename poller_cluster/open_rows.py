@@ -175,9 +175,12 @@ class OpenRows:
             if not rows:
                 del self.held[line]
 
-    def next_held_due(self, kind: str) -> UnixMillis | None:
-        """The earliest due of the first rows of the lines of this kind."""
-        return min((rows[0][1].row.due for line, rows in self.held.items() if line[0] == kind and rows), default=None)
+    def claim_instants(self, now: int, *, lead_ms: int) -> list[int]:
+        """When to look again without being told: `lead_ms` before the first waiting row is due, and when the first of
+        those that are held for their host are."""
+        held = [rows[0][1].row.due for line, rows in self.held.items() if line[0] == HOST and rows]
+        first = self.next_due()
+        return [due for due in held if due > now] + ([] if first is None else [first - lead_ms])
 
     def put_back(self, entries: Iterable[OpenRow]) -> None:
         for entry in entries:

@@ -41,7 +41,8 @@ from scheduler_service.domain.ids import (
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 
 MAX_BODY_BYTES = 1 << 20
-OnHints = Callable[[Sequence[tuple[Partition, RowKey]]], None]
+OnHints = Callable[[Sequence[tuple[Partition, RowKey | None]]], None]
+"""Hears of rows placed near their time, and of minutes of lanes with more of them than are named."""
 _log = structlog.get_logger("minutehand.poller")
 
 
@@ -113,8 +114,17 @@ class _Hint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     schedule_id: UUID
 
 
+class _Crowded(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A minute of a lane with more such rows than are named."""
+
+    client_id: Annotated[str, Meta(max_length=64)]
+    poller_id: Annotated[int, Meta(ge=0, lt=MAX_POLLERS)]
+    minute: Annotated[int, Meta(ge=0, le=MAX_DUE // MINUTE_MS)]
+
+
 class _Hints(msgspec.Struct, frozen=True):
     hints: list[_Hint]
+    crowded: list[_Crowded] = []
 
 
 class _Meant(msgspec.Struct, frozen=True):
@@ -179,15 +189,8 @@ class OpsServer:
             told = _decode_hints(await request.read())
         except msgspec.DecodeError as error:
             return web.json_response({"detail": f"not a list of hints: {error}"}, status=400)
-        self._on_hints(
-            [
-                (
-                    Partition(ClientId(hint.client_id), PollerId(hint.poller_id), Minute(hint.minute)),
-                    RowKey(UnixMillis(hint.due), ScheduleId(hint.schedule_id)),
-                )
-                for hint in told.hints
-            ]
-        )
+        rows = [(_partition(hint), RowKey(UnixMillis(hint.due), ScheduleId(hint.schedule_id))) for hint in told.hints]
+        self._on_hints([*((_partition(minute), None) for minute in told.crowded), *rows])
         return web.Response(status=204)
 
     async def _drain(self, request: web.Request) -> web.Response:
@@ -217,6 +220,10 @@ class OpsServer:
 
     async def _show_metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _partition(told: _Hint | _Crowded) -> Partition:
+    return Partition(ClientId(told.client_id), PollerId(told.poller_id), Minute(told.minute))
 
 
 def _no_token() -> web.Response:

@@ -12,7 +12,7 @@ the client is suspended nothing is entered; its lanes stand still, and resuming 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from membership.errors import StoreUnavailable
@@ -128,8 +128,9 @@ class ClientPollers:
         for lane in self.lanes.values():
             lane.wake()
 
-    def hint(self, poller_id: PollerId, minute: Minute, keys: Iterable[RowKey]) -> None:
-        """Rows placed near their time. Minutes not entered yet will be read; passed ones are their placer's care."""
+    def hint(self, poller_id: PollerId, minute: Minute, keys: Collection[RowKey] | None) -> None:
+        """Rows placed near their time; None: more than were named, so that the minute is to be read anew. Minutes not
+        entered yet will be read; passed ones are their placer's care."""
         lane = self.lanes.get(poller_id)
         if lane is None:
             return

@@ -3,7 +3,8 @@
     create --hint--> gathered for 5 ms --by lane's owner--> one queue a node --> POST http://NODE/hints
 
 Best effort, all of it: without a hint a row is found by its minute's sweep, late but never lost. So nothing here waits,
-raises, or grows: what does not fit in a queue is dropped, what a node does not take within a second is forgotten.
+raises, or grows: of rows that do not fit in a queue, or that a node does not take within a second, only the partition
+is told, once, and its owner reads it anew; what a node does not take then is forgotten.
 
 Whom to tell: the node that the lane is hinted to (rendezvous over live nodes that do not drain), as the process's one
 reader of heartbeats sees them (`usecases.watch_members`). The members see a change up to a read earlier than this
@@ -14,6 +15,7 @@ to the old owner: so when a lane's owner changes, the new one is told the hints 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -29,7 +31,7 @@ from scheduler_service.usecases.members_seen import HintTargets
 
 PATH = "/hints"
 MAX_HINTS = 1000
-"""Hints in one request."""
+"""Rows in one request, and partitions."""
 FOLLOW_SECONDS = 0.1
 """How long a change of the owners may go unnoticed while nothing is created."""
 _log = structlog.get_logger("minutehand.api")
@@ -43,7 +45,8 @@ class HintSettings:
     delay_seconds: float = 0.005
     """How long hints gather before they are sent. Longer: fewer requests, and calls due at once are that much later."""
     queue_rows: int = 20_000
-    """Hints that may wait for one node. What comes on top is dropped: such rows are found by their minute's sweep."""
+    """Rows that may wait to be told to one node. Of what comes on top only minutes and lanes are told, up to as many:
+    their owner reads those anew, which takes seconds."""
     timeout_seconds: float = 1.0
     """How long a node may take to accept hints before they are forgotten."""
     repeat_seconds: float = 5.0
@@ -73,7 +76,27 @@ class _Told:
     at: float
     owner: NodeId | None
     partition: Partition
-    key: RowKey
+    key: RowKey | None
+
+
+class _Queue:
+    """What one node is to be told: rows, and partitions with more rows than are named."""
+
+    __slots__ = ("crowded", "rows")
+
+    def __init__(self) -> None:
+        self.rows: deque[tuple[Partition, RowKey]] = deque()
+        self.crowded: dict[Partition, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.crowded)
+
+    def take(self) -> tuple[list[tuple[Partition, RowKey]], list[Partition]]:
+        """As much as goes in one request."""
+        crowded = list(islice(self.crowded, MAX_HINTS))
+        for partition in crowded:
+            del self.crowded[partition]
+        return [self.rows.popleft() for _ in range(min(len(self.rows), MAX_HINTS))], crowded
 
 
 class HintForwarder:
@@ -94,11 +117,11 @@ class HintForwarder:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._on_dropped = on_dropped
         self._tasks = Tasks(_crashed)
-        self._gathered: dict[tuple[Partition, RowKey], None] = {}
+        self._gathered: dict[tuple[Partition, RowKey | None], None] = {}
         self._gathering = False
         self._targets = members.targets
         self._owners: dict[Lane, NodeId | None] = {}
-        self._queues: dict[str, deque[tuple[object, ...]]] = {}
+        self._queues: dict[str, _Queue] = {}
         self._told: deque[_Told] = deque(maxlen=settings.queue_rows)
         self._following = False
         self._session: ClientSession | None = None
@@ -120,10 +143,12 @@ class HintForwarder:
     def hint(self, partition: Partition, key: RowKey) -> None:
         if self._session is None:
             return
-        if len(self._gathered) >= self._settings.queue_rows:
+        bound = self._settings.queue_rows
+        told: RowKey | None = key if len(self._gathered) < bound else None
+        if len(self._gathered) >= 2 * bound and (partition, told) not in self._gathered:
             self._on_dropped(1)
             return
-        self._gathered[partition, key] = None
+        self._gathered[partition, told] = None
         if not self._gathering:
             self._gathering = True
             self._clock.call_later(self._settings.delay_seconds, self._distribute)
@@ -168,18 +193,22 @@ class HintForwarder:
                 told.owner = owner
                 self._tell(owner, told.partition, told.key)
 
-    def _tell(self, owner: NodeId | None, partition: Partition, key: RowKey) -> bool:
-        """False when the hint is dropped: there is nobody to tell, or too much to be told."""
+    def _tell(self, owner: NodeId | None, partition: Partition, key: RowKey | None) -> bool:
+        """False when the hint is dropped: there is nobody to tell, or far too much to be told."""
         if owner is None:
             return False
         address = self._targets.addresses[owner]
         queue = self._queues.get(address)
         if queue is None:
-            queue = self._queues[address] = deque()
+            queue = self._queues[address] = _Queue()
             self._tasks.spawn(self._send(address, queue), name=f"hints.{owner}")
-        if len(queue) >= self._settings.queue_rows:
+        bound = self._settings.queue_rows
+        if key is not None and len(queue.rows) < bound:
+            queue.rows.append((partition, key))
+        elif len(queue.crowded) < bound or partition in queue.crowded:
+            queue.crowded[partition] = None
+        else:
             return False
-        queue.append((partition.client_id, partition.poller_id, partition.minute, key.due, key.schedule_id))
         return True
 
     def _owner(self, lane: Lane) -> NodeId | None:
@@ -191,18 +220,24 @@ class HintForwarder:
             owner = self._owners[lane] = hint_for(lane, self._targets.weights)
             return owner
 
-    async def _send(self, address: str, queue: deque[tuple[object, ...]]) -> None:
-        """Empty one node's queue, request by request; what a node does not take is forgotten."""
+    async def _send(self, address: str, queue: _Queue) -> None:
+        """Empty one node's queue, request by request. Of rows that a node does not take the partitions are told again,
+        once; what it does not take then is forgotten."""
         try:
             while queue and self._session is not None:
-                hints = [queue.popleft() for _ in range(min(len(queue), MAX_HINTS))]
+                rows, crowded = queue.take()
+                named = [(*partition, key.due, key.schedule_id) for partition, key in rows]
+                told = _encode({"hints": named, "crowded": crowded})
                 try:
-                    async with self._session.post(f"http://{address}{PATH}", data=_encode({"hints": hints})) as answer:
+                    async with self._session.post(f"http://{address}{PATH}", data=told) as answer:
                         taken = answer.status < 300
                 except (ClientError, TimeoutError, OSError, ValueError):
                     taken = False
                 if not taken:
-                    self._on_dropped(len(hints))
+                    again = {partition for partition, _ in rows}
+                    queue.crowded.update(dict.fromkeys(again))
+                    if forgotten := len(set(crowded) - again):
+                        self._on_dropped(forgotten)
         finally:
             del self._queues[address]
 

@@ -134,7 +134,7 @@ def run(seed: int, *, operations: list[Operation] | None = None, count: int = 40
         retry = RetrySettings(base_seconds=3, max_attempts=5)
         await world.add_client("shop", quota=3, settings=ClientSettings(retry=retry))
         await world.add_client("once", quota=2, settings=ClientSettings(retry=retry, in_doubt="drop"))
-        world.hints_lost = 0.3
+        world.hints_lost, world.hints_crowded = 0.3, 0.2
         for name in NODES[: 1 + seed % 3]:
             world.add_node(name)
         await world.advance(4)

@@ -58,6 +58,25 @@ def test_every_call_arrives_once_in_its_second() -> None:
     simulate(scenario)
 
 
+def test_a_burst_of_more_rows_than_hints_name_is_called_within_seconds() -> None:
+    """Not when its minute is swept, up to 70 seconds later."""
+
+    async def scenario(world: World) -> None:
+        await begin(world)
+        minute = minute_of(world.now_ms()) + 1
+        await world.create("shop", minute_start(minute) + 50_000)
+        await world.advance_to(minute_start(minute) + 2_000)
+        world.hints_named = 50
+        burst = [await world.create("shop", world.now_ms() + 500 + number) for number in range(600)]
+        await world.advance(6)
+        late = [asked.calls[0].at_ms - asked.due for asked in burst if asked.calls]
+        assert len(late) == len(burst)
+        assert max(late) < 3_000
+        await world.settle_down()
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize("when", ["idle", "open", "settled"])
 def test_a_create_acknowledged_after_the_sweep_is_rehomed(when: str) -> None:
     """Its insert takes effect only when the minute was passed as empty, is still open, or was settled."""

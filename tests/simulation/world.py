@@ -6,6 +6,7 @@ at every call and, by `settle_down`, at rest.
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -85,7 +86,9 @@ class World:
             clock=self.api_clock,
             randomness=self._api_randomness,
         )
-        self.hints_lost = 0.0
+        self.hints_lost = self.hints_crowded = 0.0
+        self.hints_named = math.inf
+        """How many more rows are named in hints. Of what comes on top only the partition is told."""
         self.clients: dict[str, Client] = {}
 
     # Time.
@@ -258,11 +261,14 @@ class World:
         return result
 
     def hint(self, partition: Partition, key: RowKey) -> None:
-        """HintSender of the API: reaches the lane's owner unless it is lost."""
-        if self.rng.random() < self.hints_lost:
+        """HintSender of the API: reaches the lane's owner unless it is lost, with or without the row's name."""
+        luck = self.rng.random()
+        if luck < self.hints_lost:
             return
+        self.hints_named -= 1
+        told = None if luck < self.hints_lost + self.hints_crowded or self.hints_named < 0 else key
         for node in (*self.nodes.values(), *self.leaving):
-            node.clock.when_running(lambda node=node: node.node.hint(partition, key))  # type: ignore[misc]
+            node.clock.when_running(lambda node=node: node.node.hinted([(partition, told)]))  # type: ignore[misc]
 
     # What must hold.
 

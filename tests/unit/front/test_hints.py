@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import pytest
+from aiohttp import web
 
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.rendezvous import hint_for
@@ -19,7 +20,7 @@ from tests.support.api import ManualClock
 
 TOKEN = "the-token-of-the-cluster"
 MINUTE = Minute(29_421_210)
-Hint = tuple[Partition, RowKey]
+Hint = tuple[Partition, RowKey | None]
 
 
 class Node:
@@ -29,6 +30,7 @@ class Node:
         self.node_id = NodeId(name)
         self.requests: list[list[Hint]] = []
         self.told = asyncio.Event()
+        self.refuses = 0
         listener = listen(OpsSettings())
         self.address = advertised_address(OpsSettings(), listener)
         self.server = OpsServer(
@@ -42,6 +44,9 @@ class Node:
         )
 
     def _hinted(self, hints: Sequence[Hint]) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise web.HTTPServiceUnavailable
         self.requests.append(list(hints))
         self.told.set()
 
@@ -84,7 +89,7 @@ class Scene:
         assert sum(self.dropped) == count
 
 
-def hint(poller_id: int, number: int = 0) -> Hint:
+def hint(poller_id: int, number: int = 0) -> tuple[Partition, RowKey]:
     due = MINUTE * 60_000 + number
     key = RowKey(UnixMillis(due), compose_schedule_id(due=due, poller_id=poller_id, tail=number))
     return Partition(ClientId("shop"), PollerId(poller_id), MINUTE), key
@@ -186,10 +191,48 @@ async def test_large_numbers_go_in_several_requests(scene: Scene) -> None:
     assert [len(request) for request in scene.nodes["a"].requests] == [MAX_HINTS, MAX_HINTS, 1]
 
 
-async def test_what_does_not_fit_is_dropped_and_counted(scene: Scene) -> None:
-    for number in range(5003):
+async def test_of_what_does_not_fit_the_partition_is_told_once(scene: Scene) -> None:
+    """Whether it does not fit where hints gather, or in the queue of a node."""
+    scene.members.set(scene.nodes["a"])
+    rows = [hint(0, number) for number in range(5003)]
+    for one in rows:
+        scene.forwarder.hint(*one)
+    scene.gathered()
+    for lane in (0, 1, 1):
+        scene.forwarder.hint(*hint(lane, 6000))
+    scene.gathered()
+    crowded = {(hint(lane)[0], None) for lane in (0, 1)}
+    assert await scene.nodes["a"].hear(5002) == {*rows[:5000], *crowded}
+    assert sum(map(len, scene.nodes["a"].requests)) == 5002
+    assert crowded <= set(scene.nodes["a"].requests[0]), "it takes longest, so it is told first"
+    assert scene.dropped == []
+    scene.forwarder.hint(*hint(0, 7000))
+    scene.gathered()
+    assert hint(0, 7000) in await scene.nodes["a"].hear(5003)
+
+
+async def test_more_partitions_than_are_told_are_dropped_and_counted(scene: Scene) -> None:
+    scene.members.set(scene.nodes["a"])
+    for number in range(5000):
         scene.forwarder.hint(*hint(0, number))
+    for minute in range(5003):
+        partition, key = hint(0)
+        scene.forwarder.hint(partition._replace(minute=Minute(MINUTE + minute)), key)
     assert sum(scene.dropped) == 3
+    scene.gathered()
+    await scene.nodes["a"].hear(10_000)
+    assert sum(scene.dropped) == 3
+
+
+async def test_a_lanes_new_owner_is_told_of_its_partitions_too(scene: Scene) -> None:
+    scene.members.set(scene.nodes["a"])
+    for number in range(5001):
+        scene.forwarder.hint(*hint(0, number))
+    scene.gathered()
+    await scene.nodes["a"].hear(5001)
+    scene.members.set(scene.nodes["b"])
+    scene.clock.advance(0.1)
+    assert (hint(0)[0], None) in await scene.nodes["b"].hear(5000)
 
 
 async def test_without_nodes_hints_are_dropped(scene: Scene) -> None:
@@ -208,6 +251,17 @@ async def test_a_dead_node_costs_its_own_hints_only(scene: Scene) -> None:
     lost = sum(hint_for(Lane("shop", lane), weights) == "a" for lane in range(16))
     await scene.drop(lost)
     await scene.nodes["b"].hear(16 - lost)
+
+
+async def test_of_rows_that_a_node_did_not_take_the_partitions_are_told(scene: Scene) -> None:
+    node = scene.nodes["a"]
+    scene.members.set(node)
+    node.refuses = 1
+    for number in range(3):
+        scene.forwarder.hint(*hint(0, number))
+    scene.gathered()
+    assert await node.hear(1) == {(hint(0)[0], None)}
+    assert scene.dropped == []
 
 
 async def test_a_node_of_another_cluster_takes_nothing(scene: Scene) -> None:

@@ -22,11 +22,11 @@ HINT = ["shop", 3, 29_421_210, 1_765_272_615_250, str(ID)]
 @dataclass
 class Ops:
     url: str = ""
-    told: list[tuple[Partition, RowKey]] = field(default_factory=list)
+    told: list[tuple[Partition, RowKey | None]] = field(default_factory=list)
     reason: str | None = None
     session: Any = None
 
-    def hints(self, hints: Sequence[tuple[Partition, RowKey]]) -> None:
+    def hints(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
         self.told += hints
 
     async def post(self, body: object, *, authorization: str | None = f"Bearer {TOKEN}") -> int:
@@ -70,6 +70,12 @@ async def test_hints_reach_the_node(ops: Ops) -> None:
     assert key == (1_765_272_615_250, ID)
 
 
+async def test_minutes_with_more_rows_than_are_named_reach_the_node(ops: Ops) -> None:
+    assert await ops.post({"hints": [HINT], "crowded": [["shop", 4, 29_421_210]]}) == 204
+    assert sorted(ops.told)[1] == (("shop", 4, 29_421_210), None)
+    assert len(ops.told) == 2
+
+
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", "Bearer \u00e4", "Bearer "])
 async def test_strangers_are_refused(ops: Ops, authorization: str | None) -> None:
     assert await ops.post({"hints": [HINT]}, authorization=authorization) == 401
@@ -86,6 +92,8 @@ async def test_strangers_are_refused(ops: Ops, authorization: str | None) -> Non
         {"hints": [[*HINT[:4], "no-id"]]},
         {"hints": [["shop", 5000, *HINT[2:]]]},
         {"hints": [["shop", 3, -1, *HINT[3:]]]},
+        {"hints": [], "crowded": [["shop", 5000, 29_421_210]]},
+        {"hints": [], "crowded": [["shop", 3]]},
     ],
 )
 async def test_what_is_no_hint_is_refused_whole(ops: Ops, body: object) -> None:

@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.schedules import State
 from tests.support.lanes import LaneBench, on_lanes
-from tests.support.minutes import MINUTE, definition
+from tests.support.minutes import LANE, MINUTE, definition
 
 SWEEP_SECONDS = 70.0
 
@@ -66,6 +66,41 @@ def test_a_hint_begins_a_minute_that_had_no_rows() -> None:
         other = definition(10.6)
         await bench.create(other, hinted=True)
         assert bench.jobs.keys() == [call.key, other.key]
+
+    on_lanes(scenario)
+
+
+def test_rows_that_are_not_named_are_found_within_seconds_however_many_hints_come() -> None:
+    """What that costs is bounded."""
+
+    async def scenario(bench: LaneBench) -> None:
+        await bench.create(definition(50.0))
+        await bench.begin()
+        await bench.advance(10)
+        reads = bench.schedules.asked.count("read_page")
+        created = []
+        for number in range(100):
+            call = definition(10.0 + number / 10, tail=2 + number)
+            await bench.create(call)
+            created.append(call.key)
+            bench.pollers.hint(LANE, MINUTE, None)
+            await bench.advance(0.1)
+        await bench.advance(2.1)
+        assert bench.jobs.keys() == created
+        assert 5 <= bench.schedules.asked.count("read_page") - reads <= 7
+
+    on_lanes(scenario)
+
+
+def test_a_minute_without_rows_begins_where_some_are_not_named() -> None:
+    async def scenario(bench: LaneBench) -> None:
+        await bench.begin()
+        await bench.advance(10)
+        call = definition(10.5)
+        await bench.create(call)
+        bench.pollers.hint(LANE, MINUTE, None)
+        await bench.advance(0.1)
+        assert bench.jobs.keys() == [call.key]
 
     on_lanes(scenario)
 
