@@ -22,6 +22,10 @@ from tests.support.cassandra import SuiteCassandra, embedded_cassandra
 from tests.support.processes import deployment
 
 HEAP_MB = 1024
+BELOW_SUSTAINED = "calls_at_80_percent"
+MEANWHILE = "neighbour_mistreated"
+"""What is measured between the creates and the calls of the phase above: most of a minute, and nothing loads anything
+then."""
 Phases = Mapping[str, tuple[str, Callable[[Bench], Figures]]]
 
 
@@ -43,14 +47,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     parser.add_argument("--only", default="", metavar="NAMES", help="phases that begin with one of these, by comma")
     parser.add_argument("--warm-up", type=float, default=5.0, help="seconds of creates before anything is measured")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each of the two phases of creates")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each of the two phases of creates")
     parser.add_argument("--flat-out", type=int, default=60_000, help="calls in the phase that asks for too much")
     parser.add_argument("--steady-rate", type=int, default=1_000, help="calls a second in the steady phase")
-    parser.add_argument("--steady-seconds", type=float, default=20.0, help="length of the steady phase")
-    parser.add_argument("--steady-lead", type=float, default=15.0, help="seconds from its creates to its first call")
+    parser.add_argument("--steady-seconds", type=float, default=15.0, help="length of the steady phase")
+    parser.add_argument("--steady-lead", type=float, default=10.0, help="seconds from its creates to its first call")
     parser.add_argument("--pollers", type=int, default=1, help="poller processes")
     parser.add_argument("--api-processes", type=int, default=1, help="API processes, behind one port")
     parser.add_argument("--million", type=int, default=1_000_000, help="calls due within one minute")
+    parser.add_argument("--sustained-rate", type=float, help="what the phase below it takes for it; else the million's")
+    parser.add_argument("--below-seconds", type=float, default=20.0, help="length of the phase at 80 %% of that")
     parser.add_argument("--crowd", type=int, default=60_000, help="calls of a loud client at one second")
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
@@ -91,6 +97,15 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             f"Calling, {arguments.million:,} in one minute, for two minutes.",
             lambda bench: million.million(bench, count=arguments.million),
         ),
+        BELOW_SUSTAINED: (
+            f"Calling, 80 % of what was sustained, for {arguments.below_seconds:g} s.",
+            lambda bench: phases.calls_below_sustained(
+                bench,
+                part=0.8,
+                seconds=arguments.below_seconds,
+                meanwhile_seconds=neighbours.MISTREATED_SECONDS,
+            ),
+        ),
         "neighbour_crowded": (
             f"Calling for a quiet client while another one has {arguments.crowd:,} calls at one second.",
             lambda bench: neighbours.crowded(bench, calls=arguments.crowd),
@@ -120,6 +135,8 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
         for name, phase in _phases(arguments).items()
         if not arguments.only or name.startswith(tuple(arguments.only.split(",")))
     }
+    if arguments.sustained_rate is None and "million" not in chosen and chosen.pop(BELOW_SUSTAINED, None):
+        _say("Not calling at 80 %: without the million, or --sustained-rate, nobody knows of what.")
     with ExitStack() as parts:
         directory = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="minutehand-bench-")))
         running = parts.enter_context(embedded_cassandra(heap_mb=HEAP_MB))
@@ -138,19 +155,27 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
                 **pids,
                 "receiver": built.receiver.program.pid,
             },
+            sustained=arguments.sustained_rate,
         )
         results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "pollers": arguments.pollers}
         if any(not name.startswith(("node", "idle")) for name in chosen):
             _say("Warming up.")
             phases.creates_single(bench, seconds=arguments.warm_up)
             phases.creates_batched(bench, seconds=arguments.warm_up)
-        for name, (sentence, measure) in chosen.items():
+
+        def measure(name: str) -> None:
+            if name in chosen and name not in results:
+                sentence, phase = chosen[name]
+                _say(sentence)
+                results[name] = phase(bench)
+
+        bench.meanwhile = lambda: measure(MEANWHILE)
+        for name in chosen:
             if name.startswith(("node", "idle")):
                 for one in own:
                     built.stop_one(one)
                 own = []
-            _say(sentence)
-            results[name] = measure(bench)
+            measure(name)
         return results
 
 

@@ -8,10 +8,14 @@ from minutehand.local.programs import Program
 from tests.bench.phases import QUOTA, Bench, Figures, now_ms, sleep_until
 from tests.support.processes import Receiver
 
-QUIET, LOUD = "quiet", "loud"
+QUIET, LOUD, UNLUCKY = "quiet", "loud", "unlucky"
 QUIET_RATE = 50
-SECONDS = 20.0
-LEAD_SECONDS = 20.0
+SECONDS = 15.0
+LEAD_SECONDS = 15.0
+FEW_LEAD_SECONDS = 8.0
+"""Where little is created."""
+MISTREATED_SECONDS = FEW_LEAD_SECONDS + SECONDS + 15.0
+"""More than that phase takes."""
 BAD_WAYS = ("hang", "reset", "slow", "flood")
 
 
@@ -19,7 +23,7 @@ def crowded(bench: Bench, *, calls: int) -> Figures:
     """Another client has so many calls due at one second."""
     with _quiet_receiver(bench) as receiver:
         bench.deployment.receiver.forget()
-        start = _start()
+        start = _start(LEAD_SECONDS)
         created = _create_quiet(bench, receiver, start)
         _create(bench, LOUD, calls, start + 5_000, start + 6_000, bench.deployment.receiver.url)
         figures = _report(receiver, created, start)
@@ -30,14 +34,14 @@ def crowded(bench: Bench, *, calls: int) -> Figures:
 def mistreated(bench: Bench, *, rate: int) -> Figures:
     """Another client calls receivers that hang, reset, answer slowly and flood, so many a second of each."""
     with _bad_receiver(bench) as url, _quiet_receiver(bench) as receiver:
-        start = _start()
+        start = _start(FEW_LEAD_SECONDS)
         created = _create_quiet(bench, receiver, start)
         for way in BAD_WAYS:
-            _create(bench, LOUD, round(rate * SECONDS), start, _end(start), f"{url}/{way}")
+            _create(bench, UNLUCKY, round(rate * SECONDS), start, _end(start), f"{url}/{way}")
         figures = _report(receiver, created, start)
     # Nothing of it is to be called again while something else is measured.
     with bench.deployment.admin() as api:
-        api.clients.suspend(LOUD)
+        api.clients.suspend(UNLUCKY)
     return figures
 
 
@@ -66,8 +70,8 @@ def _bad_receiver(bench: Bench) -> Iterator[str]:
         program.stop(0.0)
 
 
-def _start() -> int:
-    return now_ms() + round(LEAD_SECONDS * 1000)
+def _start(lead_seconds: float) -> int:
+    return now_ms() + round(lead_seconds * 1000)
 
 
 def _end(start: int) -> int:

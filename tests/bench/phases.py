@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,11 @@ Figures = dict[str, Any]
 CLIENT = "bench"
 QUOTA = 64
 HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+FAR_MS = 22_000
+"""Rows of minutes that begin later than this are created as batches, and nobody is told of them one by one."""
+CREATED_A_MS = 12
+"""Rows that are created so in a millisecond, at least."""
 PLAIN_INSERTS = 1_000
 ARRIVAL_PATIENCE_SECONDS = 60.0
 
@@ -36,6 +41,10 @@ class Bench:
     cpu: Figures = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     """Of other clients, by their ids."""
+    meanwhile: Callable[[], None] = lambda: None
+    """What may be measured where a phase would only wait."""
+    sustained: float | None = None
+    """Calls a second that were made for two minutes with more to do than can be done; None while nobody knows."""
 
     def load(self, **options: object) -> Figures:
         """Run the load generator to its end; its CPU is counted with the others'."""
@@ -124,14 +133,23 @@ def _creates(bench: Bench, **options: object) -> Figures:
     return {**result, "cpu_seconds_per_1000": bench.cpu_per_1000(result["created"])}
 
 
-def calls(bench: Bench, *, count: int, over_seconds: float, lead_seconds: float) -> Figures:
-    """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`."""
+def calls(
+    bench: Bench,
+    *,
+    count: int,
+    over_seconds: float,
+    lead_seconds: float,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Figures:
+    """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`. `meanwhile` is
+    called when they are created."""
     receiver = bench.deployment.receiver
     receiver.forget()
     start = now_ms() + round(lead_seconds * 1000)
     end = start + round(over_seconds * 1000)
     created = bench.load(connections=4, batch=1000, count=count, due_from=start, due_to=end)
     late_creates = now_ms() > start
+    meanwhile()
     bench.cpu = {}
     sleep_until(start - 500)
     with bench.accounting():
@@ -149,6 +167,19 @@ def calls(bench: Bench, *, count: int, over_seconds: float, lead_seconds: float)
         "repeated": report["repeated"],
         "cpu_seconds_per_1000": bench.cpu_per_1000(unique),
     }
+
+
+def calls_below_sustained(bench: Bench, *, part: float, seconds: float, meanwhile_seconds: float) -> Figures:
+    """That part of what was sustained, from the start of a minute; all of it created before that minute is near, and
+    so early that `meanwhile` has so many seconds."""
+    assert bench.sustained is not None
+    rate = round(bench.sustained * part)
+    count = round(rate * seconds)
+    created_ms = now_ms() + count // CREATED_A_MS + max(FAR_MS, round(meanwhile_seconds * 1000))
+    start = -(-created_ms // MINUTE_MS) * MINUTE_MS
+    lead_seconds = (start - now_ms()) / 1000
+    figures = calls(bench, count=count, over_seconds=seconds, lead_seconds=lead_seconds, meanwhile=bench.meanwhile)
+    return {"sustained_per_second": bench.sustained, **figures}
 
 
 def now_ms() -> int:

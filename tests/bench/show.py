@@ -5,7 +5,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-RATES = ("creates_alone", "creates_single", "creates_batched", "calls_flat_out", "calls_steady", "million")
+RATES = (
+    "creates_alone",
+    "creates_single",
+    "creates_batched",
+    "calls_flat_out",
+    "calls_steady",
+    "million",
+    "calls_at_80_percent",
+)
 NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated")
 MOVES = ("node_killed", "node_stopped")
 
@@ -50,6 +58,11 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
     if "million" in results:
         found = results["million"]
         print(f"A poller with {found['created']:,} rows in one minute held at most {found['memory_mb']} MiB.")
+        print()
+    if "calls_at_80_percent" in results:
+        found = results["calls_at_80_percent"]
+        offered, sustained = found["offered_per_second"], found["sustained_per_second"]
+        print(f"80 percent: {offered:,.0f} calls a second were due, {sustained:,.0f} are sustained.")
         print()
 
 
