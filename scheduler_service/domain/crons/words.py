@@ -1,0 +1,101 @@
+"""An expression as an English sentence: two that fire on other days or at other times never read alike.
+
+What it leaves to the zone's rules is the change of clocks, but for one word: only what follows real time is said to
+fire at "every hour".
+"""
+
+from collections.abc import Callable
+
+from scheduler_service.domain.crons.expression import Expression, progression, runs
+
+_TIMES_SPELT_OUT = 4
+_FEWEST_OF_A_SERIES = 4
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def in_words(expression: Expression) -> str:
+    """Such as "at 02:30 every day", "every 5 minutes", "at 09:00 on day 1 of the month or on Monday"."""
+    time, every_hour = _time(expression)
+    day = _day(expression)
+    if day is None and not every_hour:
+        day = "every day"
+    sentence = time if day is None else f"{time} {day}"
+    if len(expression.months) < len(_MONTHS):
+        sentence += f", only in {_listed(expression.months, lambda month: _MONTHS[month - 1])}"
+    return sentence
+
+
+def _time(expression: Expression) -> tuple[str, bool]:
+    """The time of day, and whether that says by itself that it is about every hour there is."""
+    minutes, hours = list(expression.minutes), list(expression.hours)
+    every_hour = len(hours) == 24 and expression.follows_real_time
+    step = _regular(minutes)
+    if step is not None:
+        often = "every minute" if step == 1 else f"every {step} minutes"
+        if every_hour:
+            return often, True
+        if len(runs(hours)) == 1 and len(minutes) * len(hours) > _TIMES_SPELT_OUT:
+            return f"{often} from {hours[0]:02d}:00 to {hours[-1]:02d}:{minutes[-1]:02d}", False
+    if len(minutes) * len(hours) <= _TIMES_SPELT_OUT:
+        return f"at {_joined([f'{hour:02d}:{minute:02d}' for hour in hours for minute in minutes])}", False
+    past = "every minute" if len(minutes) == 60 else _counted("minute", minutes)
+    return f"at {past} past {'every hour' if every_hour else _counted('hour', hours)}", every_hour
+
+
+def _regular(minutes: list[int]) -> int | None:
+    """The step of minutes that go on regularly from one hour to the next, from the full hour."""
+    step = 60 // len(minutes)
+    return step if step < 60 and minutes == list(range(0, 60, step)) else None
+
+
+def _day(expression: Expression) -> str | None:
+    """None for every day."""
+    any_day, any_weekday = len(expression.days) == 31, len(expression.weekdays) == 7
+    on_days = _days_counted(list(expression.days))
+    weekdays = sorted((weekday - 1) % 7 for weekday in expression.weekdays)
+    on_weekdays = f"on {_listed(weekdays, lambda weekday: _WEEKDAYS[weekday])}"
+    if expression.either_day:
+        return None if any_day or any_weekday else f"{on_days} or {on_weekdays}"
+    if any_day:
+        return None if any_weekday else on_weekdays
+    return on_days if any_weekday else f"{on_weekdays}, but only {on_days}"
+
+
+def _days_counted(days: list[int]) -> str:
+    if (series := _series(days)) is not None:
+        return f"on every {series} day of the month from {days[0]} to {days[-1]}"
+    return f"on {'day' if len(days) == 1 else 'days'} {_listed(days, str)} of the month"
+
+
+def _counted(noun: str, values: list[int]) -> str:
+    if (series := _series(values)) is not None:
+        return f"every {series} {noun} from {values[0]} to {values[-1]}"
+    return f"{noun if len(values) == 1 else f'{noun}s'} {_listed(values, str)}"
+
+
+def _series(values: list[int]) -> str | None:
+    step = progression(values)
+    return _ordinal(step) if step is not None and step > 1 and len(values) >= _FEWEST_OF_A_SERIES else None
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number in range(11, 14) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _listed(values: tuple[int, ...] | list[int], name: Callable[[int], str]) -> str:
+    parts: list[str] = []
+    for first, last in runs(list(values)):
+        if last > first + 1:
+            parts.append(f"{name(first)} to {name(last)}")
+        else:
+            parts += [name(value) for value in range(first, last + 1)]
+    return _joined(parts)
+
+
+def _joined(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

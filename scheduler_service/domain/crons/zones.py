@@ -1,0 +1,128 @@
+"""Zones of the pinned `tzdata` package, and their clocks as stretches of one offset from UTC."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import tzdata  # type: ignore[import-untyped]
+
+from scheduler_service.domain.crons.errors import InvalidRule
+
+_LONGEST_NAME = 64
+_NO_PLACE = "Factory"
+"""A zone of the database that says it is none."""
+
+_DAY = 86_400
+_SECOND = timedelta(seconds=1)
+_LONGEST_FOLD = 2 * _DAY
+"""No clock went back by more: offsets are within 16 hours of UTC."""
+
+
+class Stretch(NamedTuple):
+    """Local time is UTC + `offset` for `start` <= UTC < `end`. All in seconds."""
+
+    start: int
+    end: int
+    offset: int
+    reached: int
+    """The local time up to which (exclusive) the clock had got, or past which it had jumped, before `start`."""
+
+
+def tzdata_version() -> str:
+    """The release of the IANA database that all instants are worked out from, such as `2026f`."""
+    return str(tzdata.IANA_VERSION)
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """All names that can be given."""
+    names = files("tzdata").joinpath("zones").read_text("ascii").split()
+    return frozenset(names) - {_NO_PLACE}
+
+
+@lru_cache(maxsize=1024)
+def load_zone(name: str) -> ZoneInfo:
+    """The zone of that IANA name. Raises InvalidRule for the field `timezone`, with names that come near."""
+    if name not in zone_names():
+        raise InvalidRule("timezone", _unknown(name))
+    with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
+def _unknown(name: str) -> str:
+    if not name:
+        return "a time zone is wanted, such as Europe/Berlin or UTC"
+    if len(name) > _LONGEST_NAME:
+        return "is longer than any name of a time zone; names are like Europe/Berlin or UTC"
+    wanted = name.lower().replace(" ", "_")
+    folded = {known.lower(): known for known in sorted(zone_names())}
+    cities = {known.rpartition("/")[2]: known for known in folded if "/" in known}
+    near = [wanted] if wanted in folded else [cities[each] for each in get_close_matches(wanted, cities, 1, 0.85)]
+    if not near:
+        near = get_close_matches(wanted, folded, 3, 0.75)
+    if not near:
+        return f"{name!r} is no name of the IANA time zone database; names are like Europe/Berlin or UTC"
+    meant = " or ".join(folded[each] for each in near)
+    return f"{name!r} is no name of the IANA time zone database: did you mean {meant}?"
+
+
+def stretches(zone: ZoneInfo, first: int, end: int) -> Iterator[Stretch]:
+    """The stretches that together cover first <= UTC < end (seconds), in order; they may begin before and end after.
+
+    They are cut at the ends of years too, so that nothing is worked out that nobody asks for.
+    """
+    start = first - _LONGEST_FOLD
+    offset = _offset(zone, start)
+    reached = start + offset
+    year = datetime.fromtimestamp(start, UTC).year
+    while start < end:
+        for change, following in (*_changes(zone, year), (_year_start(year + 1), None)):
+            if change <= start:
+                continue
+            if start < end and change > first:
+                yield Stretch(start, change, offset, reached)
+            reached = max(reached, change + offset)
+            start, offset = change, offset if following is None else following
+        year += 1
+
+
+@lru_cache(maxsize=16_384)
+def _changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int], ...]:
+    """When in a UTC year the offset changes (seconds), and what it is from then on.
+
+    Looks at one instant a day and halves from there. A change that is taken back within a day would go unseen; the
+    database has none.
+    """
+    found: list[tuple[int, int]] = []
+    end = _year_start(year + 1)
+    before = _year_start(year) - 1
+    offset = _offset(zone, before)
+    while before < end - 1:
+        probe = min(before + _DAY, end - 1)
+        while (probed := _offset(zone, probe)) != offset:
+            before, after = before, probe
+            while after - before > 1:
+                middle = (before + after) // 2
+                before, after = (middle, after) if _offset(zone, middle) == offset else (before, middle)
+            offset = _offset(zone, after)
+            found.append((after, offset))
+            before = after
+            if offset == probed:
+                break
+        before = probe
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _year_start(year: int) -> int:
+    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+
+
+def _offset(zone: ZoneInfo, instant: int) -> int:
+    offset = datetime.fromtimestamp(instant, zone).utcoffset()
+    assert offset is not None
+    return offset // _SECOND
