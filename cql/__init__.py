@@ -1,6 +1,6 @@
 """The only room that speaks to Cassandra.
 
-    stores (schedules, clients, members, leases, books)      the ports of `domain` and `membership`
+    stores (schedules, clients, crons, members, leases, books)  the ports of `domain` and `membership`
         |            \\
         |         group_commit                                concurrent creates share requests
         |            /

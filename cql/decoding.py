@@ -1,6 +1,7 @@
-"""JSON columns, decoded one row at a time: a row that can't be decoded fails alone."""
+"""Columns of text with a meaning, decoded one row at a time: a row that can't be decoded fails alone."""
 
 import logging
+from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from scheduler_service.domain.errors import MinutehandError
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +23,20 @@ def decode_json(text: str, kind: type[T], *, table: str, key: str) -> T:
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
-        _log.error("row-undecodable table=%s key=%s reason=%s", table, key, error)
-        raise UndecodableRow(
-            f"The row {key} of table {table} can't be read by this version; see the log, and upgrade or repair it."
-        ) from error
+        raise undecodable(error, table=table, key=key) from error
+
+
+def decode_enum(text: str, kind: type[E], *, table: str, key: str) -> E:
+    """Raises as `decode_json` does."""
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise undecodable(error, table=table, key=key) from error
+
+
+def undecodable(reason: object, *, table: str, key: str) -> UndecodableRow:
+    """What to raise for such a row, after logging why."""
+    _log.error("row-undecodable table=%s key=%s reason=%s", table, key, reason)
+    return UndecodableRow(
+        f"The row {key} of table {table} can't be read by this version; see the log, and upgrade or repair it."
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.clients import CqlClientStore
 from cql.connection import Connection
+from cql.crons import CqlCronStore
 from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
@@ -28,6 +29,7 @@ class Storage:
     tasks: Tasks
     schedules: CqlScheduleStore
     clients: CqlClientStore
+    crons: CqlCronStore
     members: CqlMemberStore
     leases: CqlLeaseStore
     balances: CqlBalanceStore
@@ -46,6 +48,7 @@ class Storage:
             tasks=tasks,
             schedules=CqlScheduleStore(connection, group_commit=group_commit, settings=settings),
             clients=CqlClientStore(connection),
+            crons=CqlCronStore(connection, tasks=tasks, settings=settings),
             members=CqlMemberStore(connection),
             leases=CqlLeaseStore(connection),
             balances=CqlBalanceStore(connection),

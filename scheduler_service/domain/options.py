@@ -39,18 +39,26 @@ class RetryOverride(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
         return msgspec.structs.replace(settings, **asked)
 
 
+class CronChild(msgspec.Struct, frozen=True, gc=False):
+    """Which rule a child was made by: the cron's revision, and the zone data that its instant was worked out with."""
+
+    revision: int
+    tzdata: str
+
+
 class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A schedule's own options.
 
     `timeout_seconds`: of one attempt. `skip_after_seconds`: a call that would start later than this after its due is
     skipped, whatever the client's late policy says. `in_doubt`: set in copies of rows that an earlier owner may have
-    called (see `copies`).
+    called (see `copies`). `cron`: set in the fires of a cron, not in runs that were triggered.
     """
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None
     skip_after_seconds: float | None = None
     in_doubt: bool = False
+    cron: CronChild | None = None
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The policy that counts for this schedule."""

@@ -13,8 +13,19 @@ from membership.identity import Life
 from membership.ports import StoreUnavailable
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
+from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
 from scheduler_service.domain.errors import MinutehandError
-from scheduler_service.domain.ids import ClientId, Hour, Minute, Partition, PollerId, RowKey, ScheduleId
+from scheduler_service.domain.ids import (
+    ClientId,
+    CronId,
+    Hour,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+)
 from scheduler_service.domain.schedules import (
     Advance,
     Definition,
@@ -30,6 +41,7 @@ __all__ = [
     "AttemptStore",
     "BalanceStore",
     "ClientStore",
+    "CronStore",
     "DeadLetterStore",
     "HintSender",
     "NodePorts",
@@ -134,6 +146,61 @@ class ClientStore(Protocol):
         """Active and expired ones, oldest first."""
 
     async def delete_secret(self, client_id: ClientId, secret_id: str) -> None: ...
+
+
+class CronStore(Protocol):
+    """The tables `crons` and `cron_runs`.
+
+    All crons of a client are one partition, so conditional writes on one client's crons contend: those of one process
+    are sent one at a time, many crons in each.
+    """
+
+    async def read(
+        self, client_id: ClientId, cron_ids: Sequence[CronId], *, serial: bool = False
+    ) -> Mapping[CronId, Cron]:
+        """Those that exist (any number, 100 in a request), deleted ones included. One that can't be decoded is left
+        out, and logged."""
+
+    async def read_standings(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> Mapping[CronId, CronStanding]:
+        """The same of each only what a fire is judged by: without the callback, which may be large."""
+
+    async def read_page(self, client_id: ClientId, *, after: CronId | None = None, limit: int = 100) -> Sequence[Cron]:
+        """Up to `limit` crons behind `after` in the order of their ids, deleted ones included. Fewer: there are no
+        more. Those that can't be decoded are made up for."""
+
+    async def read_marks(
+        self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
+    ) -> Sequence[CronMark]:
+        """The same, of each only what the search for forgotten crons needs."""
+
+    async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
+        """Replace all columns if the stored revision is `expected_revision` (None: there is no such cron).
+
+        Concurrent calls for one client share requests; each has its own answer. Raises ContentTooLarge for a cron no
+        request can carry, and an error where the one that is stored instead can't be decoded.
+        """
+
+    async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
+        """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""
+
+    async def insert_runs(self, runs: Sequence[CronRun]) -> None:
+        """Insert them durably; repeating it is harmless. Kept 90 days."""
+
+    async def read_runs(
+        self,
+        client_id: ClientId,
+        cron_id: CronId,
+        *,
+        first: UnixMillis,
+        last: UnixMillis,
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[CronRun]:
+        """Up to `limit` runs with first <= nominal_due <= last, in their order.
+
+        Reads every month between the two until `limit` is reached, so the caller bounds them: runs are kept 90 days.
+        Raises ValueError over 400 days.
+        """
 
 
 class BalanceStore(Protocol):

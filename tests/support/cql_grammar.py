@@ -35,11 +35,14 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Select:
+    """`descending` is the clustering column whose order is reversed."""
+
     table: str
     distinct: bool
     columns: tuple[str, ...]
     where: tuple[Relation, ...]
     limit: Term | None
+    descending: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +148,13 @@ class Parser:
         self._expect("FROM")
         table = self._name()
         where = self._where() if self._peek() == "WHERE" else ()
+        descending = None
+        if self._take("ORDER"):
+            self._expect("BY")
+            descending = self._name()
+            self._expect("DESC")
         limit = self._term() if self._take("LIMIT") else None
-        return Select(table, distinct, tuple(columns), where, limit)
+        return Select(table, distinct, tuple(columns), where, limit, descending)
 
     def _selected(self) -> str:
         name = self._name()

@@ -17,19 +17,17 @@ from membership.conditional import APPLIED, Answer, Rejected
 from tests.support.cql_grammar import (
     Delete,
     Literal,
-    Parameter,
     Parsed,
     Parser,
     Relation,
     Select,
     TableDefinition,
-    Term,
     Write,
 )
-from tests.support.cql_tables import Key, Partition, Table, first_after, first_at_or_after
+from tests.support.cql_keys import Locate, key_binder, locator, value_of
+from tests.support.cql_tables import Key, Partition, Table
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
-Locate: TypeAlias = Callable[[Partition, Parameters], Iterable[Key]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +185,16 @@ class _SelectPlan:
         self._project: Callable[[list[Any]], tuple[Any, ...]] = (
             itemgetter(*positions) if len(positions) > 1 else lambda values: (values[positions[0]],)
         )
-        self._key = _key_binder(table, definition.partition_key, parsed.where) if parsed.where else None
+        self._key = key_binder(table, definition.partition_key, parsed.where) if parsed.where else None
         rest = [relation for relation in parsed.where if relation.columns[0] not in definition.partition_key]
-        self._locate: Locate | None = _locator(table, rest) if rest else None
+        self._locate: Locate | None = locator(table, rest) if rest else None
+        if parsed.descending is not None and (parsed.descending,) != definition.clustering:
+            raise ValueError(f"table {definition.name} is not ordered by {parsed.descending} alone")
+        self._descending = parsed.descending is not None
 
     def run(self, parameters: Parameters) -> list[tuple[Any, ...]]:
         table = self.table
-        limit = None if self._limit is None else _value(self._limit, parameters)
+        limit = None if self._limit is None else value_of(self._limit, parameters)
         if self._key is None:
             keys: Iterable[Key] = list(table.partitions)
         else:
@@ -209,6 +210,8 @@ class _SelectPlan:
                 clusterings = partition.keys
             else:
                 clusterings = self._locate(partition, parameters)
+            if self._descending:
+                clusterings = reversed(list(clusterings))
             for clustering in clusterings:
                 if len(answer) == limit:
                     return answer
@@ -233,9 +236,9 @@ class _WritePlan:
         self.if_not_exists = parsed.if_not_exists
         self.conditional = bool(parsed.conditions) or parsed.if_not_exists
         self._timestamp = parsed.timestamp
-        self._key = _key_binder(table, definition.partition_key, where)
+        self._key = key_binder(table, definition.partition_key, where)
         rows = any(relation.columns[0] in definition.clustering for relation in where)
-        self._clustering = _key_binder(table, definition.clustering if rows else (), where)
+        self._clustering = key_binder(table, definition.clustering if rows else (), where)
         assigned = {name: term for name, term in parsed.values.items() if not (parsed.insert and _is_key(table, name))}
         self._assigned = [(name, term) for name, term in {**assigned, **parsed.increments}.items()]
         for name, _ in self._assigned:
@@ -253,7 +256,7 @@ class _WritePlan:
         statics: list[tuple[int, Any]] = []
         cells: list[tuple[int, Any]] = []
         for name, term in self._assigned:
-            value = table.check(name, _value(term, parameters))
+            value = table.check(name, value_of(term, parameters))
             if value is UNSET:
                 continue
             if (index := table.static_position.get(name)) is not None:
@@ -262,11 +265,11 @@ class _WritePlan:
                 cells.append((table.regular_position[name], value))
         conditions = []
         for relation in self._conditions:
-            operand = table.check(relation.columns[0], _value(relation.terms[0], parameters))
+            operand = table.check(relation.columns[0], value_of(relation.terms[0], parameters))
             if operand is UNSET:
                 raise ValueError("a condition can't be unset")
             conditions.append((relation.columns[0], relation.operator, operand))
-        stamp = None if self._timestamp is None else _value(self._timestamp, parameters)
+        stamp = None if self._timestamp is None else value_of(self._timestamp, parameters)
         return _Bound(self, self._key(parameters), self._clustering(parameters), statics, cells, stamp, conditions)
 
 
@@ -277,9 +280,9 @@ class _DeletePlan:
     def __init__(self, table: Table, parsed: Delete) -> None:
         definition = table.definition
         self.table = table
-        self._key = _key_binder(table, definition.partition_key, parsed.where)
+        self._key = key_binder(table, definition.partition_key, parsed.where)
         rows = any(relation.columns[0] in definition.clustering for relation in parsed.where)
-        self._clustering = _key_binder(table, definition.clustering if rows else (), parsed.where)
+        self._clustering = key_binder(table, definition.clustering if rows else (), parsed.where)
 
     def bind(self, parameters: Parameters) -> _Bound:
         return _Bound(self, self._key(parameters), self._clustering(parameters), [], [], None, [])
@@ -301,70 +304,6 @@ def _plan(tables: Mapping[str, Table], parsed: Parsed) -> _Plan:
 
 def _is_key(table: Table, name: str) -> bool:
     return name in table.definition.partition_key or name in table.definition.clustering
-
-
-def _value(term: Term, parameters: Parameters) -> Any:
-    return parameters[term.index] if isinstance(term, Parameter) else term.value
-
-
-def _key_binder(table: Table, names: Sequence[str], where: Sequence[Relation]) -> Callable[[Parameters], Key]:
-    """All of `names`, each by an equality."""
-    terms = {relation.columns[0]: relation.terms[0] for relation in where if relation.operator == "="}
-    if missing := [name for name in names if name not in terms]:
-        raise ValueError(f"table {table.definition.name} is not addressed without {missing}")
-    wanted = [(name, terms[name]) for name in names]
-
-    def bind(parameters: Parameters) -> Key:
-        key = tuple(table.check(name, _value(term, parameters)) for name, term in wanted)
-        if None in key or UNSET in key:
-            raise ValueError(f"a key of {table.definition.name} is null")
-        return key
-
-    return bind
-
-
-def _locator(table: Table, relations: Sequence[Relation]) -> Locate:
-    """Which clustering keys the relations beside the partition key leave."""
-    clustering = table.definition.clustering
-    first = relations[0]
-    if first.columns == clustering and len(clustering) > 1:
-        if first.operator == "IN":
-            return lambda partition, parameters: sorted(
-                {
-                    tuple(map(table.check, clustering, key))
-                    for key in _value(first.terms[0], parameters)
-                    if tuple(key) in partition.rows
-                }
-            )
-        if first.operator == ">":
-            bind = _key_binder(
-                table, clustering, [Relation((n,), "=", (t,)) for n, t in zip(clustering, first.terms, strict=True)]
-            )
-            return lambda partition, parameters: partition.between(
-                first_after(partition, bind(parameters)), lambda key: True
-            )
-    if all(relation.operator == "=" for relation in relations):
-        names = clustering[: len(relations)]
-        prefix_of = _key_binder(table, names, relations)
-
-        def with_prefix(partition: Partition, parameters: Parameters) -> Iterable[Key]:
-            prefix = prefix_of(parameters)
-            start = first_at_or_after(partition, prefix)
-            return partition.between(start, lambda key: key[: len(prefix)] == prefix)
-
-        return with_prefix
-    if [(relation.columns, relation.operator) for relation in relations] == [
-        ((clustering[0],), ">="),
-        ((clustering[0],), "<="),
-    ]:
-        low, high = (relation.terms[0] for relation in relations)
-
-        def within(partition: Partition, parameters: Parameters) -> Iterable[Key]:
-            start, end = (table.check(clustering[0], _value(term, parameters)) for term in (low, high))
-            return partition.between(first_at_or_after(partition, (start,)), lambda key: bool(key[0] <= end))
-
-        return within
-    raise ValueError(f"a restriction not known here: {relations}")
 
 
 @cache

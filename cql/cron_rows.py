@@ -1,0 +1,138 @@
+"""Crons and their runs as Cassandra holds them: parameters of the statements, and the rows that come back. Pure."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from cql.connection import UNSET, Item, Parameters
+from cql.decoding import decode_enum, decode_json, undecodable
+from scheduler_service.domain.crons.row import (
+    Cron,
+    CronAdvance,
+    CronCallback,
+    CronMark,
+    CronOptions,
+    CronRun,
+    CronStanding,
+    CronState,
+)
+
+RUN_BYTES = 150
+"""What a run takes in a request beside its two ids' texts."""
+
+_CRON_BYTES = 400
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_MORE_THAN_A_MONTH = timedelta(days=32)
+
+
+def write_item(cron: Cron, *, expected_revision: int | None) -> Item:
+    """All columns. Where there is no such cron, what is None needs no tombstone."""
+    wake_at = UNSET if cron.wake_at is None and expected_revision is None else cron.wake_at
+    return "crons.write", (
+        cron.expression,
+        cron.timezone,
+        msgspec.json.encode(cron.callback).decode(),
+        msgspec.json.encode(cron.options).decode(),
+        cron.state.value,
+        cron.revision,
+        cron.poller_id,
+        cron.created_at,
+        cron.changed_at,
+        cron.expanded_through,
+        cron.fires,
+        cron.swept,
+        wake_at,
+        cron.client_id,
+        cron.cron_id,
+        expected_revision,
+    )
+
+
+def item_bytes(item: Item) -> int:
+    """About what a cron takes in a request. Text is counted as if it were ASCII; what is long in it is."""
+    return _CRON_BYTES + sum(len(value) for value in item[1] if isinstance(value, str))
+
+
+def advance_item(change: CronAdvance) -> Item:
+    cron = change.cron
+    return "crons.advance", (
+        change.state.value,
+        change.expanded_through,
+        change.fires,
+        change.swept,
+        change.wake_at,
+        cron.client_id,
+        cron.cron_id,
+        cron.revision,
+        cron.expanded_through,
+        cron.swept,
+    )
+
+
+def cron_of(values: Sequence[Any]) -> Cron:
+    """Raises UndecodableRow."""
+    columns = dict(zip(Cron.__struct_fields__, values, strict=True))
+    key = f"{columns['client_id']}/{columns['cron_id']}"
+    if missing := [name for name, value in columns.items() if value is None and name != "wake_at"]:
+        raise undecodable(f"null: {', '.join(missing)}", table="crons", key=key)
+    columns["callback"] = decode_json(columns["callback"], CronCallback, table="crons", key=key)
+    columns["options"] = decode_json(columns["options"], CronOptions, table="crons", key=key)
+    columns["state"] = decode_enum(columns["state"], CronState, table="crons", key=key)
+    return Cron(**columns)
+
+
+def mark_of(values: Sequence[Any]) -> CronMark:
+    """Raises UndecodableRow."""
+    cron_id, state, wake_at = values
+    return CronMark(cron_id, decode_enum(state, CronState, table="crons", key=cron_id), wake_at)
+
+
+class _Overlap(msgspec.Struct, frozen=True):
+    overlap: Literal["allow", "skip"] = "allow"
+
+
+def standing_of(values: Sequence[Any]) -> CronStanding:
+    """Raises UndecodableRow."""
+    client_id, cron_id, revision, options = values
+    key = f"{client_id}/{cron_id}"
+    if revision is None or options is None:
+        raise undecodable("null: revision or options", table="crons", key=key)
+    return CronStanding(client_id, cron_id, revision, decode_json(options, _Overlap, table="crons", key=key).overlap)
+
+
+def run_parameters(run: CronRun) -> Parameters:
+    return (
+        run.client_id,
+        run.cron_id,
+        month_of(run.nominal_due),
+        run.nominal_due,
+        run.revision,
+        run.schedule_id,
+        run.revision,
+    )
+
+
+def month_of(instant: int) -> int:
+    """The instant at which the UTC month of `instant` begins."""
+    return _unix_ms(_month_start(_EPOCH + instant * _MILLISECOND))
+
+
+def months(first: int, last: int) -> Iterator[int]:
+    """Every month that has a part of [first, last], both inclusive, by its beginning."""
+    if first > last:
+        return
+    month, end = _month_start(_EPOCH + first * _MILLISECOND), _EPOCH + last * _MILLISECOND
+    while month <= end:
+        yield _unix_ms(month)
+        month = _month_start(month + _MORE_THAN_A_MONTH)
+
+
+def _month_start(instant: datetime) -> datetime:
+    return instant.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def _unix_ms(instant: datetime) -> int:
+    return (instant - _EPOCH) // _MILLISECOND

@@ -1,0 +1,191 @@
+"""The tables `crons` and `cron_runs`.
+
+A run is inserted plainly, by whoever expands a rule, perhaps long after somebody else raised the revision and placed
+other children. Its timestamp is its revision, not a clock's: of two rows for one instant that of the later revision
+wins on every replica, whoever wrote last, and of one revision equal values meet equal values. It follows that *every*
+insert of the table carries such a timestamp, and that nothing is deleted there, since a delete at a clock's time would
+cover all that is ever inserted afterwards. What ends a run is its time to live, which counts from the write.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from cql.connection import Connection, Item
+from cql.cron_rows import (
+    RUN_BYTES,
+    advance_item,
+    cron_of,
+    item_bytes,
+    mark_of,
+    months,
+    run_parameters,
+    standing_of,
+    write_item,
+)
+from cql.cron_writes import CronWrites
+from cql.decoding import UndecodableRow
+from cql.settings import StorageSettings
+from membership.conditional import APPLIED, Answer
+from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
+from scheduler_service.domain.errors import ContentTooLarge
+from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.lifecycle import Tasks
+
+T = TypeVar("T")
+
+CRONS_PER_READ = 100
+CRONS_PER_ADVANCE = 100
+LONGEST_READ_DAYS = 400
+"""Runs are kept 90 days and placed a little ahead; a read of each month costs a request, so more is a mistake."""
+
+_INSERT_RUN = "cron_runs.insert"
+_BEFORE_ALL = CronId("")
+_LONGEST_READ_MS = LONGEST_READ_DAYS * 86_400_000
+
+
+class CqlCronStore:
+    """`domain.ports.CronStore` over a connection. `tasks` runs the requests of concurrent writes."""
+
+    def __init__(self, connection: Connection, *, tasks: Tasks, settings: StorageSettings) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._writes = CronWrites(
+            connection,
+            tasks=tasks,
+            read=lambda client_id, cron_ids: self.read(client_id, cron_ids, serial=True),
+            max_bytes=settings.queue_bytes,
+        )
+
+    async def read(
+        self, client_id: ClientId, cron_ids: Sequence[CronId], *, serial: bool = False
+    ) -> Mapping[CronId, Cron]:
+        found: dict[CronId, Cron] = {}
+        for part in _parts(cron_ids):
+            rows = await self._connection.select("crons.read", (client_id, part), serial=serial)
+            found.update((cron.cron_id, cron) for cron in _decodable(rows, cron_of))
+        return found
+
+    async def read_standings(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> Mapping[CronId, CronStanding]:
+        found: dict[CronId, CronStanding] = {}
+        for part in _parts(cron_ids):
+            rows = await self._connection.select("crons.read_standings", (client_id, part))
+            found.update((standing.cron_id, standing) for standing in _decodable(rows, standing_of))
+        return found
+
+    async def read_page(self, client_id: ClientId, *, after: CronId | None = None, limit: int = 100) -> Sequence[Cron]:
+        return await self._page("crons.read_page", client_id, after, limit, id_at=1, decode=cron_of)
+
+    async def read_marks(
+        self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
+    ) -> Sequence[CronMark]:
+        return await self._page("crons.read_marks", client_id, after, limit, id_at=0, decode=mark_of)
+
+    async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
+        item = write_item(cron, expected_revision=expected_revision)
+        if (size := item_bytes(item)) > (most := self._settings.max_write_bytes):
+            raise ContentTooLarge(f"A cron of {size} bytes can't be stored; {most} is the most.")
+        return await self._writes.write(cron.client_id, cron.cron_id, item, expected_revision=expected_revision)
+
+    async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
+        cron_ids = {change.cron.cron_id for change in changes}
+        if len(cron_ids) != len(changes) or len(changes) > CRONS_PER_ADVANCE:
+            raise ValueError(f"an advance is of {CRONS_PER_ADVANCE} crons at most, each once")
+        if any(change.cron.client_id != client_id for change in changes):
+            raise ValueError(f"an advance of {client_id}'s crons names those of other clients")
+        if not changes:
+            return APPLIED
+        return await self._writes.advance(client_id, [advance_item(change) for change in changes])
+
+    async def insert_runs(self, runs: Sequence[CronRun]) -> None:
+        await concurrently(self._connection.write_batch, self._requests(runs))
+
+    async def read_runs(
+        self,
+        client_id: ClientId,
+        cron_id: CronId,
+        *,
+        first: UnixMillis,
+        last: UnixMillis,
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[CronRun]:
+        if last - first > _LONGEST_READ_MS:
+            raise ValueError(f"runs are read over {LONGEST_READ_DAYS} days at most")
+        spanned = list(months(first, last))
+        name = "cron_runs.read_newest" if newest_first else "cron_runs.read"
+        runs: list[CronRun] = []
+        for month in reversed(spanned) if newest_first else spanned:
+            if len(runs) >= limit:
+                break
+            parameters = (client_id, cron_id, month, first, last, limit - len(runs))
+            runs += [CronRun(*values) for values in await self._connection.select(name, parameters)]
+        return runs
+
+    async def _page(
+        self,
+        name: str,
+        client_id: ClientId,
+        after: CronId | None,
+        limit: int,
+        *,
+        id_at: int,
+        decode: Callable[[Sequence[Any]], T],
+    ) -> list[T]:
+        """As many as were asked for, if there are: those that can't be decoded are made up for, or a page that is not
+        full for their sake would look like the last one."""
+        found: list[T] = []
+        behind = _BEFORE_ALL if after is None else after
+        while (missing := limit - len(found)) > 0:
+            rows = await self._connection.select(name, (client_id, behind, missing))
+            found += _decodable(rows, decode)
+            if len(rows) < missing:
+                break
+            behind = rows[-1][id_at]
+        return found
+
+    def _requests(self, runs: Sequence[CronRun]) -> list[list[Item]]:
+        """Rows of one partition together, and small groups that the same servers hold, within the server's limits for
+        batches over several partitions."""
+        partitions: dict[Any, list[Item]] = defaultdict(list)
+        for run in runs:
+            parameters = run_parameters(run)
+            partitions[parameters[:3]].append((_INSERT_RUN, parameters))
+        requests: list[list[Item]] = []
+        filling: dict[Any, tuple[list[Item], list[int]]] = {}
+        settings = self._settings
+        for items in partitions.values():
+            for start in range(0, len(items), settings.group_commit_rows):
+                part = items[start : start + settings.group_commit_rows]
+                size = sum(RUN_BYTES + len(values[0]) + len(values[1]) for _, values in part)
+                replicas = self._connection.replicas(*part[0])
+                request, sizes = filling.get(replicas, ([], []))
+                if (
+                    not request
+                    or len(sizes) >= settings.group_commit_partitions
+                    or len(request) + len(part) > settings.group_commit_rows
+                    or sum(sizes) + size > settings.group_commit_bytes
+                ):
+                    request, sizes = filling[replicas] = [], []
+                    requests.append(request)
+                request += part
+                sizes.append(size)
+        return requests
+
+
+def _parts(cron_ids: Sequence[CronId]) -> Iterator[list[CronId]]:
+    """Each once, as many together as one request reads."""
+    wanted = list(dict.fromkeys(cron_ids))
+    for start in range(0, len(wanted), CRONS_PER_READ):
+        yield wanted[start : start + CRONS_PER_READ]
+
+
+def _decodable(rows: Sequence[Sequence[Any]], decode: Callable[[Sequence[Any]], T]) -> list[T]:
+    found = []
+    for values in rows:
+        try:
+            found.append(decode(values))
+        except UndecodableRow:
+            continue
+    return found

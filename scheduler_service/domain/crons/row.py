@@ -1,0 +1,125 @@
+"""A cron as it is stored, and the runs it has come to.
+
+    revision           grows with every change of the rule, the callback or the state
+    expanded_through   nominal instant through which every fire has its child
+    fires              how many fires that were, over all revisions (`max_fires` bounds it)
+    swept              the revision whose older children were withdrawn
+    wake_at            when the cron is to be looked at next; None: never again by itself
+
+Whoever changes a cron sets `wake_at` to now; whoever looks at one does what is due and sets it to what comes next. So
+a cron whose `wake_at` is long past is one that was forgotten, whatever the reason.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.ids import ClientId, CronId, PollerId, ScheduleId, UnixMillis
+from scheduler_service.domain.options import RetryOverride
+
+CRON_CLIENT = ClientId("$cron")
+"""The built-in client whose rows wake crons."""
+CRON_ID_PATTERN = CLIENT_ID_PATTERN
+DEFAULT_CATCH_UP_SECONDS = 3600.0
+FIRST_REVISION = 1
+"""Of a cron that is new. There are no older children then."""
+
+
+class CronState(StrEnum):
+    ACTIVE = "active"
+    PAUSED = "paused"
+    FINISHED = "finished"
+    """Past its end, or of its last fire."""
+    DELETED = "deleted"
+    """The row stays: a cron of that id goes on counting revisions."""
+
+
+class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a rule asks for beside expression and zone. Instants are Unix milliseconds, `ends_at` is exclusive."""
+
+    starts_at: UnixMillis | None = None
+    ends_at: UnixMillis | None = None
+    max_fires: int | None = None
+    spread_seconds: int = 0
+    catch_up_seconds: float = DEFAULT_CATCH_UP_SECONDS
+    overlap: Literal["allow", "skip"] = "allow"
+    gap: Literal["shift", "skip"] = "shift"
+    fold: Literal["first", "both"] = "first"
+    retry: RetryOverride | None = None
+    timeout_seconds: float | None = None
+    label: str | None = None
+
+
+class CronCallback(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns of every child. `headers` is JSON text as in `Definition`."""
+
+    method: str
+    url: str
+    headers: str
+    body: bytes
+
+
+class Cron(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of `crons`. `poller_id` is the children's lane, `changed_at` when this revision was made."""
+
+    client_id: ClientId
+    cron_id: CronId
+    expression: str
+    timezone: str
+    callback: CronCallback
+    options: CronOptions
+    state: CronState
+    revision: int
+    poller_id: PollerId
+    created_at: UnixMillis
+    changed_at: UnixMillis
+    expanded_through: UnixMillis
+    fires: int
+    swept: int
+    wake_at: UnixMillis | None
+
+
+class CronAdvance(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of one cron, applied if revision, expanded_through and swept still are as in `cron`."""
+
+    cron: Cron
+    state: CronState
+    expanded_through: UnixMillis
+    fires: int
+    swept: int
+    wake_at: UnixMillis | None
+
+
+class CronMark(msgspec.Struct, frozen=True, gc=False):
+    """What the search for forgotten crons needs of one."""
+
+    cron_id: CronId
+    state: CronState
+    wake_at: UnixMillis | None
+
+
+class CronStanding(msgspec.Struct, frozen=True, gc=False):
+    """What a fire that is about to be claimed is judged by."""
+
+    client_id: ClientId
+    cron_id: CronId
+    revision: int
+    overlap: Literal["allow", "skip"]
+
+
+class CronRun(msgspec.Struct, frozen=True, gc=False):
+    """One run: the child of a fire (`nominal_due` is the instant of the rule), or a triggered one. The row of a later
+    revision replaces that of an earlier one, whoever writes last."""
+
+    client_id: ClientId
+    cron_id: CronId
+    nominal_due: UnixMillis
+    revision: int
+    schedule_id: ScheduleId
+
+    @property
+    def triggered(self) -> bool:
+        """Fires are at whole seconds, and no triggered run is."""
+        return self.nominal_due % 1000 != 0

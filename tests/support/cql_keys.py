@@ -1,0 +1,83 @@
+"""Which keys a statement of the in-memory connection addresses."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from cql.connection import UNSET, Parameters
+from tests.support.cql_grammar import Parameter, Relation, Term
+from tests.support.cql_tables import Key, Partition, Table, first_after, first_at_or_after
+
+Locate: TypeAlias = Callable[[Partition, Parameters], Iterable[Key]]
+
+
+def value_of(term: Term, parameters: Parameters) -> Any:
+    return parameters[term.index] if isinstance(term, Parameter) else term.value
+
+
+def key_binder(table: Table, names: Sequence[str], where: Sequence[Relation]) -> Callable[[Parameters], Key]:
+    """All of `names`, each by an equality."""
+    terms = {relation.columns[0]: relation.terms[0] for relation in where if relation.operator == "="}
+    if missing := [name for name in names if name not in terms]:
+        raise ValueError(f"table {table.definition.name} is not addressed without {missing}")
+    wanted = [(name, terms[name]) for name in names]
+
+    def bind(parameters: Parameters) -> Key:
+        key = tuple(table.check(name, value_of(term, parameters)) for name, term in wanted)
+        if None in key or UNSET in key:
+            raise ValueError(f"a key of {table.definition.name} is null")
+        return key
+
+    return bind
+
+
+def locator(table: Table, relations: Sequence[Relation]) -> Locate:
+    """Which clustering keys the relations beside the partition key leave."""
+    clustering = table.definition.clustering
+    first = relations[0]
+    if first.columns == clustering and len(clustering) > 1:
+        if first.operator == "IN":
+            return lambda partition, parameters: sorted(
+                {
+                    tuple(map(table.check, clustering, key))
+                    for key in value_of(first.terms[0], parameters)
+                    if tuple(key) in partition.rows
+                }
+            )
+        if first.operator == ">":
+            bind = key_binder(
+                table, clustering, [Relation((n,), "=", (t,)) for n, t in zip(clustering, first.terms, strict=True)]
+            )
+            return lambda partition, parameters: partition.between(
+                first_after(partition, bind(parameters)), lambda key: True
+            )
+    if len(clustering) == len(relations) == 1 and first.columns == clustering and first.operator in ("IN", ">"):
+        (name,), (term,) = clustering, first.terms
+        if first.operator == "IN":
+            return lambda partition, parameters: sorted(
+                {key for value in value_of(term, parameters) if (key := (table.check(name, value),)) in partition.rows}
+            )
+        return lambda partition, parameters: partition.between(
+            first_after(partition, (table.check(name, value_of(term, parameters)),)), lambda key: True
+        )
+    if all(relation.operator == "=" for relation in relations):
+        names = clustering[: len(relations)]
+        prefix_of = key_binder(table, names, relations)
+
+        def with_prefix(partition: Partition, parameters: Parameters) -> Iterable[Key]:
+            prefix = prefix_of(parameters)
+            start = first_at_or_after(partition, prefix)
+            return partition.between(start, lambda key: key[: len(prefix)] == prefix)
+
+        return with_prefix
+    if [(relation.columns, relation.operator) for relation in relations] == [
+        ((clustering[0],), ">="),
+        ((clustering[0],), "<="),
+    ]:
+        low, high = (relation.terms[0] for relation in relations)
+
+        def within(partition: Partition, parameters: Parameters) -> Iterable[Key]:
+            start, end = (table.check(clustering[0], value_of(term, parameters)) for term in (low, high))
+            return partition.between(first_at_or_after(partition, (start,)), lambda key: bool(key[0] <= end))
+
+        return within
+    raise ValueError(f"a restriction not known here: {relations}")
