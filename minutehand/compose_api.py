@@ -20,6 +20,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
+from scheduler_service.usecases.built_in_clients import create_built_in_clients
 from scheduler_service.usecases.watch_members import WatchMembers
 
 _log = structlog.get_logger("minutehand.api")
@@ -58,6 +59,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
         )
+        await create_built_in_clients(services.register_client)
         show_clock(members, clock=clock, metrics=metrics)
         app = build_app(services=services, settings=api, registry=metrics.registry)
         for service in (members, hints, ApiServer(app, services=services, settings=api)):

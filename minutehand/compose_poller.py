@@ -12,11 +12,17 @@ from minutehand.running import StopSignal, spare_collector, start_unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.gauges import show_node
+from poller_cluster.hint_targets import NodeTargets
 from poller_cluster.node import Node, NodeStores
 from poller_cluster.ops import OpsServer, advertised_address, listen
+from scheduler_service.api.hints import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.built_in_clients import create_built_in_clients
+from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.change_client import ChangeClient
+from scheduler_service.usecases.register_client import RegisterClient
 
 _log = structlog.get_logger("minutehand.poller")
 
@@ -32,8 +38,24 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
         parts.callback(listener.close)
         storage = await open_storage(settings.cassandra)
         parts.push_async_callback(storage.close)
+        catalog = Catalog(store=storage.clients, clock=clock)
+        await create_built_in_clients(
+            RegisterClient(
+                store=storage.clients,
+                leases=storage.leases,
+                catalog=catalog,
+                change=ChangeClient(store=storage.clients, catalog=catalog),
+                clock=clock,
+            )
+        )
         life = await new_life(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
         engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
+        targets = NodeTargets()
+        hints = HintForwarder(
+            members=targets, clock=clock, settings=settings.hints, token=token, on_dropped=lambda hints: None
+        )
+        parts.push_async_callback(hints.stop)
+        await hints.start()
         node = Node(
             life=life,
             address=advertised_address(settings.ops, listener),
@@ -46,6 +68,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
                 balances=storage.balances,
                 attempts=storage.attempts,
                 dead_letters=storage.dead_letters,
+                crons=storage.crons,
             ),
             engine=engine,
             clock=clock,
@@ -55,7 +78,9 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             on_over=lambda reason: stop.fail(f"The node {life} must end ({reason})."),
             on_crash=stop.crashed,
             on_fault=_report_fault,
+            hints=hints,
         )
+        targets.watch(lambda: node.heartbeater.view)
         show_node(node, clock=clock, metrics=metrics)
         metrics.gauge("minutehand_attempts_in_flight", "Calls that this node is making now.", lambda: engine.in_flight)
         ops = OpsServer(

@@ -62,6 +62,19 @@ Ordering keys (`ordering`): rows of one key share a lane and start one at a time
   their key to another lane, until those of the old lane have ended; retries whose own `cap_seconds` is above their
   client's, after a takeover; and what stands behind more than `ordering.LINE_IDS` ids of one lane.
 
+Crons (`expander`, `cron_children`, `cron_search`): what wakes a cron is a row of the client `$cron`, so that an
+expansion is claimed, retried, taken over and recovered like any call.
+
+- An expansion places the fires of the next minutes and the next wake-up under ids that derive from the cron, and only
+  then advances the cron, if nobody has meanwhile. So it may be cut short anywhere and repeated by anybody: there is one
+  child a fire, whoever places it, and two expanders do what one does.
+- A change of a cron is the write of its next revision. Its wake-up withdraws the children of older ones by edits, which
+  compete with claims like every cancel; what it can't withdraw has its run, and is not placed anew.
+- An expander that slept through a change may still place a child of before. Children are compared with their cron when
+  they are about to be claimed, by a read begun after they were found: so that one is found out, or was placed before
+  the change's wake-up looked.
+- A cron that is due to be looked at and was not, whatever the reason, is found by the search within two minutes.
+
 Not guaranteed: a process that stops between its trust check and the socket, and a receiver that answers after its
 time-out, see at-least-once. `Minutehand-Fence` and the schedule's id let a receiver tell.
 

@@ -1,5 +1,6 @@
 """What the recorded outcomes of one minute still owe other partitions. Pure; a minute settles without debts."""
 
+from poller_cluster.open_rows import OpenRow
 from poller_cluster.steps import FollowUp
 from scheduler_service.domain.copies import definition_of, outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, partition_of
@@ -28,7 +29,17 @@ class Debts:
         if owes and outcome.reason != SUPERSEDED and row.key not in self._paid:
             self._add(FollowUp(definition_of(self._partition, row), outcome))
 
-    def owe_for_original(self, original: Row) -> None:
+    def copy_checked(self, entry: OpenRow, original: Row | None) -> Outcome | None:
+        """A copy met its original. None: the original names it, and it may be called."""
+        if original is not None:
+            entry.learn(original)
+            if original.state == State.RETRYING:
+                if original.next_attempt_at == entry.row.due:
+                    return None
+                self._owe_for_original(original)
+        return superseded(entry.row, original)
+
+    def _owe_for_original(self, original: Row) -> None:
         """A retrying original names another copy than the one found: see that the named one is placed."""
         outcome = outcome_of(original)
         assert outcome is not None

@@ -21,6 +21,21 @@ def show_node(node: Node, *, clock: Clock, metrics: Metrics) -> None:
         "Failed attempts of which no record could be kept.",
         lambda: node.books.unrecorded,
     )
+    metrics.counter(
+        "minutehand_crons_expanded_total",
+        "Times that a cron was looked at and its next fires placed.",
+        lambda: node.crons.expand.crons_expanded,
+    )
+    metrics.counter(
+        "minutehand_cron_fires_placed_total",
+        "Fires of crons that became schedules.",
+        lambda: node.crons.expand.children_placed,
+    )
+    metrics.counter(
+        "minutehand_crons_forgotten_total",
+        "Crons that nothing had woken and the search for such found. Not 0: wake-ups are late, or get lost.",
+        lambda: node.crons.search.found,
+    )
     metrics.gauge(
         "minutehand_destinations_open",
         "Receiver hosts that are left alone because they keep failing, each client's counted by itself.",

@@ -16,18 +16,18 @@ from collections.abc import Collection, Iterable, Mapping
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from poller_cluster.account import Account
 from poller_cluster.admission import ADMIT_ALL, Admission
-from poller_cluster.debts import Debts, superseded
+from poller_cluster.debts import Debts
 from poller_cluster.known_statics import KnownStatics, next_version
 from poller_cluster.open_rows import OpenRow, OpenRows
 from poller_cluster.page_pass import HINTED_ROWS, Anew, Pass
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import (
     OVER,
+    CheckRows,
     Claim,
     OpenPartition,
     Phase,
     ReadHinted,
-    ReadOriginals,
     ReadPage,
     RecheckClaimed,
     Step,
@@ -104,7 +104,7 @@ class PollerMinute:
         if self._hinted or self._edited:
             return ReadHinted((*self._hinted, *self._edited))
         if soon := self.rows.unchecked_by(now + self.settings.claim_ahead_ms):
-            return ReadOriginals(soon)
+            return CheckRows(soon)
         if self._wants_page(now):
             return ReadPage(self._pass.after)
         if self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts:
@@ -331,22 +331,23 @@ class PollerMinute:
                 self._void(key)
         self._recheck = ()
 
-    def originals_read(self, asked: Iterable[Row], originals: Mapping[ScheduleId, Row]) -> None:
-        """Originals of the copies asked for. A copy that its original does not name is dropped."""
-        for copy in asked:
-            entry = self.rows.unchecked.pop(copy.key, None)
+    def rows_checked(
+        self, asked: Iterable[Row], originals: Mapping[ScheduleId, Row], outcomes: Mapping[RowKey, Outcome]
+    ) -> None:
+        """Originals of the copies asked for, and what became of the fires that must not be called. A copy that its
+        original does not name is dropped."""
+        for row in asked:
+            entry = self.rows.unchecked.pop(row.key, None)
             if entry is None:
                 continue
             entry.checked = True
-            original = originals.get(copy.schedule_id)
-            if original is not None:
-                self._admission.read(original)
-                entry.learn(original)
-                if original.state == State.RETRYING and original.next_attempt_at == copy.due:
-                    continue
-                if original.state == State.RETRYING:
-                    self.debts.owe_for_original(original)
-            self.rows.end(entry, superseded(entry.row, original), at=0)
+            outcome = outcomes.get(row.key)
+            if row.is_copy:
+                if (original := originals.get(row.schedule_id)) is not None:
+                    self._admission.read(original)
+                outcome = self.debts.copy_checked(entry, original) or outcome
+            if outcome is not None:
+                self.rows.end(entry, outcome, at=0)
 
     # Attempts and follow-ups.
 

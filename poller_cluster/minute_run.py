@@ -1,6 +1,6 @@
 """The shell of one poller minute: does the steps its machine asks for, one at a time, and reports the answers.
 
-Storage that gives no answer is asked again after a pause that grows to `LONGEST_PAUSE_SECONDS`. While this life is not
+Storage that gives no answer is asked again after a pause that grows (`backoff`). While this life is not
 trusted, or the wall clock is in doubt, nothing is begun but the repetition of an unanswered write.
 """
 
@@ -12,7 +12,9 @@ from typing import Any
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
 from poller_cluster.admission import ADMIT_ALL, Admission
+from poller_cluster.backoff import Backoff
 from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.cron_children import CronChildren
 from poller_cluster.dispatcher import Dispatcher
 from poller_cluster.job import Job
 from poller_cluster.minute import PollerMinute
@@ -20,11 +22,11 @@ from poller_cluster.open_rows import KEY
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.row_window import RowWindow
 from poller_cluster.steps import (
+    CheckRows,
     FollowUp,
     OpenPartition,
     Phase,
     ReadHinted,
-    ReadOriginals,
     ReadPage,
     RecheckClaimed,
     Step,
@@ -44,8 +46,6 @@ from scheduler_service.runtime.signal import Signal
 from scheduler_service.usecases.place import Place
 
 PAGE_ROWS = 1_000
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 2.0
 AWAITED_AFTER_MS = 50
 """Outcomes wait no longer than this for others to share their write while rows of the minute wait for their keys."""
 DOUBT_PAUSE_SECONDS = 0.2
@@ -67,24 +67,9 @@ class Firing:
     record_pace: RecordPace
     row_window: RowWindow
     page_reads: asyncio.Semaphore
+    cron_children: CronChildren
     tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
-
-
-class Backoff:
-    """Pauses that double up to `LONGEST_PAUSE_SECONDS`, each between half and one and a half of its length."""
-
-    def __init__(self, *, clock: Clock, randomness: Randomness) -> None:
-        self._clock = clock
-        self._randomness = randomness
-        self._pause = FIRST_PAUSE_SECONDS
-
-    async def wait(self) -> None:
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE_SECONDS)
-        await self._clock.sleep(pause * (0.5 + self._randomness.fraction()))
-
-    def reset(self) -> None:
-        self._pause = FIRST_PAUSE_SECONDS
 
 
 class MinuteRun:
@@ -214,8 +199,12 @@ class MinuteRun:
             case RecheckClaimed(keys=keys):
                 rows = await schedules.find_rows(partition, keys, serial=True)
                 machine.claims_rechecked(rows)
-            case ReadOriginals(copies=copies):
-                machine.originals_read(copies, await self._read_originals(copies))
+            case CheckRows(rows=rows):
+                originals = await self._read_originals(row for row in rows if row.is_copy)
+                outcomes = await self._firing.cron_children.judge(
+                    partition.client_id, rows, now=self._firing.clock.wall_ms()
+                )
+                machine.rows_checked(rows, originals, outcomes)
             case OpenPartition(expect_epoch=expect):
                 await self._report(
                     machine.opened,

@@ -22,7 +22,9 @@ from membership.ports import LeaseStore, MemberStore, NodeState
 from membership.settings import MembershipSettings
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.callback import Sender
+from poller_cluster.cron_work import CronWork
 from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.expander import CronEngine
 from poller_cluster.job import Engine
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
@@ -32,12 +34,15 @@ from poller_cluster.retention import Retention
 from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import NodeSettings
 from poller_cluster.tenants import Tenants
+from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
 from scheduler_service.domain.ports import (
     AttemptStore,
     BalanceStore,
     ClientStore,
+    CronStore,
     DeadLetterStore,
+    HintSender,
     ScheduleStore,
 )
 from scheduler_service.runtime.lifecycle import Tasks
@@ -67,6 +72,7 @@ class NodeStores:
     balances: BalanceStore
     attempts: AttemptStore
     dead_letters: DeadLetterStore
+    crons: CronStore
 
 
 class Node:
@@ -87,8 +93,11 @@ class Node:
         on_over: Callable[[str], None],
         on_crash: Callable[[str, BaseException], None],
         on_fault: Callable[[str, BaseException], None],
+        hints: HintSender | None = None,
     ) -> None:
+        """`hints` tells other nodes of near-term rows placed in their lanes."""
         self.life = life
+        self._hints = hints
         self._on_fault = on_fault
         self._clock = clock
         self._randomness = randomness
@@ -131,8 +140,22 @@ class Node:
             clock=clock,
             spawn=self._spawn,
         )
+        place = Place(schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self)
+        self.crons = CronWork(
+            crons=stores.crons,
+            clients=stores.clients,
+            schedules=stores.schedules,
+            place=place,
+            tenants=self._tenants,
+            lanes=lambda: self._positions(CRON_CLIENT),
+            trusted=self.heartbeater.trusted,
+            clock=clock,
+            randomness=randomness,
+            spawn=self._spawn,
+            on_fault=on_fault,
+        )
         self.dispatcher = Dispatcher(
-            engine=engine,
+            engine=CronEngine(calls=engine, expander=self.crons.expander),
             tenants=self._tenants,
             clock=clock,
             randomness=randomness,
@@ -147,13 +170,8 @@ class Node:
         )
         self._firing = Firing(
             schedules=stores.schedules,
-            place=Place(
-                schedules=stores.schedules,
-                leases=stores.leases,
-                clock=clock,
-                randomness=randomness,
-                hints=self,
-            ),
+            place=place,
+            cron_children=self.crons.children,
             dispatcher=self.dispatcher,
             clock=clock,
             randomness=randomness,
@@ -190,6 +208,7 @@ class Node:
             trusted=self.heartbeater.trusted,
         )
         self._spawn(retention.run(), "retention")
+        self._spawn(self.crons.search.run(), "search for forgotten crons")
         await self.keeper.start()
         self._tenants_changed()
 
@@ -270,10 +289,14 @@ class Node:
         self._follow_state(client_id, pollers)
         return pollers
 
-    # Hints: a node tells itself of the copies it places, others tell it through its port.
+    # Hints: a node tells itself of the rows it places in lanes it holds, and is told by others through its port.
 
     def hint(self, partition: Partition, key: RowKey) -> None:
-        self.hinted([(partition, key)])
+        pollers = self._clients.get(partition.client_id)
+        if pollers is not None and partition.poller_id in pollers.lanes:
+            self.hinted([(partition, key)])
+        elif self._hints is not None:
+            self._hints.hint(partition, key)
 
     def hinted(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
         """Rows placed near their time; a partition without a row has more than were named."""

@@ -11,14 +11,15 @@ from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State
 
 
 class OpenRow:
-    """One row: waiting, then claimed, then ended (its outcome known but not recorded). Copies wait for a check too."""
+    """One row: waiting, then claimed, then ended (its outcome known but not recorded). Copies and
+    fires of crons wait for a check too, but for fires that were perhaps called before."""
 
     __slots__ = ("checked", "claimed", "ended_at", "first_attempt_at", "last", "outcome", "redelivery", "row")
 
     def __init__(self, row: Row, *, redelivery: bool) -> None:
         self.row = row
         self.redelivery = redelivery
-        self.checked = not row.is_copy
+        self.checked = not row.is_copy and (row.cron_id is None or redelivery)
         self.claimed = False
         self.outcome: Outcome | None = None
         self.ended_at = 0
@@ -121,7 +122,7 @@ class OpenRows:
         self.held.clear()
 
     def unchecked_by(self, horizon: int) -> tuple[Row, ...]:
-        """Copies due by `horizon` whose originals were not looked at yet."""
+        """Rows due by `horizon` that were not checked yet."""
         return tuple(entry.row for entry in self.unchecked.values() if entry.row.due <= horizon)
 
     def next_due(self) -> UnixMillis | None:

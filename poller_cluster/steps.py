@@ -44,10 +44,10 @@ class RecheckClaimed:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadOriginals:
-    """Read the originals of copies about to be claimed; report `originals_read`."""
+class CheckRows:
+    """Of rows about to be claimed, read the originals of copies and judge the fires of crons; report `rows_checked`."""
 
-    copies: tuple[Row, ...]
+    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Stop:
 
 
 Step: TypeAlias = (
-    ReadPage | ReadHinted | RecheckClaimed | ReadOriginals | OpenPartition | WriteAdvance | WriteBalance | Wait | Stop
+    ReadPage | ReadHinted | RecheckClaimed | CheckRows | OpenPartition | WriteAdvance | WriteBalance | Wait | Stop
 )
 
 

@@ -3,6 +3,8 @@
     register_client suspend_client   a client's life            keys signing_secrets   what it is known and signs by
     create_schedules -> place        a request becomes a row    edit_schedule          cancel, and what a row is now
     list_schedules                   a window by due time       catalog authenticate   who calls, from memory
+    request_crons -> change_crons    a rule comes to be         expand_crons -> place  its fires become rows
+    show_crons                       crons and their runs       admit_creates          may this client create now
     watch_members                    the reader of heartbeats   judge_clock            may it create by its clock
     show_cluster show_pollers        the operator's view        drain_node             a node hands over what it owns
 

@@ -92,8 +92,11 @@ class EditSchedule:
         copy = copies.get(successor_key(schedule_id, row.next_attempt_at))
         return Resolved(row, schedule_id in statics.in_flight and (copy is None or copy.state is None))
 
-    async def cancel(self, client_id: ClientId, schedule_id: ScheduleId) -> CancelResult:
-        """Cancel unless the owner has it. Raises StoreUnavailable when the outcome stays unknown."""
+    async def cancel(self, client_id: ClientId, schedule_id: ScheduleId, *, reason: str | None = None) -> CancelResult:
+        """Cancel unless the owner has it. `reason` is a stable word for why.
+
+        Raises StoreUnavailable when the outcome stays unknown.
+        """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         for _ in range(MAX_TURNS):
             statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
@@ -105,17 +108,19 @@ class EditSchedule:
             if row.state is None:
                 if schedule_id in statics.in_flight:
                     return InFlight(row)
-                await self._cancel_open(partition, key, row, statics)
+                await self._cancel_open(partition, key, row, statics, reason)
                 continue
-            refused = await self._cancel_retrying(partition, row)
+            refused = await self._cancel_retrying(partition, row, reason)
             if refused is not None:
                 return refused
         raise StoreUnavailable("the minute of this schedule changes too often")
 
-    async def _cancel_open(self, partition: Partition, key: RowKey, row: Row, statics: Statics) -> bool:
+    async def _cancel_open(
+        self, partition: Partition, key: RowKey, row: Row, statics: Statics, reason: str | None
+    ) -> bool:
         """Cancel a row that has no outcome, or isn't written yet. `row` (the original) tells of the attempts so far.
         True when surely applied."""
-        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()))
+        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()), reason=reason)
         answer = await self._schedules.edit(
             Edit(
                 partition=partition,
@@ -131,7 +136,7 @@ class EditSchedule:
             case Rejected() | Unknown():
                 return False
 
-    async def _cancel_retrying(self, partition: Partition, row: Row) -> InFlight | None:
+    async def _cancel_retrying(self, partition: Partition, row: Row, reason: str | None) -> InFlight | None:
         """One turn at the copy first, then at the original. None: read the original again and see."""
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
@@ -140,7 +145,7 @@ class EditSchedule:
         copy = copies.get(key)
         if copy is not None and copy.state is not None:
             if copy.state == State.CANCELLED:
-                await self._cancel_original(partition, row)
+                await self._cancel_original(partition, row, reason)
                 return None
             known = outcome_of(copy)
             assert known is not None
@@ -152,13 +157,13 @@ class EditSchedule:
             return None
         if row.schedule_id in statics.in_flight:
             return InFlight(row)
-        if await self._cancel_open(there, key, row, statics):
-            await self._cancel_original(partition, row)
+        if await self._cancel_open(there, key, row, statics, reason):
+            await self._cancel_original(partition, row, reason)
         return None
 
-    async def _cancel_original(self, partition: Partition, row: Row) -> None:
+    async def _cancel_original(self, partition: Partition, row: Row, reason: str | None) -> None:
         """Nobody claims a retrying original, so its own state is condition enough. The caller reads again."""
-        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()))
+        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()), reason=reason)
         await self._schedules.edit(
             Edit(
                 partition=partition,

@@ -93,6 +93,28 @@ class Place:
             errors[position] = error
         return errors
 
+    async def ended(self, definition: Definition, *, state: State, reason: str) -> None:
+        """Create a row that is not to be called: its end is recorded along with it, unless it has come to one.
+
+        What somebody else has begun with it (a chain of copies, a claim that no owner may ever see) is seen to. Raises
+        StoreUnavailable; between the two writes the row is one like any other, so ask again.
+        """
+        await self._schedules.insert(definition)
+        for _ in range(MAX_TURNS):
+            statics, rows = await self._schedules.read_rows(definition.partition, [definition.key], serial=True)
+            row = rows.get(definition.key)
+            if row is None:
+                return
+            if row.state is not None or definition.schedule_id in statics.in_flight:
+                following = await self._look_after(definition)
+                if following is not None:
+                    await self(following)
+                return
+            outcome = outcome_after(row, state=state, at=UnixMillis(self._clock.wall_ms()), reason=reason)
+            if await self._edit_open_row(definition, statics, outcome):
+                return
+        raise StoreUnavailable("the minute of this schedule changes too often")
+
     async def _place_far(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
         if not definitions:
             return []

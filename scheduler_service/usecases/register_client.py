@@ -81,6 +81,14 @@ class RegisterClient:
 
         return Registered(await self._change(client_id, step), created=False)
 
+    async def built_in(self, client_id: ClientId, *, poller_quota: int, settings: ClientSettings) -> Client:
+        """One of Minutehand's own, created unless it is there. Every program sees to those it needs when it starts.
+
+        Raises StoreUnavailable.
+        """
+        known = await self._store.read_client(client_id)
+        return known or await self._create(client_id, poller_quota, settings) or await self._catalog.client(client_id)
+
     async def _create(self, client_id: ClientId, poller_quota: int, settings: ClientSettings) -> Client | None:
         """None: somebody else registered it meanwhile."""
         await self._create_lanes(client_id, range(poller_quota))

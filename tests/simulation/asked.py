@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from uuid import UUID
 
-from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, due_of
 from tests.simulation.receivers import Call
 
 IN_TIME_MS = 6_000
@@ -24,6 +25,14 @@ class Asked:
     cancelled: bool = False
     end: str | None = None
     calls: list[Call] = field(default_factory=list)
+
+
+def met(asked: dict[str, Asked], call: Call) -> Asked:
+    """Who is called. Children of crons nobody has asked for: they are met when they are called."""
+    if call.schedule_id not in asked and call.cron_id is not None:
+        schedule_id = ScheduleId(UUID(call.schedule_id))
+        asked[call.schedule_id] = Asked(ClientId(call.client_id), schedule_id, due_of(schedule_id))
+    return asked[call.schedule_id]
 
 
 def out_of_order(asked: Iterable[Asked]) -> tuple[ScheduleId, ScheduleId] | None:

@@ -4,9 +4,11 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
+from scheduler_service.domain.ids import due_of
 from tests.simulation.sim_clock import SimClock
 
 
@@ -23,6 +25,8 @@ class Call:
     fence: int
     redelivery: bool
     url: str = ""
+    cron_id: str | None = None
+    nominal_due: str = ""
 
 
 @dataclass
@@ -106,11 +110,13 @@ class SimEngine:
             node=self._node,
             client_id=headers["Minutehand-Client"],
             schedule_id=headers["Minutehand-Schedule-Id"],
-            due_ms=int(headers["x-due"]),
+            due_ms=int(headers["x-due"]) if "x-due" in headers else due_of(UUID(headers["Minutehand-Schedule-Id"])),
             attempt=int(headers["Minutehand-Attempt"]),
             fence=int(headers["Minutehand-Fence"]),
             redelivery="Minutehand-Redelivery" in headers,
             url=request.url,
+            cron_id=headers.get("Minutehand-Cron-Id"),
+            nominal_due=headers["Minutehand-Due"],
         )
         answer = self._receiver.script(call)
         if answer != "connect-refused":

@@ -65,12 +65,20 @@ class SimClock:
             await asyncio.sleep(0)
             await self.running()
             return
+        # Most of what happens in a simulation: no timer object, and nothing to cancel once it has rung.
         rung = self._loop.create_future()
-        timer = self.call_later(seconds, partial(_ring_once, rung))
+        handle = self._loop.call_later(seconds / self._rate, self._wake, rung)
         try:
             await rung
         finally:
-            timer.cancel()
+            if not rung.done() or rung.cancelled():
+                handle.cancel()
+
+    def _wake(self, rung: "asyncio.Future[None]") -> None:
+        if self._paused:
+            self._parked.append((_SimTimer(), partial(_ring_once, rung)))
+        elif not rung.done():
+            rung.set_result(None)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         timer = _SimTimer()

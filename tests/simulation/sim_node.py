@@ -11,6 +11,7 @@ from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
 from poller_cluster.node import Node, NodeStores
 from poller_cluster.settings import NodeSettings
+from scheduler_service.domain.ports import HintSender
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver, SimEngine
 from tests.simulation.sim_clock import SimClock
@@ -48,6 +49,7 @@ class SimNode:
         on_call: Callable[["SimNode", Call], None],
         on_crash: Callable[[str, BaseException], None],
         on_fault: Callable[[str, BaseException], None],
+        hints: HintSender,
     ) -> None:
         self.name = name
         self.clock = clock
@@ -71,6 +73,7 @@ class SimNode:
                 balances=self.storage.balances,
                 attempts=self.storage.attempts,
                 dead_letters=self.storage.dead_letters,
+                crons=self.storage.crons,
             ),
             engine=self.engine,
             clock=self.clock,
@@ -80,6 +83,7 @@ class SimNode:
             on_over=self._life_over,
             on_crash=on_crash,
             on_fault=on_fault,
+            hints=hints,
         )
 
     def _life_over(self, reason: str) -> None:

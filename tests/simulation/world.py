@@ -36,7 +36,7 @@ from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
 from scheduler_service.usecases.place import Place
-from tests.simulation.asked import IN_TIME_MS, Asked, out_of_order
+from tests.simulation.asked import IN_TIME_MS, Asked, met, out_of_order
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
@@ -72,19 +72,19 @@ class World:
         self.api_clock = SimClock()
         self.api_connection = FaultyConnection(self.memory, clock=self.api_clock, rng=random.Random(seed + 1))
         self.api_storage = Storage.over(self.api_connection)
-        self._api_randomness = SeededRandomness(random.Random(seed + 2))
+        self.api_randomness = SeededRandomness(random.Random(seed + 2))
         self.place = Place(
             schedules=self.api_storage.schedules,
             leases=self.api_storage.leases,
             clock=self.api_clock,
-            randomness=self._api_randomness,
+            randomness=self.api_randomness,
             hints=self,
         )
         self.edit = EditSchedule(
             schedules=self.api_storage.schedules,
             place=self.place,
             clock=self.api_clock,
-            randomness=self._api_randomness,
+            randomness=self.api_randomness,
         )
         self.hints_lost = self.hints_crowded = 0.0
         self.hints_named = math.inf
@@ -137,6 +137,7 @@ class World:
             on_call=self.called,
             on_crash=self.crashed,
             on_fault=self.faulted,
+            hints=self,
         )
         node.start()
         return node
@@ -223,7 +224,7 @@ class World:
         poller = PollerId(self.rng.randrange(quota))
         if ordering_key is not None:
             poller = pinned_lane(ClientId(client), ordering_key, quota=quota)
-        schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self._api_randomness)
+        schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self.api_randomness)
         asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due, ordering_key)
         return asked, Definition(
             client_id=ClientId(client),
@@ -261,7 +262,7 @@ class World:
         return result
 
     def hint(self, partition: Partition, key: RowKey) -> None:
-        """HintSender of the API: reaches the lane's owner unless it is lost, with or without the row's name."""
+        """HintSender of API and nodes: reaches the lane's owner unless it is lost, with or without the row's name."""
         luck = self.rng.random()
         if luck < self.hints_lost:
             return
@@ -274,7 +275,7 @@ class World:
 
     def called(self, node: SimNode, call: Call) -> None:
         self.note(node.name, f"calls {call.schedule_id} attempt {call.attempt} fence {call.fence}")
-        asked = self.asked[call.schedule_id]
+        asked = met(self.asked, call)
         early = asked.due - call.at_ms
         allowed = CLOCK_TOLERANCE_MS if self.skewed else 0.0
         if early > allowed:

@@ -19,6 +19,7 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.usecases.built_in_clients import create_built_in_clients
 from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.memory import InMemoryConnection
 
@@ -128,7 +129,8 @@ class Reply:
 class ApiHarness:
     """An API on a free loopback port over a store in memory. Its watcher of the members looks when it is told to.
 
-    `settings` are those of the API; `connection` and `storage` replace the stores' connection and settings.
+    `settings` are those of the API; `connection` and `storage` replace the stores' connection and settings, `stores`
+    the stores themselves, which then are their owner's to close.
     """
 
     def __init__(
@@ -136,13 +138,15 @@ class ApiHarness:
         *,
         connection: InMemoryConnection | None = None,
         storage: StorageSettings | None = None,
+        stores: Storage | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock()
         self.hints = RecordedHints()
         self.nodes = RecordedNodes()
         self.connection = connection or InMemoryConnection()
-        self.storage = Storage.over(self.connection, settings=storage)
+        self.storage = stores or Storage.over(self.connection, settings=storage)
+        self._owned = stores is None
         self.settings = ApiSettings(**{"admin_key": ADMIN_KEY, "port": 0, **settings})
         self.members = WatchMembers(
             store=self.storage.members, clock=self.clock, settings=MembershipSettings(), on_crash=_never
@@ -172,7 +176,8 @@ class ApiHarness:
         assert self.server is not None
         await self._session.close()
         await self.server.stop()
-        await self.storage.close()
+        if self._owned:
+            await self.storage.close()
 
     async def send(
         self,
@@ -195,6 +200,10 @@ class ApiHarness:
             given.setdefault("Content-Type", "application/json")
         async with self._session.request(method, path, data=data, headers=given, params=params) as response:
             return Reply(response.status, response.headers, await response.read())
+
+    async def add_built_in_clients(self) -> None:
+        """What an API process does when it starts; nothing but crons needs it."""
+        await create_built_in_clients(self.services.register_client)
 
     async def register(self, client_id: str = "shop", *, quota: int = 3, settings: object = None) -> str:
         """A client with a key, which is answered."""
@@ -219,3 +228,8 @@ def schedule(**fields: object) -> dict[str, object]:
     if "due" not in fields:
         fields.setdefault("delay_seconds", 90)
     return {"callback": callback(), **fields}
+
+
+def cron(**fields: object) -> dict[str, object]:
+    """A cron request that is right, but for `fields`."""
+    return {"expression": "30 2 * * *", "timezone": "Europe/Berlin", "callback": callback(), **fields}

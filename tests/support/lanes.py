@@ -9,6 +9,7 @@ from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.cron_children import CronChildren
 from poller_cluster.dispatcher import Dispatcher
 from poller_cluster.job import Job
 from poller_cluster.minute_run import Firing
@@ -149,6 +150,7 @@ class LaneBench:
             record_pace=RecordPace(MinuteSettings()),
             row_window=RowWindow(MinuteSettings()),
             page_reads=asyncio.Semaphore(4),
+            cron_children=CronChildren(crons=self.storage.crons, schedules=schedules),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

@@ -8,10 +8,10 @@ from membership.conditional import Answer, Unknown
 from poller_cluster.minute import PollerMinute
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import (
+    CheckRows,
     Claim,
     OpenPartition,
     ReadHinted,
-    ReadOriginals,
     ReadPage,
     RecheckClaimed,
     Step,
@@ -115,8 +115,8 @@ class MinuteBench:
             case RecheckClaimed(keys=keys):
                 rows = await store.find_rows(self.partition, keys, serial=True)
                 machine.claims_rechecked(rows)
-            case ReadOriginals(copies=copies):
-                machine.originals_read(copies, await self._originals(copies))
+            case CheckRows(rows=rows):
+                machine.rows_checked(rows, await self._originals(rows), {})
             case OpenPartition(expect_epoch=expect):
                 opened: Answer[Any] = Unknown("not done")
                 if effect:

@@ -21,6 +21,7 @@ from minutehand.local.ports import free_ports
 from minutehand.local.programs import Program
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.built_in_clients import CRON_POLLERS
 from tests.support.cassandra import SuiteCassandra
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -72,6 +73,8 @@ class Deployment:
     def __init__(self, cassandra: SuiteCassandra, directory: Path, *, keyspace: str, tables: Tables) -> None:
         self.directory = directory
         self.admin_key = secrets.token_hex(24)
+        self.token = secrets.token_hex(24)
+        """The cluster's: who has it may tell pollers of rows."""
         self.api_port, *self._spare = free_ports(16)
         self.api_url = f"http://127.0.0.1:{self.api_port}"
         self.receiver = Receiver(directory)
@@ -132,13 +135,18 @@ class Deployment:
             return api.client(client_id).keys.create().key
 
     def await_owners(self, names: Collection[str], *, pollers: int, seconds: float = 40.0) -> None:
-        """Wait until these nodes are the live ones, each owns some of the pollers, and together they own all."""
+        """Wait until these nodes are the live ones, each owns some of the pollers, and together they own all: so many
+        of the clients that were registered, and those of the built-in ones."""
         deadline = time.monotonic() + seconds
         with self.admin() as api:
             while True:
                 found = api.cluster()
                 living = {node.node_id: node.pollers for node in found.nodes if node.state == "live"}
-                if living.keys() == set(names) and all(living.values()) and sum(living.values()) == pollers:
+                if (
+                    living.keys() == set(names)
+                    and all(living.values())
+                    and sum(living.values()) == pollers + CRON_POLLERS
+                ):
                     return
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{names} do not own all {pollers} pollers after {seconds} s: {found}")
@@ -169,7 +177,7 @@ class Deployment:
 
     def _write_settings(self, cassandra: SuiteCassandra, keyspace: str, tables: Tables) -> None:
         document: dict[str, dict[str, Any]] = {
-            "cluster": {"token": secrets.token_hex(24)},
+            "cluster": {"token": self.token},
             "cassandra": {
                 "contact_points": cassandra.contact_points,
                 "port": cassandra.port,

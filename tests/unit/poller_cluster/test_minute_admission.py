@@ -178,7 +178,7 @@ def test_the_judge_hears_of_originals() -> None:
     minute = judged(judge, retry)
     minute.step(at(0), 10)
     pointing = with_state(original, State.RETRYING, next_attempt_at=at(1))
-    minute.originals_read([retry], {retry.schedule_id: pointing})
+    minute.rows_checked([retry], {retry.schedule_id: pointing}, {})
     assert ("read", pointing) in judge.told
 
 
@@ -188,7 +188,7 @@ def test_a_row_that_is_put_off_still_says_what_its_last_attempt_came_to() -> Non
     minute = judged(Judge(), retry)
     minute.step(at(0), 10)
     pointing = with_state(original, State.RETRYING, next_attempt_at=at(1), first_attempt_at=at(-120), last_status=503)
-    minute.originals_read([retry], {retry.schedule_id: pointing})
+    minute.rows_checked([retry], {retry.schedule_id: pointing}, {})
     (claimed,) = claim(minute, 0)
     found = put_off(claimed, at=at(300), in_doubt=False, reason="destination-open")
     assert (found.attempts, found.first_attempt_at, found.last_status) == (1, at(-120), 503)

@@ -2,7 +2,7 @@ import pytest
 
 from poller_cluster.debts import SUPERSEDED
 from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import ReadOriginals, Wait, WriteBalance
+from poller_cluster.steps import CheckRows, Wait, WriteBalance
 from scheduler_service.domain.schedules import Outcome, Row, State
 from tests.unit.poller_cluster.builders import (
     EPOCH,
@@ -38,24 +38,24 @@ COPY = copy_row(20, original())
 def checked(found: Row | None) -> PollerMinute:
     """A machine that has looked up the original of its only copy."""
     minute = reading(COPY)
-    asked = expect(ReadOriginals, minute, 15).copies
-    minute.originals_read(asked, {} if found is None else {found.schedule_id: found})
+    asked = expect(CheckRows, minute, 15).rows
+    minute.rows_checked(asked, {} if found is None else {found.schedule_id: found}, {})
     return minute
 
 
 def test_copies_are_checked_when_they_may_be_claimed() -> None:
     minute = reading(COPY)
     assert step(minute, 14) == Wait(at(19))
-    assert step(minute, 15) == ReadOriginals((COPY,))
-    assert step(minute, 25) == ReadOriginals((COPY,))
+    assert step(minute, 15) == CheckRows((COPY,))
+    assert step(minute, 25) == CheckRows((COPY,))
 
 
 def test_an_unchecked_copy_is_not_claimed_with_others() -> None:
     call = row(20, 1)
     minute = reading(call, COPY)
     assert apply(minute, 19).in_flight == ids(call)
-    asked = expect(ReadOriginals, minute, 19).copies
-    minute.originals_read(asked, {COPY.schedule_id: original()})
+    asked = expect(CheckRows, minute, 19).rows
+    minute.rows_checked(asked, {COPY.schedule_id: original()}, {})
     assert apply(minute, 19).in_flight == ids(call, COPY)
 
 
@@ -127,9 +127,9 @@ def test_copies_are_not_counted() -> None:
 
 def test_a_copy_that_ended_while_it_was_looked_up_is_left_alone() -> None:
     minute = reading(COPY)
-    asked = expect(ReadOriginals, minute, 15).copies
-    minute.originals_read(asked, {COPY.schedule_id: original()})
+    asked = expect(CheckRows, minute, 15).rows
+    minute.rows_checked(asked, {COPY.schedule_id: original()}, {})
     apply(minute, 19)
-    minute.originals_read(asked, {})
+    minute.rows_checked(asked, {}, {})
     minute.attempt_ended(COPY.key, outcome(), now=at(20))
     assert [write.outcome.state for write in advance(minute, 20).writes] == [State.DELIVERED]

@@ -3,7 +3,7 @@
 import pytest
 
 from poller_cluster.debts import SUPERSEDED
-from poller_cluster.steps import FollowUp, ReadOriginals, Wait
+from poller_cluster.steps import CheckRows, FollowUp, Wait
 from scheduler_service.domain.ids import minute_of
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
 from tests.support.minutes import DELIVERED, MINUTE, START, SWEEP, MinuteBench, copy, definition, retrying
@@ -33,7 +33,7 @@ def debts(bench: MinuteBench) -> list[FollowUp]:
 async def test_a_copy_that_its_original_names_is_called(bench: MinuteBench) -> None:
     again = copy(await original(bench, retrying(AT)), AT)
     await bench.create(again)
-    assert await bench.at(AT - 1_000) == ["ReadPage", "ReadOriginals", "WriteAdvance"]
+    assert await bench.at(AT - 1_000) == ["ReadPage", "CheckRows", "WriteAdvance"]
     assert bench.keys() == [again.key]
 
 
@@ -43,7 +43,7 @@ async def test_originals_are_read_no_earlier_than_a_claim_may_be(bench: MinuteBe
     assert await bench.run() == ["ReadPage"]
     assert bench.peek() == Wait(AT - 1_000)
     bench.now = AT - 5_000
-    assert isinstance(bench.peek(), ReadOriginals)
+    assert isinstance(bench.peek(), CheckRows)
 
 
 async def test_a_copy_knows_when_its_schedule_was_first_attempted(bench: MinuteBench) -> None:
@@ -58,7 +58,7 @@ async def test_a_copy_knows_when_its_schedule_was_first_attempted(bench: MinuteB
 async def test_a_copy_whose_schedule_has_ended_is_dropped_with_that_end(bench: MinuteBench, end: State) -> None:
     again = copy(await original(bench, Outcome(state=end)), AT)
     await bench.create(again)
-    assert await bench.at(AT) == ["ReadPage", "ReadOriginals", "WriteAdvance"]
+    assert await bench.at(AT) == ["ReadPage", "CheckRows", "WriteAdvance"]
     assert bench.claims == []
     row = await bench.row(again)
     assert (row.state, row.reason) == (end, SUPERSEDED)

@@ -255,3 +255,16 @@ async def test_a_cancelled_row_is_not_called_later(late: LateWorld) -> None:
     await cancel(late)
     await late.place(original())
     assert [state for _, state in late.rows()] == ["cancelled"]
+
+
+@pytest.mark.parametrize("retrying", [False, True])
+async def test_a_cancel_says_why(late: LateWorld, retrying: bool) -> None:
+    await (late.retrying(original(), T1) if retrying else late.store.insert(original()))
+    result = await late.editing.cancel(CLIENT, original().schedule_id, reason="cron-changed")
+    assert result == Cancelled(await late.found(original()))
+    assert (await late.found(original())).reason == "cron-changed"
+    if retrying:
+        assert (await late.found(first_copy())).reason == "cron-changed"
+    again = await late.editing.cancel(CLIENT, original().schedule_id)
+    assert isinstance(again, Cancelled)
+    assert again.row.reason == "cron-changed", "the first reason stays"

@@ -1,0 +1,159 @@
+"""Which fires of crons may still be made: asked when they are about to be claimed.
+
+A fire names the revision of its cron that it was made by. If the cron has changed since, whoever changed it withdraws
+what he finds; a fire that an expander who slept through the change placed afterwards is found out here. What was
+claimed before, by whomever, is not asked about any more: it may have been called.
+
+    cron's revision is later           cancelled, `cron-changed`, unless it stands:
+      it was due before the change     no change takes back what was due before it; its owner was only slow
+      the present rule fires then too, the change found it claimed and let it stand, but its owner gave it back
+      and has no child for it
+    overlap: skip, and the last run    skipped, `overlap`
+    that was not skipped is not over
+
+One read for all fires of a window. An edit that comes after it meets rows that nobody has claimed, or the claim: one of
+the two wins, as ever.
+"""
+
+from collections.abc import Sequence
+
+from scheduler_service.domain.crons.errors import InvalidRule
+from scheduler_service.domain.crons.expansion import child_id, rule_of
+from scheduler_service.domain.crons.row import Cron, CronRun, CronStanding, CronState
+from scheduler_service.domain.ids import ClientId, CronId, RowKey, UnixMillis, due_of, key_of, partition_of
+from scheduler_service.domain.options import CronChild, Undecodable, decode_options
+from scheduler_service.domain.ports import CronStore, ScheduleStore
+from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.expand_crons import CHANGED
+
+OVERLAP = "overlap"
+RUNS_AT_ONCE = 50
+LONGEST_RETRY_MS = 7 * 86_400_000
+"""Runs older than any deadline of retries are over."""
+REMEMBERED = 10_000
+_PASSED_OVER = (State.SKIPPED, State.CANCELLED)
+
+
+class CronChildren:
+    """Of one node. Remembers which run was still under way, so that it is asked first the next time."""
+
+    def __init__(self, *, crons: CronStore, schedules: ScheduleStore) -> None:
+        self._crons = crons
+        self._schedules = schedules
+        self._under_way: dict[tuple[ClientId, CronId], CronRun] = {}
+
+    async def judge(self, client_id: ClientId, rows: Sequence[Row], *, now: int) -> dict[RowKey, Outcome]:
+        """The outcomes of those rows that must not be called. `now` is Unix milliseconds. Raises StoreUnavailable."""
+        fires = [(row, child) for row in rows if (child := _child_of(row)) is not None]
+        if not fires:
+            return {}
+        standings = await self._crons.read_standings(client_id, [row.cron_id for row, _ in fires if row.cron_id])
+        outcomes: dict[RowKey, Outcome] = {}
+        known = [
+            (standing, child, row)
+            for row, child in fires
+            if row.cron_id is not None and (standing := standings.get(row.cron_id)) is not None
+        ]
+        changed = [(child, row) for standing, child, row in known if standing.revision > child.revision]
+        for row in await self._fallen(client_id, changed):
+            outcomes[row.key] = _ended(row, State.CANCELLED, CHANGED, now)
+        overlapping = [
+            (standing, row) for standing, _, row in known if standing.overlap == "skip" and row.key not in outcomes
+        ]
+        busy = await concurrently(self._is_under_way, overlapping)
+        for (_, row), before_is_busy in zip(overlapping, busy, strict=True):
+            if before_is_busy:
+                outcomes[row.key] = _ended(row, State.SKIPPED, OVERLAP, now)
+        return outcomes
+
+    async def _fallen(self, client_id: ClientId, fires: Sequence[tuple[CronChild, Row]]) -> list[Row]:
+        """Of fires whose crons have changed, those that don't stand. Rare, and so asked about by themselves."""
+        if not fires:
+            return []
+        crons = await self._crons.read(client_id, [row.cron_id for _, row in fires if row.cron_id])
+        asked = [
+            (cron, child, row)
+            for child, row in fires
+            if row.cron_id is not None and (cron := crons.get(row.cron_id)) is not None
+        ]
+        stand = await concurrently(self._stands, asked)
+        return [row for (_, _, row), stands in zip(asked, stand, strict=True) if not stands]
+
+    async def _stands(self, fire: tuple[Cron, CronChild, Row]) -> bool:
+        """Whether a fire counts although its cron has changed. Up to `expanded_through` every fire has its child,
+        of whatever revision; what is behind it is withdrawn or made by the present one."""
+        cron, child, row = fire
+        if cron.revision <= child.revision:
+            return True
+        nominal = row.nominal_due
+        if nominal is None or nominal > cron.expanded_through:
+            return False
+        due_before = due_of(row.schedule_id) <= cron.changed_at and child.revision == cron.revision - 1
+        if not due_before and not (cron.swept == cron.revision and _fires_at(cron, nominal)):
+            return False
+        replaced = child_id(cron, nominal)
+        key = key_of(replaced)
+        return key not in await self._schedules.find_rows(partition_of(cron.client_id, replaced), [key])
+
+    async def _is_under_way(self, fire: tuple[CronStanding, Row]) -> bool:
+        """Whether the last run before this one that was not skipped is still to come to its end."""
+        cron, row = fire
+        assert row.nominal_due is not None
+        name = (cron.client_id, cron.cron_id)
+        known = self._under_way.get(name)
+        if known is not None and known.nominal_due < row.nominal_due and await self._open(known) is True:
+            return True
+        last, oldest = row.nominal_due - 1, UnixMillis(row.nominal_due - LONGEST_RETRY_MS)
+        while last >= oldest:
+            runs = await self._crons.read_runs(
+                cron.client_id,
+                cron.cron_id,
+                first=oldest,
+                last=UnixMillis(last),
+                limit=1 if last == row.nominal_due - 1 else RUNS_AT_ONCE,
+                newest_first=True,
+            )
+            for run, is_open in zip(runs, await concurrently(self._open, runs), strict=True):
+                if is_open:
+                    if len(self._under_way) >= REMEMBERED:
+                        del self._under_way[next(iter(self._under_way))]
+                    self._under_way[name] = run
+                if is_open is not None:
+                    return is_open
+            if not runs:
+                break
+            last = runs[-1].nominal_due - 1
+        self._under_way.pop(name, None)
+        return False
+
+    async def _open(self, run: CronRun) -> bool | None:
+        """Whether a run is still to come to its end. None: it was skipped, cancelled, or never came to be."""
+        key = key_of(run.schedule_id)
+        rows = await self._schedules.find_rows(partition_of(run.client_id, run.schedule_id), [key])
+        row = rows.get(key)
+        if row is None or not row.defined or row.state in _PASSED_OVER:
+            return None
+        return not row.ended
+
+
+def _fires_at(cron: Cron, nominal: int) -> bool:
+    try:
+        return cron.state is CronState.ACTIVE and next(rule_of(cron).fires(nominal - 1, nominal), None) is not None
+    except InvalidRule:
+        return False
+
+
+def _child_of(row: Row) -> CronChild | None:
+    """Which revision made this row, if it is a fire that was neither called nor perhaps called before."""
+    if row.cron_id is None or row.attempt_base:
+        return None
+    try:
+        options = decode_options(row.options)
+    except Undecodable:
+        return None
+    return None if options.in_doubt else options.cron
+
+
+def _ended(row: Row, state: State, reason: str, now: int) -> Outcome:
+    return Outcome(state=state, attempts=row.attempt_base or 0, finished_at=UnixMillis(now), reason=reason)

@@ -1,0 +1,94 @@
+"""The search for forgotten crons, so that no accident ends a chain.
+
+Every `search_seconds` a node looks through the crons of those clients that fall to it (the owner of a `$cron` lane has
+the clients whose hash is that lane) for such as should have been looked at `OVERDUE_MS` ago, and expands them itself.
+It reads three columns of each: 100,000 crons are 100 pages.
+
+A wake-up that only waits its turn, behind an outage say, is not waited for: both do the same.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection
+
+import structlog
+
+from membership.errors import StoreUnavailable
+from poller_cluster.expander import Expands
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.ids import ClientId, CronId, PollerId
+from scheduler_service.domain.ports import CronStore
+from scheduler_service.runtime.clock import Clock
+
+SEARCH_SECONDS = 60.0
+OVERDUE_MS = 60_000
+PAGE = 1_000
+_log = structlog.get_logger("minutehand.poller")
+
+
+class CronSearch:
+    """`lanes` answers the `$cron` lanes this node owns, `quota` how many there are."""
+
+    def __init__(
+        self,
+        *,
+        crons: CronStore,
+        expand: Expands,
+        tenants: Callable[[], Collection[Tenant]],
+        lanes: Callable[[], Collection[PollerId]],
+        quota: Callable[[], int],
+        trusted: Callable[[], bool],
+        clock: Clock,
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self.found = 0
+        """Forgotten crons found so far."""
+        self._crons = crons
+        self._expand = expand
+        self._tenants = tenants
+        self._lanes = lanes
+        self._quota = quota
+        self._trusted = trusted
+        self._clock = clock
+        self._on_fault = on_fault
+
+    async def run(self) -> None:
+        """Search until cancelled."""
+        while True:
+            await self._clock.sleep(SEARCH_SECONDS)
+            if not self._trusted():
+                continue
+            lanes, quota = set(self._lanes()), max(self._quota(), 1)
+            for tenant in list(self._tenants()):
+                if tenant.active and not tenant.client.built_in and _lane_of(tenant.client_id, quota) in lanes:
+                    await self._search_safely(tenant.client_id)
+
+    async def _search_safely(self, client_id: ClientId) -> None:
+        try:
+            await self.search(client_id)
+        except StoreUnavailable:
+            return
+        except Exception as error:
+            self._on_fault(f"search for forgotten crons of {client_id}", error)
+
+    async def search(self, client_id: ClientId) -> int:
+        """Expand the forgotten crons of one client; answers how many there were. Raises StoreUnavailable."""
+        after: CronId | None = None
+        found = 0
+        while True:
+            marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)
+            before = self._clock.wall_ms() - OVERDUE_MS
+            forgotten = [mark.cron_id for mark in marks if mark.wake_at is not None and mark.wake_at < before]
+            if forgotten:
+                await self._expand(client_id, forgotten)
+                found += len(forgotten)
+            if len(marks) < PAGE:
+                break
+            after = marks[-1].cron_id
+        if found:
+            self.found += found
+            _log.warning("crons-forgotten", client=client_id, crons=found)
+        return found
+
+
+def _lane_of(client_id: ClientId, quota: int) -> int:
+    return int.from_bytes(hashlib.blake2b(client_id.encode(), digest_size=4).digest(), "big") % quota

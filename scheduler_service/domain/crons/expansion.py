@@ -1,0 +1,236 @@
+"""What is due to be done for a cron: the children of its next fires, and what wakes it next. Pure.
+
+    now                         now + window
+     |   child   child   child      |            fire
+     '----^-------^-------^---------'      ^------^
+                                           wake_at (the lead before the next fire without a child)
+
+Everything derives from the cron's row and `now`. Ids derive from client, cron, revision and nominal instant, so that
+whoever repeats an expansion, at whatever time, makes rows that are equal to those that are there.
+
+The lead is at least `LEAD_MS`, and up to `LEAD_SPREAD_MS` more, the same for a cron every time: the crons of a full
+hour are not woken in one second. It is shorter than the window, so a woken cron always has something to place.
+
+A fire whose due is longer past than `catch_up_seconds` gets a child all the same, to be recorded as skipped. One older
+than the client keeps its rows would be deleted at once, and is passed over. One that is late by less than
+`PUNCTUAL_SECONDS` was not missed: a node that dies makes its fires late by some seconds.
+
+Fires that an earlier revision has made for good are passed by in the expansion that withdraws the others: it goes on
+until the last of them, though that be beyond the window, since no later expansion knows of them.
+"""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import msgspec
+
+from scheduler_service.domain.crons.expression import parse_expression
+from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst
+from scheduler_service.domain.crons.row import (
+    CRON_CLIENT,
+    Cron,
+    CronAdvance,
+    CronRun,
+    CronState,
+)
+from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
+from scheduler_service.domain.crons.zones import tzdata_version
+from scheduler_service.domain.ids import ClientId, CronId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
+from scheduler_service.domain.options import CronChild, ScheduleOptions, encode_options
+from scheduler_service.domain.schedules import Definition
+
+LEAD_MS = 60_000
+LEAD_SPREAD_MS = 240_000
+WINDOW_MS = 600_000
+"""Longer: fewer expansions of frequent crons, and more children to withdraw when one is edited."""
+LONGEST_SLEEP_MS = 86_400_000
+"""A cron is looked at once a day at least, so that zone data that came meanwhile is heeded in time."""
+MAX_CHILDREN = 200
+"""Of one expansion. What is left makes the cron due again at once."""
+PUNCTUAL_SECONDS = 60.0
+WAKE_UP_HOST = "cron"
+WAKE_UP_URL = f"minutehand://{WAKE_UP_HOST}"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One fire. `skip`: it is recorded as skipped, being older than the cron catches up with."""
+
+    definition: Definition
+    run: CronRun
+    skip: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """To be done in this order: the runs, the children and the wake-up, the advance. Each may be repeated."""
+
+    children: tuple[Child, ...]
+    wake_up: Definition | None
+    advance: CronAdvance
+
+
+class WakeUp(msgspec.Struct, frozen=True):
+    """The body of the row that wakes a cron."""
+
+    client_id: ClientId
+    cron_id: CronId
+
+
+def rule_of(cron: Cron) -> Rule:
+    """Raises InvalidRule for a rule that this program does not understand."""
+    options = cron.options
+    return Rule(
+        expression=parse_expression(cron.expression),
+        timezone=cron.timezone,
+        dst=Dst(gap=options.gap, fold=options.fold),
+        starts_at=options.starts_at,
+        ends_at=options.ends_at,
+        spread_seconds=options.spread_seconds,
+    )
+
+
+def offset_ms(cron: Cron) -> int:
+    """How long after its nominal instant each fire of this cron is due."""
+    return spread_offset_ms(cron.client_id, cron.cron_id, cron.options.spread_seconds)
+
+
+def is_due(cron: Cron, now: int) -> bool:
+    """Whether there is anything to do for this cron."""
+    return cron.swept < cron.revision or (cron.wake_at is not None and cron.wake_at <= now)
+
+
+def plan(cron: Cron, *, now: int, wake_quota: int, retention_ms: int, kept: Collection[int] = ()) -> Expansion:
+    """What to do for a cron that is due. `kept`: nominal instants whose runs of older revisions could not be
+    withdrawn; they count as fires, and get no child again. `wake_quota`: of the client `$cron`."""
+    if cron.swept >= cron.revision:
+        kept = ()
+    fires = cron.fires + len(kept)
+    if cron.state is not CronState.ACTIVE:
+        return Expansion((), None, _advance(cron, cron.state, cron.expanded_through, fires, None))
+    offset = offset_ms(cron)
+    after = max(cron.expanded_through, now - retention_ms)
+    through, children = after, list[Child]()
+    options = _child_options(cron)
+    oldest, last_kept = now - _catch_up_seconds(cron) * 1000, max(kept, default=after)
+    last = None if cron.options.max_fires is None else cron.options.max_fires - fires
+    for nominal in rule_of(cron).fires(after, max(after, now, cron.options.starts_at or 0) + SEARCHED_MS):
+        if last is not None and len(children) >= last:
+            break
+        due = nominal + offset
+        if len(children) >= MAX_CHILDREN:
+            # Those kept that were not come to are found again by the next expansion, and counted there.
+            ahead = sum(instant > through for instant in kept)
+            swept = cron.swept if ahead else cron.revision
+            return _to_go_on(cron, children, through, fires - ahead, UnixMillis(now), quota=wake_quota, swept=swept)
+        if due > now + WINDOW_MS and nominal > last_kept:
+            wake_at = UnixMillis(min(due - lead_ms(cron.client_id, cron.cron_id), now + LONGEST_SLEEP_MS))
+            return _to_go_on(cron, children, through, fires, wake_at, quota=wake_quota, swept=cron.revision)
+        through = UnixMillis(nominal)
+        if nominal not in kept:
+            children.append(_child(cron, options, nominal, due, skip=due < oldest))
+    ends_at = UnixMillis(through + offset + 1)
+    if ends_at > now:
+        # The last fires are placed, but not over: until then they can be withdrawn.
+        return _to_go_on(cron, children, through, fires, ends_at, quota=wake_quota, swept=cron.revision)
+    fires += len(children)
+    return Expansion(tuple(children), None, _advance(cron, CronState.FINISHED, through, fires, None))
+
+
+def _to_go_on(
+    cron: Cron, children: list[Child], through: int, fires: int, wake_at: UnixMillis, *, quota: int, swept: int
+) -> Expansion:
+    advance = CronAdvance(
+        cron=cron,
+        state=CronState.ACTIVE,
+        expanded_through=UnixMillis(through),
+        fires=fires + len(children),
+        swept=swept,
+        wake_at=wake_at,
+    )
+    return Expansion(tuple(children), wake_up(cron, at=wake_at, quota=quota), advance)
+
+
+def _catch_up_seconds(cron: Cron) -> float:
+    return max(cron.options.catch_up_seconds, PUNCTUAL_SECONDS)
+
+
+def lead_ms(client_id: ClientId, cron_id: CronId) -> int:
+    """How long before the due of a cron's next fire it is woken."""
+    digest = hashlib.blake2b(f"lead {client_id} {cron_id}".encode(), digest_size=4).digest()
+    return LEAD_MS + int.from_bytes(digest, "big") % LEAD_SPREAD_MS
+
+
+def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
+    """The row of `$cron` that makes somebody look at this cron at `at`."""
+    name = f"wake {cron.client_id} {cron.cron_id} {cron.revision}"
+    digest = hashlib.blake2b(f"{cron.client_id} {cron.cron_id}".encode(), digest_size=4).digest()
+    poller_id = PollerId(int.from_bytes(digest, "big") % quota)
+    return Definition(
+        client_id=CRON_CLIENT,
+        poller_id=poller_id,
+        due=at,
+        schedule_id=derived_schedule_id(due=at, poller_id=poller_id, name=name),
+        method="POST",
+        url=WAKE_UP_URL,
+        headers="[]",
+        body=msgspec.json.encode(WakeUp(cron.client_id, cron.cron_id)),
+        options="{}",
+        label=f"{cron.client_id}/{cron.cron_id}",
+        created_at=cron.changed_at,
+    )
+
+
+def woken_by(body: bytes) -> WakeUp:
+    """Raises msgspec.DecodeError."""
+    return msgspec.json.decode(body, type=WakeUp)
+
+
+def child_id(cron: Cron, nominal: int) -> ScheduleId:
+    """The id of the child of one fire, under the cron's present revision."""
+    name = f"fire {cron.client_id} {cron.cron_id} {cron.revision} {nominal}"
+    return derived_schedule_id(due=nominal + offset_ms(cron), poller_id=cron.poller_id, name=name)
+
+
+def _child(cron: Cron, options: str, nominal: int, due: int, *, skip: bool) -> Child:
+    nominal_due, schedule_id = UnixMillis(nominal), child_id(cron, nominal)
+    definition = Definition(
+        client_id=cron.client_id,
+        poller_id=cron.poller_id,
+        due=UnixMillis(due),
+        schedule_id=schedule_id,
+        method=cron.callback.method,
+        url=cron.callback.url,
+        headers=cron.callback.headers,
+        body=cron.callback.body,
+        options=options,
+        label=cron.options.label,
+        cron_id=cron.cron_id,
+        nominal_due=nominal_due,
+        created_at=cron.changed_at,
+    )
+    return Child(definition, CronRun(cron.client_id, cron.cron_id, nominal_due, cron.revision, schedule_id), skip)
+
+
+def _child_options(cron: Cron) -> str:
+    """A child that its owner meets later than the cron catches up is skipped, as one that was not placed in time is."""
+    return encode_options(
+        ScheduleOptions(
+            retry=cron.options.retry,
+            timeout_seconds=cron.options.timeout_seconds,
+            skip_after_seconds=_catch_up_seconds(cron),
+            cron=CronChild(cron.revision, tzdata_version()),
+        )
+    )
+
+
+def _advance(cron: Cron, state: CronState, through: int, fires: int, wake_at: UnixMillis | None) -> CronAdvance:
+    return CronAdvance(
+        cron=cron,
+        state=state,
+        expanded_through=UnixMillis(through),
+        fires=fires,
+        swept=cron.revision,
+        wake_at=wake_at,
+    )

@@ -1,0 +1,239 @@
+"""Change: a cron comes to be, gets another rule, is paused, resumed, triggered, deleted.
+
+    read -> decide -> write IF the revision is as read (rejected: decide again) -> place the wake-up -> answered
+
+Every change raises the revision and makes the cron due at once. Its wake-up withdraws what older revisions placed and
+nobody has claimed yet, and expands the rule anew; should the wake-up get lost, the cron stays due and is found.
+
+A change takes effect from now on: fires that were due before stay as they are. Those of an active cron that were not
+expanded in time (an outage, a suspension) are still owed, and run under the new rule; those of a pause are not.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from membership.conditional import Applied, Rejected, Unknown
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons.errors import InvalidRule
+from scheduler_service.domain.crons.expansion import is_due, offset_ms, rule_of, wake_up
+from scheduler_service.domain.crons.row import (
+    CRON_CLIENT,
+    FIRST_REVISION,
+    Cron,
+    CronCallback,
+    CronOptions,
+    CronRun,
+    CronState,
+)
+from scheduler_service.domain.errors import Conflict, NotFound, StoreUnavailable
+from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, new_schedule_id
+from scheduler_service.domain.options import ScheduleOptions, encode_options
+from scheduler_service.domain.ports import CronStore
+from scheduler_service.domain.quotas import pinned_lane
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.place import Place
+
+MAX_TURNS = 20
+"""Rejections in a row after which a change is given up: somebody keeps changing this cron."""
+
+
+class CronDraft(NamedTuple):
+    """A rule and a callback that were found right."""
+
+    expression: str
+    timezone: str
+    callback: CronCallback
+    options: CronOptions
+
+
+class Changed(NamedTuple):
+    """`created`: there was no such cron, or it was deleted."""
+
+    cron: Cron
+    created: bool
+
+
+class ChangeCrons:
+    """Changes crons of clients that the caller has looked up. Everything may be asked for again."""
+
+    def __init__(
+        self, *, crons: CronStore, catalog: Catalog, place: Place, clock: Clock, randomness: Randomness
+    ) -> None:
+        self._crons = crons
+        self._catalog = catalog
+        self._place = place
+        self._clock = clock
+        self._randomness = randomness
+
+    async def put(self, client: Client, cron_id: CronId, draft: CronDraft) -> Changed:
+        """Create or replace; a paused cron stays paused. The same again changes nothing. Raises StoreUnavailable."""
+
+        def step(known: Cron | None, now: UnixMillis) -> Cron:
+            if known is None or known.state is CronState.DELETED:
+                return self._new(client, cron_id, draft, known=known, now=now)
+            if (known.expression, known.timezone, known.callback, known.options) == draft:
+                return known
+            changed = msgspec.structs.replace(
+                known,
+                expression=draft.expression,
+                timezone=draft.timezone,
+                callback=draft.callback,
+                options=draft.options,
+                poller_id=pinned_lane(client.client_id, cron_id, quota=client.poller_quota),
+            )
+            # A rule that had come to its end may go on under the new one.
+            finished = known.state is CronState.FINISHED
+            return _begun_anew(known, changed, CronState.ACTIVE if finished else known.state, now)
+
+        known, cron = await self._change(client.client_id, cron_id, step)
+        return Changed(cron, created=known is None or known.state is CronState.DELETED)
+
+    async def pause(self, client_id: ClientId, cron_id: CronId) -> Cron:
+        """Raises NotFound; Conflict for a finished cron; StoreUnavailable."""
+
+        def step(known: Cron | None, now: UnixMillis) -> Cron:
+            cron = _existing(known, cron_id)
+            if cron.state is CronState.FINISHED:
+                raise Conflict("cron-finished", f"cron {cron_id!r} has had its last fire", state=cron.state)
+            return cron if cron.state is CronState.PAUSED else _begun_anew(cron, cron, CronState.PAUSED, now)
+
+        return (await self._change(client_id, cron_id, step)).cron
+
+    async def resume(self, client_id: ClientId, cron_id: CronId) -> Cron:
+        """From now on: what would have fired during the pause does not. Raises NotFound, StoreUnavailable."""
+
+        def step(known: Cron | None, now: UnixMillis) -> Cron:
+            cron = _existing(known, cron_id)
+            return cron if cron.state is not CronState.PAUSED else _begun_anew(cron, cron, CronState.ACTIVE, now)
+
+        return (await self._change(client_id, cron_id, step)).cron
+
+    async def delete(self, client_id: ClientId, cron_id: CronId) -> Cron:
+        """Its runs stay. Raises NotFound (not for one that was deleted before), StoreUnavailable."""
+
+        def step(known: Cron | None, now: UnixMillis) -> Cron:
+            if known is None:
+                raise NotFound(f"there is no cron {cron_id!r}")
+            return known if known.state is CronState.DELETED else _begun_anew(known, known, CronState.DELETED, now)
+
+        return (await self._change(client_id, cron_id, step)).cron
+
+    async def trigger(self, client: Client, cron_id: CronId) -> Definition:
+        """One run now, beside the rule and whatever the state; answers its row. Raises NotFound, StoreUnavailable."""
+        found = await self._crons.read(client.client_id, [cron_id])
+        cron = _existing(found.get(cron_id), cron_id)
+        now = UnixMillis(self._clock.wall_ms())
+        # Fires are at whole minutes: no triggered run may take the place of one in the list of runs.
+        nominal = UnixMillis(now + (now % 1000 == 0))
+        definition = Definition(
+            client_id=client.client_id,
+            poller_id=cron.poller_id,
+            due=nominal,
+            schedule_id=new_schedule_id(due=nominal, poller_id=cron.poller_id, randomness=self._randomness),
+            method=cron.callback.method,
+            url=cron.callback.url,
+            headers=cron.callback.headers,
+            body=cron.callback.body,
+            options=encode_options(
+                ScheduleOptions(retry=cron.options.retry, timeout_seconds=cron.options.timeout_seconds)
+            ),
+            label=cron.options.label,
+            cron_id=cron_id,
+            nominal_due=nominal,
+            created_at=now,
+        )
+        run = CronRun(client.client_id, cron_id, nominal, cron.revision, definition.schedule_id)
+        await self._crons.insert_runs([run])
+        await self._place(definition)
+        return definition
+
+    def _new(self, client: Client, cron_id: CronId, draft: CronDraft, *, known: Cron | None, now: UnixMillis) -> Cron:
+        """A cron that was deleted before goes on counting its revisions, so that nothing of then is taken for its
+        own."""
+        revision = FIRST_REVISION if known is None else known.revision + 1
+        return Cron(
+            client_id=client.client_id,
+            cron_id=cron_id,
+            expression=draft.expression,
+            timezone=draft.timezone,
+            callback=draft.callback,
+            options=draft.options,
+            state=CronState.ACTIVE,
+            revision=revision,
+            poller_id=pinned_lane(client.client_id, cron_id, quota=client.poller_quota),
+            created_at=now,
+            changed_at=now,
+            expanded_through=now,
+            fires=0,
+            swept=revision - 1,
+            wake_at=now,
+        )
+
+    async def _change(
+        self, client_id: ClientId, cron_id: CronId, step: Callable[[Cron | None, UnixMillis], Cron]
+    ) -> "_Change":
+        wakers = await self._catalog.client(CRON_CLIENT)
+        known = (await self._crons.read(client_id, [cron_id])).get(cron_id)
+        for _ in range(MAX_TURNS):
+            now = UnixMillis(self._clock.wall_ms())
+            wanted = step(known, now)
+            if known is not None and wanted.revision == known.revision:
+                if is_due(known, now):
+                    # Whoever asked before may have failed to.
+                    await self._place(wake_up(known, at=now, quota=wakers.poller_quota))
+                return _Change(known, known)
+            expected = None if known is None else known.revision
+            match await self._crons.write(wanted, expected_revision=expected):
+                case Applied():
+                    await self._place(wake_up(wanted, at=now, quota=wakers.poller_quota))
+                    return _Change(known, wanted)
+                case Rejected(current=current):
+                    known = current
+                case Unknown():
+                    raise StoreUnavailable("the store did not say whether the cron was changed; ask again")
+        raise StoreUnavailable("others keep changing this cron; ask again")
+
+
+class _Change(NamedTuple):
+    known: Cron | None
+    cron: Cron
+
+
+def _existing(known: Cron | None, cron_id: CronId) -> Cron:
+    if known is None or known.state is CronState.DELETED:
+        raise NotFound(f"there is no cron {cron_id!r}")
+    return known
+
+
+def _begun_anew(known: Cron, changed: Cron, state: CronState, now: UnixMillis) -> Cron:
+    """The next revision. Fires that were counted and are yet to come are not counted any more; the wake-up counts
+    those that it can't withdraw."""
+    through = max(now - offset_ms(known), known.created_at)
+    if known.state is CronState.ACTIVE:
+        through = min(through, known.expanded_through)
+    return msgspec.structs.replace(
+        changed,
+        state=state,
+        revision=known.revision + 1,
+        changed_at=now,
+        expanded_through=UnixMillis(through),
+        fires=known.fires - _fires_between(known, through, known.expanded_through),
+        wake_at=now,
+    )
+
+
+def _fires_between(cron: Cron, after: int, until: int) -> int:
+    """How many fires of an active cron were counted although they lie behind `after`. None of a rule that this program
+    does not understand: such a cron can be changed and deleted all the same, and has fires too few rather than many."""
+    if until <= after:
+        return 0
+    try:
+        return sum(1 for _ in rule_of(cron).fires(after, until))
+    except InvalidRule:
+        # It stays possible to replace what this program can't read, or to stop it.
+        return 0

@@ -1,0 +1,208 @@
+"""Expand: everything that is due for some crons of one client, whoever asks, however often.
+
+    read serially -> withdraw children of older revisions -> runs -> children, wake-up -> advance
+                     (once a revision)
+
+Every step may be repeated and interrupted: what is placed derives its ids from the cron, and the advance is written on
+condition that nobody has changed or advanced the cron meanwhile. If somebody has, his is the next wake-up. An expander
+that sleeps through an edit may place children of the revision before: they are found out when they are to be claimed
+(`poller_cluster.cron_children`).
+
+Many crons share each step, since the crons of a client are one partition and its conditional writes go one by one.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from membership.conditional import Applied, Rejected, Unknown
+from scheduler_service.domain.clients import Client, ClientState
+from scheduler_service.domain.crons.expansion import WINDOW_MS, Expansion, is_due, plan
+from scheduler_service.domain.crons.row import CRON_CLIENT, FIRST_REVISION, Cron, CronRun
+from scheduler_service.domain.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis
+from scheduler_service.domain.options import Undecodable, decode_options
+from scheduler_service.domain.ports import ClientStore, CronStore
+from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.edit_schedule import Cancelled, EditSchedule
+from scheduler_service.usecases.place import Place
+
+AT_ONCE = 100
+"""Crons of one conditional request."""
+CHILDREN_AT_ONCE = 500
+CLOCKS_MS = 2_000
+"""How far the clock of whoever set `wake_at` may be ahead of ours: nearly due is due."""
+DAY_MS = 86_400_000
+RUNS_KEPT_DAYS = 90
+CHANGED = "cron-changed"
+"""Reason of children that were withdrawn because their cron changed."""
+MISSED = "missed"
+"""Reason of fires that were older than their cron catches up with."""
+
+
+class ExpandCrons:
+    """`known` answers a client from memory, if it is there. `on_fault` hears of crons that can't be expanded."""
+
+    def __init__(
+        self,
+        *,
+        crons: CronStore,
+        clients: ClientStore,
+        known: Callable[[ClientId], Client | None],
+        place: Place,
+        edit: EditSchedule,
+        clock: Clock,
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self.children_placed = 0
+        self.crons_expanded = 0
+        self._crons = crons
+        self._clients = clients
+        self._known = known
+        self._place = place
+        self._edit = edit
+        self._clock = clock
+        self._on_fault = on_fault
+
+    async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId]) -> None:
+        """Nothing is done for a client that is suspended or deleted. Raises StoreUnavailable; then ask again."""
+        client, wakers = await self._client(client_id), await self._client(CRON_CLIENT)
+        if client is not None and client.state is not ClientState.ACTIVE:
+            # What is remembered may be some seconds old, and a wake-up that was for nothing is missed for minutes.
+            client = await self._clients.read_client(client_id)
+        if client is None or client.state is not ClientState.ACTIVE:
+            return
+        if wakers is None:
+            raise StoreUnavailable(f"the built-in client {CRON_CLIENT!r} is not there yet")
+        ids = list(dict.fromkeys(cron_ids))
+        for start in range(0, len(ids), AT_ONCE):
+            crons = await self._crons.read(client_id, ids[start : start + AT_ONCE], serial=True)
+            await self._expand(client, wakers, list(crons.values()))
+
+    async def _client(self, client_id: ClientId) -> Client | None:
+        return self._known(client_id) or await self._clients.read_client(client_id)
+
+    async def _expand(self, client: Client, wakers: Client, crons: Sequence[Cron]) -> None:
+        retention_ms = client.settings.retention_days * DAY_MS
+
+        async def planned(cron: Cron) -> Expansion | None:
+            try:
+                kept = await self._withdraw_older(cron, retention_ms=retention_ms)
+                now, quota = self._clock.wall_ms(), wakers.poller_quota
+                return plan(cron, now=now, wake_quota=quota, retention_ms=retention_ms, kept=kept)
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                self._stands_alone(cron, error)
+                return None
+
+        due = [cron for cron in crons if is_due(cron, self._clock.wall_ms() + CLOCKS_MS)]
+        expansions = await concurrently(planned, due)
+        for group in _grouped(expansion for expansion in expansions if expansion is not None):
+            await self._carry_out(client.client_id, group)
+
+    def _stands_alone(self, cron: Cron, error: BaseException) -> None:
+        """A cron that this program can't make sense of, or place. Everybody else's would wait behind it otherwise."""
+        self._on_fault(f"cron {cron.client_id}/{cron.cron_id}", error)
+
+    async def _withdraw_older(self, cron: Cron, *, retention_ms: int) -> frozenset[UnixMillis]:
+        """Cancel the children of older revisions that nobody has claimed yet; answers the instants of the others."""
+        if cron.swept >= cron.revision or cron.revision == FIRST_REVISION:
+            return frozenset()
+        now = self._clock.wall_ms()
+        oldest = now - min(retention_ms, RUNS_KEPT_DAYS * DAY_MS)
+        runs = await self._crons.read_runs(
+            cron.client_id,
+            cron.cron_id,
+            first=UnixMillis(max(cron.expanded_through, oldest) + 1),
+            last=UnixMillis(now + 2 * WINDOW_MS),
+        )
+        older = [run for run in runs if run.revision < cron.revision]
+        kept = await concurrently(self._withdraw, older)
+        return frozenset(run.nominal_due for run, stays in zip(older, kept, strict=True) if stays)
+
+    async def _withdraw(self, run: CronRun) -> bool:
+        """True when the run stays: it was claimed, has ended, or its owner cancelled that very run."""
+        resolved = await self._edit.resolve(run.client_id, run.schedule_id)
+        if resolved is None or not _is_fire(resolved.row):
+            return False
+        row = resolved.row
+        if row.state == State.CANCELLED:
+            return row.reason != CHANGED
+        if row.ended or (row.state == State.RETRYING and (row.attempts or 0) > 0):
+            return True
+        result = await self._edit.cancel(run.client_id, run.schedule_id, reason=CHANGED)
+        return not (isinstance(result, Cancelled) and result.row.reason == CHANGED)
+
+    async def _carry_out(self, client_id: ClientId, expansions: Sequence[Expansion]) -> None:
+        children = [child for expansion in expansions for child in expansion.children]
+        await self._crons.insert_runs([child.run for child in children])
+        rows = [child.definition for child in children if not child.skip]
+        rows += [expansion.wake_up for expansion in expansions if expansion.wake_up is not None]
+        missed = [child.definition for child in children if child.skip]
+        errors, errors_of_missed = await asyncio.gather(
+            self._place.many(rows), concurrently(self._place_missed, missed)
+        )
+        refused: dict[ScheduleId, MinutehandError] = {}
+        for row, error in zip((*rows, *missed), (*errors, *errors_of_missed), strict=True):
+            if isinstance(error, StoreUnavailable):
+                raise error
+            if error is not None:
+                refused[row.schedule_id] = error
+        done = [expansion for expansion in expansions if not self._was_refused(expansion, refused)]
+        await self._advance(client_id, done)
+        self.children_placed += sum(len(expansion.children) for expansion in done)
+        self.crons_expanded += len(done)
+
+    async def _place_missed(self, definition: Definition) -> MinutehandError | None:
+        try:
+            await self._place.ended(definition, state=State.SKIPPED, reason=MISSED)
+        except MinutehandError as error:
+            return error
+        return None
+
+    def _was_refused(self, expansion: Expansion, refused: Mapping[ScheduleId, MinutehandError]) -> bool:
+        """Whether a row of this cron is one that can't be stored. Its advance would be that of fires nobody makes."""
+        placed = [child.definition for child in expansion.children]
+        error = next((refused[row.schedule_id] for row in placed if row.schedule_id in refused), None)
+        if error is None and expansion.wake_up is not None:
+            error = refused.get(expansion.wake_up.schedule_id)
+        if error is not None:
+            self._stands_alone(expansion.advance.cron, error)
+        return error is not None
+
+    async def _advance(self, client_id: ClientId, expansions: Sequence[Expansion]) -> None:
+        if not expansions:
+            return
+        match await self._crons.advance(client_id, [expansion.advance for expansion in expansions]):
+            case Applied():
+                return
+            case Unknown(reason=reason):
+                raise StoreUnavailable(reason)
+            case Rejected() if len(expansions) > 1:
+                for expansion in expansions:
+                    await self._advance(client_id, [expansion])
+            case Rejected():
+                return
+
+
+def _is_fire(row: Row) -> bool:
+    try:
+        return decode_options(row.options).cron is not None
+    except Undecodable:
+        return False
+
+
+def _grouped(expansions: Iterable[Expansion]) -> Iterable[list[Expansion]]:
+    """As many together as have `CHILDREN_AT_ONCE` children, one at least."""
+    group: list[Expansion] = []
+    children = 0
+    for expansion in expansions:
+        if group and children + len(expansion.children) > CHILDREN_AT_ONCE:
+            yield group
+            group, children = [], 0
+        group.append(expansion)
+        children += len(expansion.children)
+    if group:
+        yield group

@@ -1,0 +1,138 @@
+"""Planted bugs of what drives crons: each breaks one rule of their protocol in the running code."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from poller_cluster.cron_children import CronChildren
+from poller_cluster.cron_search import CronSearch
+from scheduler_service.domain.crons import expansion
+from scheduler_service.domain.crons.expansion import Expansion, offset_ms
+from scheduler_service.domain.crons.row import Cron, CronRun
+from scheduler_service.domain.ids import ClientId, ScheduleId, derived_schedule_id
+from scheduler_service.usecases import expand_crons
+from scheduler_service.usecases.expand_crons import ExpandCrons
+from tests.simulation.plants import Plant
+from tests.support import memory
+from tests.support.cql_tables import Partition as Stored
+from tests.support.cql_tables import Table
+
+
+def no_revision_check_at_claim_time(patch: pytest.MonkeyPatch) -> None:
+    async def stands(self: CronChildren, fire: object) -> bool:
+        return True
+
+    patch.setattr(CronChildren, "_stands", stands)
+
+
+def every_older_fire_is_cancelled_at_claim_time(patch: pytest.MonkeyPatch) -> None:
+    """Also those that were due before the change, and those that were claimed and given back."""
+
+    async def stands(self: CronChildren, fire: tuple[Cron, Any, object]) -> bool:
+        cron, child, _ = fire
+        return bool(cron.revision <= child.revision)
+
+    patch.setattr(CronChildren, "_stands", stands)
+
+
+def older_children_are_not_withdrawn(patch: pytest.MonkeyPatch) -> None:
+    async def withdraw(self: ExpandCrons, run: CronRun) -> bool:
+        return False
+
+    patch.setattr(ExpandCrons, "_withdraw", withdraw)
+
+
+def kept_instants_are_placed_again(patch: pytest.MonkeyPatch) -> None:
+    plan = expand_crons.plan
+
+    def forgetful(cron: Cron, **arguments: Any) -> Expansion:
+        return plan(cron, **{**arguments, "kept": ()})
+
+    patch.setattr(expand_crons, "plan", forgetful)
+
+
+def kept_instants_beyond_the_window_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    plan = expand_crons.plan
+
+    def near_sighted(cron: Cron, *, now: int, kept: Sequence[int] = (), **arguments: Any) -> Expansion:
+        last = now + expansion.WINDOW_MS - offset_ms(cron)
+        return plan(cron, now=now, kept=[instant for instant in kept if instant <= last], **arguments)
+
+    patch.setattr(expand_crons, "plan", near_sighted)
+
+
+def advance_without_its_condition(patch: pytest.MonkeyPatch) -> None:
+    holds = memory._holds
+
+    def blind(table: Table, partition: Stored | None, write: memory._Bound) -> bool:
+        if any(column == "expanded_through" for column, _, _ in write.conditions):
+            write = dataclasses.replace(write, conditions=[])
+        return holds(table, partition, write)
+
+    patch.setattr(memory, "_holds", blind)
+
+
+def advance_before_the_children(patch: pytest.MonkeyPatch) -> None:
+    carry_out = ExpandCrons._carry_out
+
+    async def hasty(self: ExpandCrons, client_id: ClientId, expansions: Sequence[Expansion]) -> None:
+        await self._advance(client_id, expansions)
+        await carry_out(self, client_id, expansions)
+
+    patch.setattr(ExpandCrons, "_carry_out", hasty)
+
+
+def child_ids_without_the_revision(patch: pytest.MonkeyPatch) -> None:
+    def child_id(cron: Cron, nominal: int) -> ScheduleId:
+        name = f"fire {cron.client_id} {cron.cron_id} {nominal}"
+        return derived_schedule_id(due=nominal + offset_ms(cron), poller_id=cron.poller_id, name=name)
+
+    patch.setattr(expansion, "child_id", child_id)
+
+
+def no_wake_up(patch: pytest.MonkeyPatch) -> None:
+    plan = expand_crons.plan
+
+    def silent(cron: Cron, **arguments: Any) -> Expansion:
+        return dataclasses.replace(plan(cron, **arguments), wake_up=None)
+
+    patch.setattr(expand_crons, "plan", silent)
+
+
+def catch_up_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(expansion, "_catch_up_seconds", lambda cron: 1e9)
+
+
+def overlap_ignored(patch: pytest.MonkeyPatch) -> None:
+    async def is_under_way(self: CronChildren, fire: object) -> bool:
+        return False
+
+    patch.setattr(CronChildren, "_is_under_way", is_under_way)
+
+
+def search_finds_nothing(patch: pytest.MonkeyPatch) -> None:
+    async def search(self: CronSearch, client_id: ClientId) -> int:
+        return 0
+
+    patch.setattr(CronSearch, "search", search)
+
+
+CRON_PLANTS: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        no_revision_check_at_claim_time,
+        every_older_fire_is_cancelled_at_claim_time,
+        older_children_are_not_withdrawn,
+        kept_instants_are_placed_again,
+        kept_instants_beyond_the_window_are_forgotten,
+        advance_without_its_condition,
+        advance_before_the_children,
+        child_ids_without_the_revision,
+        no_wake_up,
+        catch_up_ignored,
+        overlap_ignored,
+        search_finds_nothing,
+    )
+}

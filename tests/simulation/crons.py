@@ -1,0 +1,189 @@
+"""Crons in a simulated world: their owner's changes, what those entitle him to, and what came of it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.crons import Rule, parse_expression
+from scheduler_service.domain.crons.expansion import offset_ms, rule_of
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun, CronState
+from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.options import encode_headers
+from scheduler_service.domain.schedules import Row, State
+from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
+from tests.simulation.receivers import Call
+from tests.simulation.world import World
+
+T = TypeVar("T")
+SHOP = ClientId("shop")
+CLAIMED_MS = 6_000
+"""How long before its due a fire may have been claimed, so that no change of the cron stops it any more."""
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A rule from one change to the next. `rule` None: nothing fires. Instants are true wall time."""
+
+    asked_ms: int
+    acknowledged_ms: int
+    rule: Rule | None
+    offset: int = 0
+    reaches_back: int = 0
+    """How long before the change its first fires may lie: they are due after it, and were so before."""
+
+
+@dataclass
+class Story:
+    """All changes of one cron, in order."""
+
+    spells: list[Spell] = field(default_factory=list)
+    triggered: set[str] = field(default_factory=set)
+
+    def owed(self, until_ms: int) -> set[int]:
+        """The nominal instants that must have come to a run by `until_ms`, whatever happened."""
+        owed: set[int] = set()
+        for spell, end in self._with_ends(until_ms):
+            if spell.rule is not None:
+                fires = spell.rule.fires(spell.acknowledged_ms - spell.reaches_back, end)
+                owed.update(fire for fire in fires if fire + spell.offset < end)
+        return owed
+
+    def granted(self, until_ms: int) -> set[int]:
+        """The nominal instants that may have come to one."""
+        granted: set[int] = set()
+        for spell, end in self._with_ends(until_ms, claimed=CLAIMED_MS):
+            if spell.rule is not None:
+                # What an active cron was not expanded through, in time, is made by its next rule.
+                granted.update(spell.rule.fires(max(spell.asked_ms - 3_700_000, self.spells[0].asked_ms - 1_000), end))
+        return granted
+
+    def _with_ends(self, until_ms: int, *, claimed: int = 0) -> list[tuple[Spell, int]]:
+        ends = [following.asked_ms for following in self.spells[1:]]
+        if claimed:
+            ends = [following.acknowledged_ms + claimed for following in self.spells[1:]]
+        return list(zip(self.spells, [*ends, until_ms], strict=True))
+
+
+class Crons:
+    """The crons of the client `shop`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.stories: dict[str, Story] = {}
+        self.change = ChangeCrons(
+            crons=world.api_storage.crons,
+            catalog=Catalog(store=world.api_storage.clients, clock=world.api_clock),
+            place=world.place,
+            clock=world.api_clock,
+            randomness=world.api_randomness,
+        )
+
+    async def put(
+        self,
+        cron_id: str,
+        expression: str,
+        *,
+        timezone: str = "Etc/UTC",
+        url: str = "http://receiver.test/",
+        **options: object,
+    ) -> Cron:
+        draft = CronDraft(
+            parse_expression(expression).text,
+            timezone,
+            CronCallback(method="POST", url=url, headers=encode_headers([]), body=b""),
+            msgspec.convert(options, CronOptions),
+        )
+        return (
+            await self._changed(cron_id, lambda: self.change.put(self.world.clients[SHOP], CronId(cron_id), draft))
+        ).cron
+
+    async def pause(self, cron_id: str) -> Cron:
+        return await self._changed(cron_id, lambda: self.change.pause(SHOP, CronId(cron_id)))
+
+    async def resume(self, cron_id: str) -> Cron:
+        return await self._changed(cron_id, lambda: self.change.resume(SHOP, CronId(cron_id)))
+
+    async def delete(self, cron_id: str) -> Cron:
+        return await self._changed(cron_id, lambda: self.change.delete(SHOP, CronId(cron_id)))
+
+    async def trigger(self, cron_id: str) -> None:
+        row = await self._until_answered(lambda: self.change.trigger(self.world.clients[SHOP], CronId(cron_id)))
+        self.stories[cron_id].triggered.add(str(row.schedule_id))
+
+    async def _changed(self, cron_id: str, change: Callable[[], Awaitable[T]]) -> T:
+        asked = self.world.now_ms()
+        answer = await self._until_answered(change)
+        cron = answer if isinstance(answer, Cron) else answer.cron  # type: ignore[attr-defined]
+        rule = rule_of(cron) if cron.state is CronState.ACTIVE else None
+        story, offset = self.stories.setdefault(cron_id, Story()), offset_ms(cron)
+        made_now = cron.created_at == cron.changed_at
+        reaches_back = 0 if made_now else min(offset, story.spells[-1].offset)
+        story.spells.append(Spell(asked, self.world.now_ms() + 1, rule, offset, reaches_back))
+        self.world.note("owner", f"cron {cron_id} is {cron.state} at revision {cron.revision}")
+        return answer
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await ask()
+            except StoreUnavailable:
+                await self.world.api_clock.sleep(1.0)
+
+    # What came of it.
+
+    def calls(self, cron_id: str) -> dict[int, list[Call]]:
+        """Calls by nominal instant, triggered runs left out."""
+        found: dict[int, list[Call]] = {}
+        for call in self.world.receiver.calls:
+            if call.cron_id == cron_id and call.schedule_id not in self.stories[cron_id].triggered:
+                found.setdefault(parse_instant(call.nominal_due), []).append(call)
+        return found
+
+    async def rows(self, cron_id: str) -> dict[int, Row]:
+        """The rows of all runs, by nominal instant."""
+        runs = await self.world.truth.crons.read_runs(
+            SHOP,
+            CronId(cron_id),
+            first=UnixMillis(self.world.now_ms() - 86_400_000 * 30),
+            last=UnixMillis(self.world.now_ms() + 86_400_000),
+        )
+        return {run.nominal_due: row for run in runs if (row := await self._row(run)) is not None}
+
+    async def _row(self, run: CronRun) -> Row | None:
+        key = key_of(run.schedule_id)
+        _, rows = await self.world.truth.schedules.read_rows(partition_of(SHOP, run.schedule_id), [key], serial=True)
+        return rows.get(key)
+
+    async def read(self, cron_id: str) -> Cron:
+        return (await self.world.truth.crons.read(SHOP, [CronId(cron_id)], serial=True))[CronId(cron_id)]
+
+    async def check(self, *, missed_before_ms: int = 0) -> None:
+        """No fire was missed, doubled or invented, up to half a minute ago. Fires before `missed_before_ms` may be
+        skipped."""
+        until = self.world.now_ms() - 30_000
+        for cron_id, story in self.stories.items():
+            calls, rows = self.calls(cron_id), await self.rows(cron_id)
+            for nominal, made in calls.items():
+                if len({call.schedule_id for call in made}) > 1:
+                    raise self.world.violation(f"{cron_id}: the fire of {nominal} ran twice")
+            if invented := calls.keys() - story.granted(self.world.now_ms()):
+                raise self.world.violation(f"{cron_id}: nobody asked for {sorted(invented)}")
+            for nominal in story.owed(until) - calls.keys():
+                row = rows.get(nominal)
+                if row is None or row.state != State.SKIPPED or nominal >= missed_before_ms:
+                    raise self.world.violation(f"{cron_id}: the fire of {nominal} was missed: {row}")
+
+
+async def with_crons(world: World, *, names: str = "ab", quota: int = 2, wakers: int = 4) -> Crons:
+    """Nodes that own every lane there is."""
+    await world.add_client(SHOP, quota=quota)
+    await world.add_client(CRON_CLIENT, quota=wakers)
+    for name in names:
+        world.add_node(name)
+    await world.advance(20.0)
+    return Crons(world)

@@ -1,0 +1,41 @@
+"""A scenario that can't fail proves nothing: every planted bug is found by one that passes without it."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.simulation import test_cron_faults as faults
+from tests.simulation import test_crons as crons
+from tests.simulation.cron_plants import CRON_PLANTS
+
+SLEEPS = crons.test_an_expander_that_sleeps_through_a_change_adds_nothing
+FINDERS: dict[str, Callable[[], None]] = {
+    "no_revision_check_at_claim_time": partial(SLEEPS, "edit"),
+    "every_older_fire_is_cancelled_at_claim_time": partial(
+        faults.test_a_change_while_all_nodes_are_down_takes_back_nothing_that_was_due_before, "same-rule"
+    ),
+    "older_children_are_not_withdrawn": partial(
+        crons.test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it, 4.0
+    ),
+    "kept_instants_are_placed_again": partial(crons.test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it, 0.2),
+    "kept_instants_beyond_the_window_are_forgotten": (
+        faults.test_a_spread_that_is_added_repeats_no_fire_that_was_claimed_or_cancelled
+    ),
+    "advance_without_its_condition": partial(SLEEPS, "pause"),
+    "advance_before_the_children": partial(
+        crons.test_every_step_of_an_expansion_is_interrupted, "schedules.insert", "crash-before"
+    ),
+    "child_ids_without_the_revision": partial(crons.test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it, 8.0),
+    "no_wake_up": crons.test_every_minute_once_and_on_the_second,
+    "catch_up_ignored": crons.test_all_nodes_down_for_hours_what_is_within_the_catch_up_runs_and_the_rest_is_recorded,
+    "overlap_ignored": crons.test_overlap_skip_passes_fires_over_while_a_run_is_retried,
+    "search_finds_nothing": crons.test_a_wake_up_that_is_lost_is_made_up_for,
+}
+
+
+@pytest.mark.parametrize("plant", CRON_PLANTS)
+def test_a_planted_bug_is_found(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    CRON_PLANTS[plant](monkeypatch)
+    with pytest.raises(AssertionError):
+        FINDERS[plant]()

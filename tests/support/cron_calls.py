@@ -1,0 +1,84 @@
+"""What the tests of crons share: calls on them, and the work of a poller node."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, key_of, partition_of
+from scheduler_service.domain.schedules import Advance, Outcome, RowWrite
+from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.place import Place
+from tests.support.api import ApiHarness, Reply, SeededRandomness, cron
+
+CRONS = "/v1/clients/shop/crons"
+NIGHTLY = f"{CRONS}/nightly"
+
+
+async def put(api: ApiHarness, key: str, cron_id: str = "nightly", **fields: Any) -> Reply:
+    return await api.send("PUT", f"{CRONS}/{cron_id}", key=key, json=cron(**fields))
+
+
+async def made(api: ApiHarness, key: str, cron_id: str = "nightly", **fields: Any) -> dict[str, Any]:
+    reply = await put(api, key, cron_id, **fields)
+    assert reply.status in (200, 201), reply.body
+    return dict(reply.json)
+
+
+async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
+    """What the owner of the cron's wake-up does."""
+    services, storage = api.services, api.storage
+    place = Place(
+        schedules=storage.schedules,
+        leases=storage.leases,
+        clock=api.clock,
+        randomness=SeededRandomness(1),
+        hints=api.hints,
+    )
+    expander = ExpandCrons(
+        crons=storage.crons,
+        clients=storage.clients,
+        known=lambda client_id: None,
+        place=place,
+        edit=services.edit_schedule,
+        clock=api.clock,
+        on_fault=_never,
+    )
+    await expander(ClientId("shop"), [CronId(cron_id)])
+
+
+async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:
+    """What the lane's owner writes in the end."""
+    id_ = ScheduleId(UUID(schedule_id))
+    partition = partition_of(ClientId("shop"), id_)
+    statics, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
+    await api.storage.schedules.advance(
+        Advance(
+            partition=partition,
+            epoch=1,
+            expect_epoch=statics.claim_epoch,
+            version=statics.version,
+            edits=statics.edits,
+            edits_known=True,
+            in_flight=frozenset(),
+            writes=(RowWrite(key=key_of(id_), outcome=outcome),),
+        )
+    )
+
+
+async def pages(api: ApiHarness, key: str, path: str, query: Mapping[str, str], *, limit: int) -> list[Any]:
+    """The items of every page; none of those is longer than `limit`."""
+    found: list[Any] = []
+    asked = {**query, "limit": str(limit)}
+    for _ in range(1000):
+        reply = await api.send("GET", path, key=key, params=asked)
+        assert reply.status == 200, reply.body
+        assert len(reply.json["items"]) <= limit
+        found += reply.json["items"]
+        if reply.json["next_cursor"] is None:
+            return found
+        asked = {"cursor": reply.json["next_cursor"], "limit": str(limit)}
+    raise AssertionError("the listing does not end")
+
+
+def _never(name: str, error: BaseException) -> None:
+    raise AssertionError(f"{name} can't be expanded") from error

@@ -1,0 +1,264 @@
+"""What is due to be done for a cron: every fire has one child, whoever plans it, when, and how often."""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_service.domain.crons import InvalidRule
+from scheduler_service.domain.crons.expansion import (
+    LEAD_MS,
+    LEAD_SPREAD_MS,
+    MAX_CHILDREN,
+    WINDOW_MS,
+    Expansion,
+    child_id,
+    is_due,
+    lead_ms,
+    offset_ms,
+    plan,
+    rule_of,
+    wake_up,
+    woken_by,
+)
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronAdvance, CronOptions, CronState
+from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis, due_of, poller_of
+from scheduler_service.domain.options import decode_options
+from tests.contract.cron_builders import cron as any_cron
+
+SHOP = ClientId("shop")
+NOW = UnixMillis(1_795_253_400_000)
+"""2026-11-21T09:30:00Z, a whole minute."""
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+QUOTA = 4
+
+EXPRESSIONS = st.sampled_from(("* * * * *", "*/2 * * * *", "7,8,50 * * * *", "0 * * * *", "30 2 * * *", "0 0 29 2 *"))
+ZONES = st.sampled_from(("Etc/UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"))
+
+
+def cron(expression: str = "* * * * *", *, name: str = "tick", since: int = NOW, **columns: Any) -> Cron:
+    """Changed at `since`, not looked at since."""
+    options = {key: columns.pop(key) for key in list(columns) if key in CronOptions.__struct_fields__}
+    instant = UnixMillis(since)
+    given_columns = {"timezone": "Etc/UTC", "expanded_through": instant, "changed_at": instant, "wake_at": instant}
+    options_of = CronOptions(**options)
+    return any_cron(SHOP, name, expression=expression, options=options_of, **{**given_columns, **columns})
+
+
+def planned(of: Cron, *, now: int = NOW, retention_ms: int = 30 * DAY_MS, kept: Collection[int] = ()) -> Expansion:
+    return plan(of, now=now, wake_quota=QUOTA, retention_ms=retention_ms, kept=kept)
+
+
+def advanced(advance: CronAdvance) -> Cron:
+    return msgspec.structs.replace(
+        advance.cron,
+        state=advance.state,
+        expanded_through=advance.expanded_through,
+        fires=advance.fires,
+        swept=advance.swept,
+        wake_at=advance.wake_at,
+    )
+
+
+def nominals(expansion: Expansion) -> list[int]:
+    return [child.run.nominal_due for child in expansion.children]
+
+
+@st.composite
+def crons(draw: st.DrawFn) -> Cron:
+    behind = draw(st.sampled_from((0, 30_000, 10 * MINUTE_MS, 3 * HOUR_MS, 3 * DAY_MS)))
+    since = NOW - behind
+    bounds: dict[str, Any] = {}
+    if draw(st.booleans()):
+        bounds["starts_at"] = since + draw(st.integers(-HOUR_MS, HOUR_MS))
+    if draw(st.booleans()):
+        bounds["ends_at"] = max(since, bounds.get("starts_at", 0)) + draw(st.integers(1, 2 * HOUR_MS))
+    return cron(
+        draw(EXPRESSIONS),
+        name=draw(st.sampled_from(("tick", "tock", "größe"))),
+        timezone=draw(ZONES),
+        since=since,
+        changed_at=UnixMillis(draw(st.integers(since, NOW))),
+        spread_seconds=draw(st.sampled_from((0, 1, 30, 3600))),
+        catch_up_seconds=draw(st.sampled_from((0, 90, 3600, 1e6))),
+        max_fires=draw(st.sampled_from((None, 1, 5, 300))),
+        fires=draw(st.integers(0, 6)),
+        revision=2,
+        swept=draw(st.integers(0, 2)),
+        **bounds,
+    )
+
+
+@given(crons(), st.integers(0, 2 * DAY_MS))
+def test_repeated_later_it_makes_the_same_children(of: Cron, later: int) -> None:
+    first, again = planned(of), planned(of, now=NOW + later)
+    definitions = {child.run.nominal_due: child.definition for child in again.children}
+    for child in first.children:
+        if child.run.nominal_due in definitions:
+            assert definitions[child.run.nominal_due] == child.definition
+    if len(again.children) < MAX_CHILDREN and of.options.max_fires is None:
+        assert set(nominals(first)) <= set(definitions)
+
+
+@given(crons(), st.data())
+def test_every_fire_up_to_the_new_mark_has_one_child_or_is_kept(of: Cron, data: st.DataObject) -> None:
+    ahead = list(rule_of(of).fires(of.expanded_through, max(NOW, of.expanded_through) + WINDOW_MS))[:50]
+    claimed = data.draw(st.sets(st.sampled_from(ahead), max_size=5)) if ahead else set[int]()
+    kept = {*claimed, *data.draw(st.sets(st.integers(NOW, NOW + WINDOW_MS), max_size=2))}
+    found = planned(of, kept=kept)
+    mark = found.advance.expanded_through
+    passed_by = kept if of.swept < of.revision else set[int]()
+    fires = [fire for fire in rule_of(of).fires(of.expanded_through, mark) if fire not in passed_by]
+    assert nominals(found) == fires
+    assert len(found.children) <= MAX_CHILDREN
+    for child in found.children:
+        definition, nominal = child.definition, child.run.nominal_due
+        assert definition.schedule_id == child.run.schedule_id == child_id(of, nominal)
+        assert definition.due == due_of(definition.schedule_id) == nominal + offset_ms(of)
+        assert poller_of(definition.schedule_id) == definition.poller_id == of.poller_id
+        assert definition.nominal_due == nominal
+        asked = decode_options(definition.options).cron
+        assert asked is not None
+        assert asked.revision == child.run.revision == of.revision
+
+
+@given(crons(), st.lists(st.integers(0, 3 * HOUR_MS), min_size=1, max_size=12))
+def test_from_turn_to_turn_no_fire_is_left_out_or_made_twice(of: Cron, waits: list[int]) -> None:
+    made: list[int] = []
+    at, now = of, int(NOW)
+    for wait in waits:
+        expansion = planned(at, now=now)
+        made += nominals(expansion)
+        at = advanced(expansion.advance)
+        if at.wake_at is None:
+            assert at.state is CronState.FINISHED
+            break
+        assert expansion.wake_up is not None
+        assert expansion.wake_up.due == at.wake_at
+        assert at.wake_at > now or len(expansion.children) == MAX_CHILDREN
+        now = max(now, at.wake_at) + wait
+    fires = rule_of(of).fires(of.expanded_through, at.expanded_through)
+    assert made == list(fires)
+    assert at.fires == of.fires + len(made)
+    if of.options.max_fires is not None:
+        assert len(made) <= max(of.options.max_fires - of.fires, 0)
+
+
+@given(crons())
+def test_who_is_woken_in_time_makes_every_fire_before_it_is_due(of: Cron) -> None:
+    found = planned(of)
+    if found.advance.wake_at is None or len(found.children) == MAX_CHILDREN:
+        return
+    following = next(rule_of(of).fires(found.advance.expanded_through, NOW + 10 * DAY_MS), None)
+    ended = of.options.max_fires is not None and found.advance.fires >= of.options.max_fires
+    if following is not None and not ended:
+        assert following + offset_ms(of) - found.advance.wake_at >= LEAD_MS
+
+
+def test_the_lead_is_shorter_than_the_window_and_each_cron_has_its_own() -> None:
+    leads = {lead_ms(SHOP, cron(name=f"c{number}").cron_id) for number in range(200)}
+    assert len(leads) > 190
+    assert min(leads) >= LEAD_MS
+    assert max(leads) < LEAD_MS + LEAD_SPREAD_MS < WINDOW_MS
+
+
+def test_a_backlog_is_made_in_turns_each_due_at_once() -> None:
+    of = cron(since=NOW - DAY_MS)
+    found = planned(of)
+    assert len(found.children) == MAX_CHILDREN
+    assert (found.advance.wake_at, found.advance.expanded_through) == (NOW, NOW - DAY_MS + MAX_CHILDREN * MINUTE_MS)
+    assert is_due(advanced(found.advance), NOW)
+
+
+def test_missed_fires_are_skipped_beyond_the_catch_up_and_passed_over_beyond_the_retention() -> None:
+    of = cron("0 * * * *", since=NOW - DAY_MS, catch_up_seconds=2 * 3600)
+    found = planned(of, retention_ms=6 * HOUR_MS)
+    hours = [(NOW - nominal) / HOUR_MS for nominal in nominals(found)]
+    assert hours == [5.5, 4.5, 3.5, 2.5, 1.5, 0.5]
+    assert [child.skip for child in found.children] == [True] * 4 + [False] * 2
+
+
+@pytest.mark.parametrize(("late_ms", "skipped"), [(59_999, False), (60_001, True)])
+def test_what_is_a_little_late_was_not_missed(late_ms: int, skipped: bool) -> None:
+    fire = NOW + MINUTE_MS
+    found = planned(cron("31 9 * * *", catch_up_seconds=0), now=fire + late_ms)
+    assert [child.skip for child in found.children] == [skipped]
+    assert decode_options(found.children[0].definition.options).skip_after_seconds == 60
+
+
+@pytest.mark.parametrize("state", [CronState.PAUSED, CronState.DELETED, CronState.FINISHED])
+def test_nothing_is_made_of_a_cron_that_is_not_active_but_what_was_kept_is_counted(state: CronState) -> None:
+    of = cron(state=state, revision=2, swept=1, fires=3)
+    found = planned(of, kept=[NOW + MINUTE_MS])
+    assert (found.children, found.wake_up) == ((), None)
+    assert (found.advance.state, found.advance.fires, found.advance.swept) == (state, 4, 2)
+    assert (found.advance.wake_at, found.advance.expanded_through) == (None, of.expanded_through)
+    assert not is_due(advanced(found.advance), NOW + DAY_MS)
+
+
+def test_the_last_fire_leaves_a_cron_active_until_it_is_over() -> None:
+    found = planned(cron(max_fires=3, spread_seconds=30))
+    assert len(found.children) == 3
+    last = found.children[-1].definition.due
+    assert (found.advance.state, found.advance.wake_at) == (CronState.ACTIVE, last + 1)
+    over = planned(advanced(found.advance), now=last + 1)
+    assert (over.children, over.wake_up, over.advance.state) == ((), None, CronState.FINISHED)
+
+
+def test_kept_fires_are_passed_by_though_they_are_beyond_the_window() -> None:
+    """A spread that was added moves the window back; what was claimed before would be made again later."""
+    of = cron(spread_seconds=3600, revision=2, swept=1)
+    assert offset_ms(of) > WINDOW_MS + 5 * MINUTE_MS
+    kept = NOW + 5 * MINUTE_MS
+    found = planned(of, kept=[kept])
+    assert nominals(found) == [NOW + number * MINUTE_MS for number in range(1, 5)]
+    assert (found.advance.expanded_through, found.advance.fires, found.advance.swept) == (kept, 5, 2)
+
+
+def test_kept_fires_behind_a_backlog_are_found_again_by_the_next_turn() -> None:
+    of = cron(since=NOW - DAY_MS, revision=2, swept=1)
+    near, far = of.expanded_through + MINUTE_MS, NOW + MINUTE_MS
+    found = planned(of, kept=[near, far])
+    assert len(found.children) == MAX_CHILDREN
+    assert (found.advance.swept, found.advance.fires) == (1, MAX_CHILDREN + 1)
+    at, now = advanced(found.advance), NOW
+    while at.swept < 2:
+        found = planned(at, now=now, kept=[far])
+        at = advanced(found.advance)
+        assert far not in nominals(found)
+    assert at.expanded_through >= far
+    fires = sum(1 for _ in rule_of(of).fires(of.expanded_through, at.expanded_through))
+    assert at.fires == fires
+
+
+def test_kept_fires_count_for_the_last_one() -> None:
+    of = cron(max_fires=3, revision=2, swept=1)
+    found = planned(of, kept=[NOW + MINUTE_MS, NOW + 30_000])
+    assert nominals(found) == [NOW + 2 * MINUTE_MS]
+    assert found.advance.fires == 3
+
+
+def test_revisions_and_instants_make_different_rows() -> None:
+    one, two = cron(), cron(revision=2)
+    instants = (NOW, NOW + MINUTE_MS)
+    assert len({child_id(of, nominal) for of in (one, two) for nominal in instants}) == 4
+    rows = [wake_up(of, at=UnixMillis(at), quota=QUOTA) for of in (one, two) for at in instants]
+    assert len({row.schedule_id for row in rows}) == 4
+    assert {row.client_id for row in rows} == {CRON_CLIENT}
+    assert len({row.poller_id for row in rows}) == 1, "one cron, one lane"
+    woken = woken_by(rows[0].body)
+    assert (woken.client_id, woken.cron_id) == (SHOP, one.cron_id)
+
+
+def test_wake_ups_spread_over_the_lanes() -> None:
+    lanes = [wake_up(cron(name=f"c{number}"), at=NOW, quota=QUOTA).poller_id for number in range(400)]
+    assert {lane: lanes.count(lane) > 60 for lane in lanes} == dict.fromkeys(range(QUOTA), True)
+
+
+def test_a_rule_from_a_newer_program_is_an_error() -> None:
+    with pytest.raises(InvalidRule):
+        planned(cron("every other day"))

@@ -1,0 +1,199 @@
+"""Which fires may still be made: the cron's revision, the run before, and what is not asked about."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from membership.conditional import Applied
+from poller_cluster.cron_children import OVERLAP, RUNS_AT_ONCE, CronChildren
+from scheduler_service.domain.copies import copy_of
+from scheduler_service.domain.crons.expansion import plan
+from scheduler_service.domain.crons.row import Cron, CronOptions, CronState
+from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
+from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
+from scheduler_service.usecases.expand_crons import CHANGED
+from tests.contract.builders import advance
+from tests.contract.cron_builders import cron as any_cron
+from tests.support.api import NOW
+from tests.unit.usecases.cron_world import SHOP, CronWorld
+
+MONTH_BEGINS = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)
+
+
+class Fires:
+    """A cron of every minute, its children, and their owner's judge."""
+
+    def __init__(self, world: CronWorld) -> None:
+        self.world = world
+        self.judge = CronChildren(crons=world.storage.crons, schedules=world.storage.schedules)
+        self.versions: dict[Any, int] = {}
+
+    async def cron(self, *, since: int = NOW, revision: int = 1, name: str = "tick", **columns: Any) -> Cron:
+        options = {key: columns.pop(key) for key in list(columns) if key in CronOptions.__struct_fields__}
+        values = {"expression": "* * * * *", "timezone": "Etc/UTC", "swept": revision, "changed_at": since, **columns}
+        values = {"expanded_through": UnixMillis(since), **values}
+        made = any_cron(SHOP, name, revision=revision, options=CronOptions(**options), **values)
+        found = await self.world.storage.crons.read(SHOP, [made.cron_id])
+        expected = found[made.cron_id].revision if found else None
+        assert isinstance(await self.world.storage.crons.write(made, expected_revision=expected), Applied)
+        return made
+
+    async def children(self, of: Cron, *, since: int = NOW, placed: bool = True) -> list[Definition]:
+        """Of the ten minutes after `since`, with their runs."""
+        fresh = msgspec.structs.replace(of, expanded_through=UnixMillis(since), state=CronState.ACTIVE)
+        made = plan(fresh, now=since, wake_quota=1, retention_ms=10**12).children
+        await self.world.storage.crons.insert_runs([child.run for child in made])
+        rows = [child.definition for child in made]
+        if placed:
+            for row in rows:
+                await self.world.storage.schedules.insert(row)
+        return rows
+
+    async def end(self, of: Definition, state: State, **columns: Any) -> None:
+        outcome = Outcome(state=state, attempts=columns.pop("attempts", 1), **columns)
+        version = self.versions.get(of.partition)
+        self.versions[of.partition] = (version or 0) + 1
+        answer = await self.world.storage.schedules.advance(
+            advance(
+                of.partition,
+                expect_epoch=None if version is None else 1,
+                version=version,
+                writes=(RowWrite(key=of.key, outcome=outcome),),
+            )
+        )
+        assert isinstance(answer, Applied)
+
+    async def verdict(self, *rows: Definition) -> list[tuple[State, str | None] | None]:
+        outcomes = await self.judge.judge(SHOP, [as_row(row) for row in rows], now=self.world.clock.now)
+        return [None if (end := outcomes.get(row.key)) is None else (end.state, end.reason) for row in rows]
+
+
+def as_row(of: Definition) -> Row:
+    columns = {name: getattr(of, name) for name in Row.__struct_fields__ if hasattr(of, name)}
+    columns.update(dict.fromkeys(set(Row.__struct_fields__) - columns.keys()))
+    return Row(**{**columns, "kind": str(of.kind)})
+
+
+@pytest.fixture
+async def fires() -> AsyncIterator[Fires]:
+    world = CronWorld()
+    yield Fires(world)
+    await world.close()
+
+
+async def test_fires_of_the_present_revision_are_made_in_one_read(fires: Fires) -> None:
+    rows = await fires.children(await fires.cron())
+    fires.world.connection.asked.clear()
+    assert await fires.verdict(*rows) == [None] * 10
+    assert fires.world.connection.asked == ["crons.read_standings"]
+
+
+@pytest.mark.parametrize("state", [CronState.ACTIVE, CronState.PAUSED, CronState.DELETED])
+async def test_fires_of_an_older_revision_are_cancelled(fires: Fires, state: CronState) -> None:
+    """Placed by an expander that slept through the change."""
+    rows = await fires.children(await fires.cron())
+    await fires.cron(revision=2, swept=1, state=state)
+    assert await fires.verdict(*rows) == [(State.CANCELLED, CHANGED)] * 10
+
+
+@pytest.mark.parametrize("state", [CronState.ACTIVE, CronState.PAUSED, CronState.DELETED])
+@pytest.mark.parametrize("swept", [1, 2])
+async def test_fires_that_were_due_before_the_change_stand(fires: Fires, state: CronState, swept: int) -> None:
+    rows = await fires.children(await fires.cron())
+    changed = UnixMillis(NOW + 3 * MINUTE_MS + 1)
+    await fires.cron(
+        since=changed, revision=2, swept=swept, state=state, expression="0 0 1 1 *", expanded_through=changed
+    )
+    assert await fires.verdict(*rows) == [None] * 3 + [(State.CANCELLED, CHANGED)] * 7
+
+
+async def test_a_fire_that_the_change_found_claimed_stands_but_none_that_was_made_anew(fires: Fires) -> None:
+    rows = await fires.children(await fires.cron())
+    anew = await fires.cron(revision=2, expanded_through=UnixMillis(NOW + 10 * MINUTE_MS))
+    for row in (await fires.children(anew, placed=False))[1:]:
+        await fires.world.storage.schedules.insert(row)
+    assert await fires.verdict(*rows) == [None] + [(State.CANCELLED, CHANGED)] * 9
+
+
+async def test_a_rule_from_a_newer_program_lets_nothing_stand(fires: Fires) -> None:
+    rows = await fires.children(await fires.cron())
+    await fires.cron(revision=2, expression="every other day", expanded_through=UnixMillis(NOW + 10 * MINUTE_MS))
+    assert await fires.verdict(rows[0]) == [(State.CANCELLED, CHANGED)]
+
+
+async def test_what_may_have_been_called_is_not_asked_about(fires: Fires) -> None:
+    row = (await fires.children(await fires.cron()))[0]
+    await fires.cron(revision=2, swept=1)
+    doubt = copy_of(row, at=UnixMillis(row.due + 1000), attempts=0, in_doubt=True)
+    retry = copy_of(row, at=UnixMillis(row.due + 1000), attempts=1)
+    late = copy_of(row, at=UnixMillis(row.due + 1000), attempts=0)
+    assert await fires.verdict(doubt, retry) == [None, None]
+    assert await fires.verdict(late) == [(State.CANCELLED, CHANGED)], "re-homed, never called"
+
+
+async def test_what_is_no_fire_or_can_t_be_read_is_left_alone(fires: Fires) -> None:
+    await fires.cron(revision=2, swept=1)
+    row = (await fires.children(await fires.cron(name="other")))[0]
+    replace = msgspec.structs.replace
+    strange = [
+        replace(row, cron_id=None),
+        replace(row, options="{}"),
+        replace(row, options="no"),
+        replace(row, cron_id=CronId("unheard-of")),
+    ]
+    for one in strange:
+        assert await fires.verdict(one) == [None]
+
+
+@pytest.mark.parametrize(
+    ("before", "passed_over"),
+    [(None, True), ("retrying", True), ("delivered", False), ("failed", False), ("cancelled", False)],
+)
+async def test_overlap_skip_looks_at_the_run_before(fires: Fires, before: str | None, passed_over: bool) -> None:
+    rows = await fires.children(await fires.cron(overlap="skip"))
+    if before == "retrying":
+        await fires.end(rows[0], State.RETRYING, next_attempt_at=UnixMillis(rows[0].due + 90_000))
+    elif before is not None:
+        await fires.end(rows[0], State(before))
+    expected = (State.SKIPPED, OVERLAP) if passed_over else None
+    assert await fires.verdict(rows[1]) == [expected]
+    assert await fires.verdict(rows[0]) == [None], "the first has none before it"
+
+
+async def test_skipped_runs_are_walked_over_to_the_one_that_is_under_way(fires: Fires) -> None:
+    cron = await fires.cron(overlap="skip")
+    rows = [row for n in range(0, 80, 10) for row in await fires.children(cron, since=NOW + n * MINUTE_MS)]
+    assert len(rows) > RUNS_AT_ONCE + 10
+    await fires.end(rows[0], State.RETRYING, next_attempt_at=UnixMillis(rows[0].due + 10**7))
+    for row in rows[1:-1]:
+        await fires.end(row, State.SKIPPED, attempts=0)
+    assert await fires.verdict(rows[-1]) == [(State.SKIPPED, OVERLAP)]
+    fires.world.connection.asked.clear()
+    assert await fires.verdict(rows[-1]) == [(State.SKIPPED, OVERLAP)]
+    assert "cron_runs.read_newest" not in fires.world.connection.asked, "it remembers which"
+    await fires.end(rows[0], State.DELIVERED)
+    assert await fires.verdict(rows[-1]) == [None]
+
+
+async def test_a_run_that_never_came_to_be_is_nothing_to_wait_for(fires: Fires) -> None:
+    rows = await fires.children(await fires.cron(overlap="skip"), placed=False)
+    assert await fires.verdict(rows[5]) == [None]
+
+
+async def test_the_run_before_may_be_of_the_month_before(fires: Fires) -> None:
+    since = MONTH_BEGINS - 5 * MINUTE_MS
+    rows = await fires.children(await fires.cron(since=since, overlap="skip"), since=since)
+    assert rows[4].due == MONTH_BEGINS
+    for row in rows[:3]:
+        await fires.end(row, State.DELIVERED)
+    assert await fires.verdict(rows[4]) == [(State.SKIPPED, OVERLAP)]
+    await fires.end(rows[3], State.SKIPPED, attempts=0)
+    assert await fires.verdict(rows[4]) == [None]
+
+
+async def test_of_several_that_are_late_together_one_is_made(fires: Fires) -> None:
+    rows = await fires.children(await fires.cron(overlap="skip"))
+    assert await fires.verdict(*rows) == [None] + [(State.SKIPPED, OVERLAP)] * 9

@@ -1,0 +1,153 @@
+"""Forgotten crons are found by the owners of the lanes that their clients fall to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from cql.storage import Storage
+from membership.conditional import Applied
+from membership.errors import StoreUnavailable
+from poller_cluster.cron_search import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
+from poller_cluster.tenants import Tenant
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
+from tests.contract.cron_builders import cron
+from tests.support.api import NOW, ManualClock
+from tests.support.memory import InMemoryConnection
+
+SHOP = ClientId("shop")
+QUOTA = 4
+
+
+def tenant(client_id: str, *, state: ClientState = ClientState.ACTIVE) -> Tenant:
+    settings = ClientSettings()
+    client = Client(
+        client_id=ClientId(client_id),
+        poller_quota=1,
+        poller_ceiling=1,
+        state=state,
+        settings=settings,
+        revision=1,
+        created_at=UnixMillis(NOW),
+    )
+    return Tenant(client, settings, ())
+
+
+class EndingClock(ManualClock):
+    """Whoever sleeps once too often is cancelled."""
+
+    turns = 0
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds == SEARCH_SECONDS
+        if self.turns == 0:
+            raise asyncio.CancelledError
+        self.turns -= 1
+        await super().sleep(seconds)
+
+
+class Searched:
+    def __init__(self) -> None:
+        self.clock = EndingClock()
+        self.storage = Storage.over(InMemoryConnection())
+        self.expanded: list[tuple[str, list[str]]] = []
+        self.errors: list[Exception] = []
+        self.faults: list[str] = []
+        self.tenants: list[Tenant] = [tenant(SHOP)]
+        self.lanes: set[PollerId] = {PollerId(lane) for lane in range(QUOTA)}
+        self.trusted = True
+        self.search = self.of_node()
+
+    def of_node(self, lanes: Sequence[int] | None = None) -> CronSearch:
+        return CronSearch(
+            crons=self.storage.crons,
+            expand=self.expand,
+            tenants=lambda: self.tenants,
+            lanes=lambda: self.lanes if lanes is None else [PollerId(lane) for lane in lanes],
+            quota=lambda: QUOTA,
+            trusted=lambda: self.trusted,
+            clock=self.clock,
+            on_fault=lambda what, error: self.faults.append(what),
+        )
+
+    async def expand(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.expanded.append((client_id, list(cron_ids)))
+
+    async def add(self, *names: str, wake_at: int | None, client_id: ClientId = SHOP) -> None:
+        at = None if wake_at is None else UnixMillis(wake_at)
+        made = [cron(client_id, name, wake_at=at) for name in names]
+        for one in made:
+            assert isinstance(await self.storage.crons.write(one, expected_revision=None), Applied)
+
+    async def turns(self, count: int, *nodes: CronSearch) -> None:
+        """Let every node search so often."""
+        for search in nodes or (self.search,):
+            self.clock.turns = count
+            with pytest.raises(asyncio.CancelledError):
+                await search.run()
+
+
+@pytest.fixture
+async def searched() -> AsyncIterator[Searched]:
+    made = Searched()
+    yield made
+    await made.storage.close()
+
+
+async def test_those_that_are_long_due_are_expanded(searched: Searched) -> None:
+    await searched.add("due-now", wake_at=NOW)
+    await searched.add("nearly", wake_at=NOW - OVERDUE_MS)
+    await searched.add("forgotten", "too", wake_at=NOW - OVERDUE_MS - 1)
+    await searched.add("never-again", wake_at=None)
+    assert await searched.search.search(SHOP) == 2
+    assert searched.expanded == [(SHOP, ["forgotten", "too"])]
+    assert searched.search.found == 2
+
+
+async def test_it_goes_through_all_pages(searched: Searched) -> None:
+    names = [f"c{number:05}" for number in range(PAGE + 2)]
+    await asyncio.gather(*(searched.add(name, wake_at=0) for name in names))
+    assert await searched.search.search(SHOP) == PAGE + 2
+    assert [len(found) for _, found in searched.expanded] == [PAGE, 2], "never more at once than a page"
+
+
+async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(searched: Searched) -> None:
+    searched.tenants = [tenant("bank"), tenant(SHOP), tenant("farm")]
+    for one in ("bank", SHOP, "farm"):
+        await searched.add("old", wake_at=0, client_id=ClientId(one))
+    searched.errors = [StoreUnavailable("away"), RuntimeError("a bug")]
+    await searched.turns(1)
+    assert searched.expanded[0] == ("farm", ["old"])
+    assert searched.faults == ["search for forgotten crons of shop"]
+
+
+async def test_only_active_clients_and_only_while_trusted(searched: Searched) -> None:
+    searched.tenants = [tenant(SHOP, state=ClientState.SUSPENDED), tenant(CRON_CLIENT)]
+    for client_id in (SHOP, CRON_CLIENT):
+        await searched.add("old", wake_at=0, client_id=client_id)
+    await searched.turns(2)
+    searched.tenants, searched.trusted = [tenant(SHOP)], False
+    await searched.turns(2)
+    assert searched.expanded == []
+    searched.trusted = True
+    await searched.turns(1)
+    assert searched.expanded[0] == (SHOP, ["old"])
+
+
+async def test_every_client_falls_to_one_of_those_who_share_the_lanes(searched: Searched) -> None:
+    names = [f"client-{number}" for number in range(40)]
+    searched.tenants = [tenant(name) for name in names]
+    for name in names:
+        await searched.add("old", wake_at=0, client_id=ClientId(name))
+    found: list[set[str]] = []
+    for lanes in ((0, 1), (2,), (3,)):
+        searched.expanded.clear()
+        await searched.turns(1, searched.of_node(lanes))
+        found.append({client for client, _ in searched.expanded})
+    assert set.union(*found) == set(names)
+    assert sum(map(len, found)) == len(names)
+    assert all(found)

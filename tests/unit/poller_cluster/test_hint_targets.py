@@ -1,0 +1,32 @@
+"""A node tells the members that its own life sees, and nobody before it has one."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from poller_cluster.hint_targets import NodeTargets
+from scheduler_service.usecases.members_seen import HintTargets
+
+
+def view(*members: tuple[str, str, float | None]) -> Any:
+    """Name, address and weight; None: it is hinted nothing."""
+    return SimpleNamespace(
+        hint_weights=lambda: {name: weight for name, _, weight in members if weight is not None},
+        members=[SimpleNamespace(life=SimpleNamespace(node_id=name), address=address) for name, address, _ in members],
+    )
+
+
+def test_nobody_before_it_watches() -> None:
+    assert NodeTargets().targets == HintTargets()
+
+
+def test_members_with_a_weight_and_the_same_object_until_they_change() -> None:
+    targets = NodeTargets()
+    seen = view(("a", "127.0.0.1:1", 1.0), ("b", "127.0.0.1:2", 2.0), ("draining", "127.0.0.1:3", None))
+    targets.watch(lambda: seen)
+    first = targets.targets
+    assert dict(first.addresses) == {"a": "127.0.0.1:1", "b": "127.0.0.1:2"}
+    assert dict(first.weights) == {"a": 1.0, "b": 2.0}
+    seen = view(("a", "127.0.0.1:1", 1.0), ("b", "127.0.0.1:2", 2.0))
+    assert targets.targets is first
+    seen = view(("a", "127.0.0.1:9", 1.0))
+    assert dict(targets.targets.addresses) == {"a": "127.0.0.1:9"}

@@ -1,0 +1,190 @@
+"""Crons over a store in memory: who changes them and who expands them, with somebody who acts between two requests,
+and requests that are refused or whose answers get lost."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from cql.connection import AnswerRows, Consistency, Item, Parameters
+from cql.storage import Storage
+from membership.conditional import Answer, Unknown
+from membership.errors import StoreUnavailable
+from membership.identity import Lane
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun
+from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
+from scheduler_service.domain.schedules import Row
+from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.place import Place
+from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
+from tests.support.memory import InMemoryConnection
+
+SHOP = ClientId("shop")
+TICK = CronId("tick")
+DAY_MS = 86_400_000
+CALLBACK = CronCallback(method="POST", url="https://receiver.example/hook", headers="[]", body=b"payload")
+
+
+class Unreliable(InMemoryConnection):
+    """`before` acts once before the next request whose name begins so. `faults`: what happens to the coming requests
+    whose names begin so, one after another: "" nothing, "refuse", or "lose" (it is applied, the answer is lost)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: dict[str, Callable[[], Awaitable[object]]] = {}
+        self.faults: dict[str, list[str]] = {}
+        self.asked: list[str] = []
+
+    async def select(
+        self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
+    ) -> list[tuple[Any, ...]]:
+        fault = await self._begin(name)
+        rows = await super().select(name, parameters, serial=serial, consistency=consistency)
+        _lose(fault)
+        return rows
+
+    async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        fault = await self._begin(name)
+        await super().write(name, parameters, consistency=consistency)
+        _lose(fault)
+
+    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        fault = await self._begin(items[0][0])
+        await super().write_batch(items, consistency=consistency)
+        _lose(fault)
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        try:
+            fault = await self._begin(items[0][0])
+            answer = await super().conditional(items)
+            _lose(fault)
+        except StoreUnavailable as error:
+            return Unknown(str(error))
+        return answer
+
+    async def _begin(self, name: str) -> str:
+        self.asked.append(name)
+        for prefix in [prefix for prefix in self.before if name.startswith(prefix)]:
+            await self.before.pop(prefix)()
+        for prefix, coming in self.faults.items():
+            if name.startswith(prefix) and coming:
+                fault = coming.pop(0)
+                if fault == "refuse":
+                    raise StoreUnavailable("refused")
+                return fault
+        return ""
+
+
+def _lose(fault: str) -> None:
+    if fault == "lose":
+        raise StoreUnavailable("the answer was lost")
+
+
+class CronWorld:
+    """The use cases. `remembered` is what the expander's process knows of clients."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.connection = Unreliable()
+        self.storage = Storage.over(self.connection)
+        self.remembered: dict[ClientId, Client] = {}
+        self.faults: list[str] = []
+        randomness = SeededRandomness()
+        self.place = Place(
+            schedules=self.storage.schedules,
+            leases=self.storage.leases,
+            clock=self.clock,
+            randomness=randomness,
+            hints=RecordedHints(),
+        )
+        self.edit = EditSchedule(
+            schedules=self.storage.schedules, place=self.place, clock=self.clock, randomness=randomness
+        )
+        self.change, self.expand = self._process(self.storage, randomness)
+        self.others = Storage.over(self.connection)
+        self.others_change, self.others_expand = self._process(self.others, randomness)
+
+    def _process(self, storage: Storage, randomness: SeededRandomness) -> tuple[ChangeCrons, ExpandCrons]:
+        """What one process does. Another one has queues of its own."""
+        change = ChangeCrons(
+            crons=storage.crons,
+            catalog=Catalog(store=storage.clients, clock=self.clock),
+            place=self.place,
+            clock=self.clock,
+            randomness=randomness,
+        )
+        expand = ExpandCrons(
+            crons=storage.crons,
+            clients=storage.clients,
+            known=self.remembered.get,
+            place=self.place,
+            edit=self.edit,
+            clock=self.clock,
+            on_fault=lambda what, error: self.faults.append(what),
+        )
+        return change, expand
+
+    async def close(self) -> None:
+        await self.storage.close()
+        await self.others.close()
+
+    async def begin(self) -> Client:
+        await self.add_client(CRON_CLIENT, quota=4)
+        return await self.add_client(SHOP, quota=2)
+
+    async def add_client(self, client_id: ClientId, *, quota: int) -> Client:
+        client = Client(
+            client_id=client_id,
+            poller_quota=quota,
+            poller_ceiling=quota,
+            state=ClientState.ACTIVE,
+            settings=ClientSettings(),
+            revision=1,
+            created_at=UnixMillis(NOW),
+        )
+        lanes = [Lane(client_id, poller) for poller in range(quota)]
+        await self.storage.leases.create_lanes(lanes, watermark=minute_of(NOW))
+        await self.storage.clients.create_client(client)
+        return client
+
+    async def suspend(self, client: Client) -> Client:
+        changed = msgspec.structs.replace(client, state=ClientState.SUSPENDED, revision=client.revision + 1)
+        await self.storage.clients.update_client(expected_revision=client.revision, client=changed)
+        return changed
+
+    async def cron(self, cron_id: str = TICK) -> Cron:
+        return (await self.storage.crons.read(SHOP, [CronId(cron_id)], serial=True))[CronId(cron_id)]
+
+    async def runs(self, cron_id: str = TICK) -> list[CronRun]:
+        return list(
+            await self.storage.crons.read_runs(
+                SHOP,
+                CronId(cron_id),
+                first=UnixMillis(self.clock.now - 30 * DAY_MS),
+                last=UnixMillis(self.clock.now + 30 * DAY_MS),
+                limit=10_000,
+            )
+        )
+
+    async def rows(self, cron_id: str = TICK) -> dict[int, Row]:
+        """The rows of its runs, by nominal instant."""
+        return {run.nominal_due: row for run in await self.runs(cron_id) if (row := await self.row(run)) is not None}
+
+    async def row(self, run: CronRun) -> Row | None:
+        key = key_of(run.schedule_id)
+        rows = await self.storage.schedules.find_rows(partition_of(SHOP, run.schedule_id), [key])
+        return rows.get(key)
+
+    def wake_ups(self, cron_id: str = TICK) -> list[int]:
+        """Instants at which the cron is going to be looked at."""
+        label = f"{SHOP}/{cron_id}"
+        rows = self.connection.rows("schedules")
+        return sorted(row["due"] for row in rows if row["client_id"] == CRON_CLIENT and row["label"] == label)
+
+
+def draft(expression: str = "* * * * *", **options: Any) -> CronDraft:
+    return CronDraft(expression, "Etc/UTC", CALLBACK, CronOptions(**options))

@@ -1,0 +1,241 @@
+"""Every change in every state, against others who change, and where the store does not answer."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+import pytest
+
+from membership.conditional import Applied
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons.expansion import offset_ms
+from scheduler_service.domain.crons.row import CronState
+from scheduler_service.domain.errors import Conflict, NotFound
+from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
+from scheduler_service.usecases.change_crons import MAX_TURNS
+from tests.unit.usecases.cron_world import SHOP, TICK, CronWorld, draft
+
+STATES = (None, *CronState)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[CronWorld]:
+    made = CronWorld()
+    yield made
+    await made.close()
+
+
+async def in_state(world: CronWorld, state: CronState | None) -> Client:
+    """A cron that has come to this state and been looked at since, a minute ago."""
+    client = await world.begin()
+    if state is None:
+        return client
+    await world.change.put(client, TICK, draft(max_fires=1 if state is CronState.FINISHED else None))
+    await world.expand(SHOP, [TICK])
+    match state:
+        case CronState.PAUSED:
+            await world.change.pause(SHOP, TICK)
+        case CronState.DELETED:
+            await world.change.delete(SHOP, TICK)
+        case _:
+            world.clock.advance(60.1)
+    await world.expand(SHOP, [TICK])
+    assert (await world.cron()).state is state
+    world.clock.advance(60)
+    return client
+
+
+CHANGES: dict[str, Callable[[CronWorld, Client], Awaitable[object]]] = {
+    "put": lambda world, client: world.change.put(client, TICK, draft("*/5 * * * *")),
+    "pause": lambda world, client: world.change.pause(SHOP, TICK),
+    "resume": lambda world, client: world.change.resume(SHOP, TICK),
+    "delete": lambda world, client: world.change.delete(SHOP, TICK),
+    "trigger": lambda world, client: world.change.trigger(client, TICK),
+}
+BECOMES: dict[tuple[str, CronState | None], CronState | type[Exception]] = {
+    ("put", None): CronState.ACTIVE,
+    ("put", CronState.ACTIVE): CronState.ACTIVE,
+    ("put", CronState.PAUSED): CronState.PAUSED,
+    ("put", CronState.FINISHED): CronState.ACTIVE,
+    ("put", CronState.DELETED): CronState.ACTIVE,
+    ("pause", None): NotFound,
+    ("pause", CronState.ACTIVE): CronState.PAUSED,
+    ("pause", CronState.PAUSED): CronState.PAUSED,
+    ("pause", CronState.FINISHED): Conflict,
+    ("pause", CronState.DELETED): NotFound,
+    ("resume", None): NotFound,
+    ("resume", CronState.ACTIVE): CronState.ACTIVE,
+    ("resume", CronState.PAUSED): CronState.ACTIVE,
+    ("resume", CronState.FINISHED): CronState.FINISHED,
+    ("resume", CronState.DELETED): NotFound,
+    ("delete", None): NotFound,
+    ("delete", CronState.ACTIVE): CronState.DELETED,
+    ("delete", CronState.PAUSED): CronState.DELETED,
+    ("delete", CronState.FINISHED): CronState.DELETED,
+    ("delete", CronState.DELETED): CronState.DELETED,
+    ("trigger", None): NotFound,
+    ("trigger", CronState.ACTIVE): CronState.ACTIVE,
+    ("trigger", CronState.PAUSED): CronState.PAUSED,
+    ("trigger", CronState.FINISHED): CronState.FINISHED,
+    ("trigger", CronState.DELETED): NotFound,
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_every_change_in_every_state(world: CronWorld, change: str, state: CronState | None) -> None:
+    client = await in_state(world, state)
+    before = None if state is None else await world.cron()
+    becomes = BECOMES[change, state]
+    if not isinstance(becomes, CronState):
+        with pytest.raises(becomes):
+            await CHANGES[change](world, client)
+        return
+    wake_ups = world.wake_ups()
+    await CHANGES[change](world, client)
+    after = await world.cron()
+    assert after.state is becomes
+    untouched = change == "trigger" or (change != "put" and state is becomes)
+    if untouched:
+        assert after == before
+        assert world.wake_ups() == wake_ups
+    else:
+        assert after.revision == (1 if before is None else before.revision + 1)
+        assert (after.swept, after.wake_at, after.changed_at) == (after.revision - 1, world.clock.now, world.clock.now)
+        assert [at for at in world.wake_ups() if at not in wake_ups] == [world.clock.now]
+
+
+async def test_the_same_rule_again_changes_nothing(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    before, wake_ups = await world.cron(), world.wake_ups()
+    assert await world.change.put(client, TICK, draft()) == (before, False)
+    assert (await world.cron(), world.wake_ups()) == (before, wake_ups)
+
+
+async def test_made_again_after_its_deletion_it_goes_on_counting_revisions(world: CronWorld) -> None:
+    client = await in_state(world, CronState.DELETED)
+    changed = await world.change.put(client, TICK, draft())
+    assert changed.created
+    assert (changed.cron.revision, changed.cron.fires, changed.cron.expanded_through) == (3, 0, world.clock.now)
+
+
+@pytest.mark.parametrize("change", ["put", "pause", "delete"])
+@pytest.mark.parametrize("fault", ["refuse", "lose"])
+async def test_without_an_answer_it_is_asked_again_and_woken_all_the_same(
+    world: CronWorld, change: str, fault: str
+) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    before = await world.cron()
+    world.connection.faults["crons.write"] = [fault]
+    with pytest.raises(StoreUnavailable):
+        await CHANGES[change](world, client)
+    known = world.wake_ups()
+    world.clock.advance(1)
+    await CHANGES[change](world, client)
+    assert (await world.cron()).revision == before.revision + 1, "it was changed once"
+    assert [at for at in world.wake_ups() if at not in known] == [world.clock.now]
+
+
+async def test_a_change_whose_wake_up_is_not_placed_leaves_the_cron_due(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    world.connection.faults["schedules.insert"] = ["refuse"]
+    with pytest.raises(StoreUnavailable):
+        await CHANGES["put"](world, client)
+    cron = await world.cron()
+    assert (cron.revision, cron.wake_at, cron.swept) == (2, world.clock.now, 1)
+
+
+async def test_two_who_change_at_once_both_take_effect(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    world.connection.before["crons.write"] = lambda: world.others_change.pause(SHOP, TICK)
+    await world.change.put(client, TICK, draft("*/5 * * * *"))
+    cron = await world.cron()
+    assert (cron.state, cron.expression, cron.revision) == (CronState.PAUSED, "*/5 * * * *", 3)
+
+
+async def test_an_edit_that_meets_a_deletion_makes_the_cron_anew(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    world.connection.before["crons.write"] = lambda: world.others_change.delete(SHOP, TICK)
+    changed = await world.change.put(client, TICK, draft("*/5 * * * *"))
+    assert changed.created
+    assert (changed.cron.state, changed.cron.revision) == (CronState.ACTIVE, 3)
+
+
+async def test_it_is_given_up_where_others_keep_changing(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    turns = 0
+
+    async def meddle() -> None:
+        nonlocal turns
+        turns += 1
+        cron = await world.cron()
+        later = msgspec.structs.replace(cron, revision=cron.revision + 1)
+        await world.others.crons.write(later, expected_revision=cron.revision)
+        world.connection.before["crons.write"] = meddle
+
+    world.connection.before["crons.write"] = meddle
+    with pytest.raises(StoreUnavailable, match="keep changing"):
+        await world.change.put(client, TICK, draft("*/5 * * * *"))
+    assert turns == MAX_TURNS
+
+
+async def test_an_advance_in_between_does_not_hinder_an_edit(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    world.clock.advance(600)
+    world.connection.before["crons.write"] = lambda: world.others_expand(SHOP, [TICK])
+    await world.change.put(client, TICK, draft("*/5 * * * *"))
+    await world.expand(SHOP, [TICK])
+    rows = await world.rows()
+    later = {nominal: row for nominal, row in rows.items() if nominal > world.clock.now and row.state is None}
+    assert later
+    assert [nominal for nominal in later if nominal % (5 * MINUTE_MS)] == []
+
+
+async def test_the_fires_to_come_are_not_counted_over_an_edit(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    assert (await world.cron()).fires == 10
+    past = await world.change.put(client, TICK, draft("*/5 * * * *"))
+    assert past.cron.fires == 2, "two of the ten are due by now"
+    assert past.cron.expanded_through == world.clock.now
+
+
+@pytest.mark.parametrize("before", [0, 3600])
+@pytest.mark.parametrize("after", [0, 3600])
+async def test_a_change_begins_with_what_is_not_yet_due_and_never_before_the_cron(
+    world: CronWorld, before: int, after: int
+) -> None:
+    client = await world.begin()
+    made = await world.change.put(client, TICK, draft(spread_seconds=before))
+    await world.expand(SHOP, [TICK])
+    world.clock.advance(300)
+    changed = (await world.change.put(client, TICK, draft("*/5 * * * *", spread_seconds=after))).cron
+    assert changed.expanded_through == max(made.cron.created_at, world.clock.now - offset_ms(made.cron))
+    assert changed.fires == (0 if before else 5)
+    world.clock.advance(100_000)
+    await world.expand(SHOP, [TICK])
+    paused = await world.change.pause(SHOP, TICK)
+    assert paused.expanded_through <= world.clock.now - offset_ms(changed)
+
+
+async def test_a_rule_from_a_newer_program_can_be_replaced_and_stopped(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    cron = await world.cron()
+    strange = msgspec.structs.replace(
+        cron, expression="every other day", revision=7, expanded_through=UnixMillis(world.clock.now + MINUTE_MS)
+    )
+    assert isinstance(await world.storage.crons.write(strange, expected_revision=cron.revision), Applied)
+    assert (await world.change.pause(SHOP, TICK)).state is CronState.PAUSED
+    assert (await world.change.put(client, TICK, draft())).cron.expression == "* * * * *"
+
+
+async def test_triggered_runs_are_beside_the_rule(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    fires = {run.nominal_due for run in await world.runs()}
+    world.clock.now -= world.clock.now % 1000
+    row = await world.change.trigger(client, TICK)
+    triggered = [run for run in await world.runs() if run.triggered]
+    assert [run.schedule_id for run in triggered] == [row.schedule_id]
+    assert {run.nominal_due for run in await world.runs() if not run.triggered} == fires
+    await world.change.put(client, TICK, draft("*/5 * * * *"))
+    await world.expand(SHOP, [TICK])
+    assert (await world.rows())[row.due].state is None, "no edit withdraws it"

@@ -1,0 +1,209 @@
+"""Expanding: whoever asks, however often, interrupted anywhere; one cron that can't be expanded stands alone."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from membership.conditional import Applied
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import ClientState
+from scheduler_service.domain.crons.expansion import MAX_CHILDREN
+from scheduler_service.domain.crons.row import CronState
+from scheduler_service.domain.errors import ContentTooLarge
+from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
+from scheduler_service.domain.schedules import Definition, State
+from scheduler_service.usecases.expand_crons import CHANGED, MISSED
+from tests.support.api import NOW
+from tests.unit.usecases.cron_world import DAY_MS, SHOP, TICK, CronWorld, draft
+
+TOCK = CronId("tock")
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[CronWorld]:
+    made = CronWorld()
+    yield made
+    await made.close()
+
+
+async def assert_every_fire_has_one_row(world: CronWorld, cron_id: str = TICK, *, since: int = NOW) -> None:
+    cron = await world.cron(cron_id)
+    rows = await world.rows(cron_id)
+    minutes = range(since + MINUTE_MS, cron.expanded_through + 1, MINUTE_MS)
+    assert sorted(rows) == list(minutes)
+    stored = [row for row in world.connection.rows("schedules") if row["cron_id"] == cron_id and row["kind"] == "call"]
+    assert len(stored) == len(rows)
+
+
+async def test_an_expansion_places_children_runs_and_the_next_wake_up(world: CronWorld) -> None:
+    client = await world.begin()
+    await world.change.put(client, TICK, draft())
+    await world.expand(SHOP, [TICK, TICK])
+    cron = await world.cron()
+    assert (cron.expanded_through, cron.fires, cron.swept) == (NOW + 10 * MINUTE_MS, 10, 1)
+    assert world.wake_ups() == [NOW, cron.wake_at]
+    assert (world.expand.crons_expanded, world.expand.children_placed) == (1, 10)
+    await assert_every_fire_has_one_row(world)
+    await world.expand(SHOP, [TICK])
+    assert world.expand.crons_expanded == 1, "it is not due"
+
+
+REQUESTS = ("clients", "crons.read", "cron_runs.read", "cron_runs.insert", "schedules.insert", "crons.advance")
+
+
+@pytest.mark.parametrize("fault", ["refuse", "lose"])
+@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("request_name", REQUESTS)
+async def test_at_every_step_the_store_may_fail(world: CronWorld, request_name: str, turn: int, fault: str) -> None:
+    client = await world.begin()
+    for cron_id in (TICK, TOCK):
+        await world.change.put(client, cron_id, draft())
+    world.connection.faults[request_name] = [""] * turn + [fault]
+    for _ in range(2):
+        try:
+            await world.expand(SHOP, [TICK, TOCK])
+            break
+        except StoreUnavailable:
+            world.clock.advance(65)
+    world.connection.faults.clear()
+    for cron_id in (TICK, TOCK):
+        await assert_every_fire_has_one_row(world, cron_id)
+        cron = await world.cron(cron_id)
+        assert cron.expanded_through >= NOW + 10 * MINUTE_MS
+        assert cron.wake_at in world.wake_ups(cron_id)
+    assert world.faults == []
+
+
+async def test_an_edit_withdraws_what_nobody_has_claimed(world: CronWorld) -> None:
+    client = await world.begin()
+    await world.change.put(client, TICK, draft())
+    await world.expand(SHOP, [TICK])
+    owners = (await world.rows())[NOW + 3 * MINUTE_MS]
+    await world.edit.cancel(SHOP, owners.schedule_id)
+    world.clock.advance(30)
+    await world.change.put(client, TICK, draft("*/2 * * * *"))
+    old = await world.runs()
+    await world.expand(SHOP, [TICK])
+    rows = [await world.row(run) for run in old]
+    reasons = {row.nominal_due: row.reason for row in rows if row is not None and row.state == State.CANCELLED}
+    assert reasons == {NOW + n * MINUTE_MS: None if n == 3 else CHANGED for n in range(1, 11)}
+    open_ones = [nominal for nominal, row in (await world.rows()).items() if row.state is None]
+    assert open_ones == [NOW + n * MINUTE_MS for n in (2, 4, 6, 8, 10)]
+    assert (await world.cron()).fires == 6, "the one that its owner cancelled counts"
+
+
+@pytest.mark.parametrize("meddler", ["expands", "pauses", "edits"])
+async def test_a_rejected_batch_leaves_the_others_their_progress(world: CronWorld, meddler: str) -> None:
+    client = await world.begin()
+    for cron_id in (TICK, TOCK):
+        await world.change.put(client, cron_id, draft())
+
+    async def meddle() -> None:
+        match meddler:
+            case "expands":
+                await world.others_expand(SHOP, [TICK])
+            case "pauses":
+                await world.others_change.pause(SHOP, TICK)
+            case _:
+                await world.others_change.put(client, TICK, draft(label="edited"))
+
+    world.connection.before["crons.advance"] = meddle
+    await world.expand(SHOP, [TICK, TOCK])
+    assert (await world.cron(TOCK)).fires == 10
+    tick = await world.cron()
+    if meddler == "expands":
+        assert tick.fires == 10
+        await assert_every_fire_has_one_row(world)
+    else:
+        assert (tick.revision, tick.swept, tick.wake_at) == (2, 0, NOW)
+        await world.expand(SHOP, [TICK])
+        assert (await world.cron()).fires == (0 if meddler == "pauses" else 10)
+
+
+async def test_a_cron_that_makes_no_sense_keeps_nobody_waiting(world: CronWorld) -> None:
+    client = await world.begin()
+    for cron_id in (TICK, TOCK):
+        await world.change.put(client, cron_id, draft())
+    cron = await world.cron()
+    strange = msgspec.structs.replace(cron, expression="every other day", revision=2)
+    assert isinstance(await world.storage.crons.write(strange, expected_revision=1), Applied)
+    await world.expand(SHOP, [TICK, TOCK])
+    assert (await world.cron(TOCK)).fires == 10
+    assert (await world.cron()).expanded_through == NOW
+    assert world.faults == ["cron shop/tick"]
+
+
+async def test_a_cron_whose_children_can_t_be_stored_keeps_nobody_waiting(
+    world: CronWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await world.begin()
+    for cron_id in (TICK, TOCK):
+        await world.change.put(client, cron_id, draft())
+    many = world.place.many
+
+    async def too_large(definitions: list[Definition]) -> list[Any]:
+        errors = await many(definitions)
+        return [
+            ContentTooLarge("no") if row.cron_id == TICK else error
+            for row, error in zip(definitions, errors, strict=True)
+        ]
+
+    monkeypatch.setattr(world.place, "many", too_large)
+    await world.expand(SHOP, [TICK, TOCK])
+    assert (await world.cron(TOCK)).fires == 10
+    assert (await world.cron()).expanded_through == NOW
+    assert world.faults == ["cron shop/tick"]
+
+
+async def test_nothing_is_done_for_a_suspended_client_but_for_one_that_only_memory_says_is(world: CronWorld) -> None:
+    client = await world.begin()
+    await world.change.put(client, TICK, draft())
+    world.remembered[SHOP] = msgspec.structs.replace(client, state=ClientState.SUSPENDED)
+    await world.expand(SHOP, [TICK])
+    assert (await world.cron()).fires == 10
+    del world.remembered[SHOP]
+    world.clock.advance(900)
+    await world.suspend(client)
+    await world.expand(SHOP, [TICK])
+    assert (await world.cron()).fires == 10
+    await world.expand(SHOP, [CronId("unheard-of")])
+
+
+async def test_without_the_built_in_client_it_is_asked_again(world: CronWorld) -> None:
+    await world.add_client(SHOP, quota=1)
+    with pytest.raises(StoreUnavailable):
+        await world.expand(SHOP, [TICK])
+
+
+async def test_a_long_absence_is_made_up_for_in_turns(world: CronWorld) -> None:
+    """The catch-up runs, the rest is recorded as missed, whatever is older than the client keeps rows is not made."""
+    client = await world.begin()
+    await world.change.put(client, TICK, draft(catch_up_seconds=1800))
+    world.clock.advance(DAY_MS / 1000)
+    turns = 0
+    while (wake_at := (await world.cron()).wake_at) is not None and wake_at <= world.clock.now:
+        await world.expand(SHOP, [TICK])
+        turns += 1
+    assert turns == 1440 // MAX_CHILDREN + 1
+    await assert_every_fire_has_one_row(world)
+    states = [(row.state, row.reason) for _, row in sorted((await world.rows()).items())]
+    missed = 1440 - 31
+    assert states[:missed] == [(State.SKIPPED, MISSED)] * missed
+    assert {state for state, _ in states[missed:]} <= {None, State.RETRYING}, "retrying: placed where it is looked at"
+
+
+async def test_an_edit_after_an_absence_of_years_is_expanded(world: CronWorld) -> None:
+    client = await world.begin()
+    await world.change.put(client, TICK, draft("0 0 1 * *"))
+    await world.expand(SHOP, [TICK])
+    old = msgspec.structs.replace(
+        await world.cron(), revision=2, expanded_through=UnixMillis(NOW - 800 * DAY_MS), wake_at=UnixMillis(NOW)
+    )
+    assert isinstance(await world.storage.crons.write(old, expected_revision=1), Applied)
+    await world.expand(SHOP, [TICK])
+    assert world.faults == []
+    cron = await world.cron()
+    assert (cron.swept, cron.state) == (2, CronState.ACTIVE)
+    assert cron.expanded_through > NOW - 40 * DAY_MS

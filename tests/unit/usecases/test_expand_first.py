@@ -1,0 +1,79 @@
+"""What the first expansion of a cron reads: a new one has no fires of older revisions, one that was changed may."""
+
+from typing import Any
+
+import pytest
+
+from cql.connection import Parameters
+from cql.storage import Storage
+from membership.conditional import APPLIED
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.place import Place
+from tests.contract.cron_builders import BEGAN, cron
+from tests.support.memory import InMemoryConnection
+
+SHOP = ClientId("shop")
+
+
+class CountingConnection(InMemoryConnection):
+    def __init__(self) -> None:
+        super().__init__()
+        self.selected: list[str] = []
+
+    async def select(self, name: str, parameters: Parameters, **options: Any) -> list[tuple[Any, ...]]:
+        self.selected.append(name)
+        return await super().select(name, parameters, **options)
+
+
+def client(client_id: ClientId) -> Client:
+    return Client(
+        client_id=client_id,
+        poller_quota=8,
+        poller_ceiling=8,
+        state=ClientState.ACTIVE,
+        settings=ClientSettings(),
+        revision=1,
+        created_at=BEGAN,
+    )
+
+
+@pytest.mark.parametrize(("revision", "looked"), [(1, 0), (2, 1)])
+async def test_only_a_cron_that_was_changed_may_have_older_fires(revision: int, looked: int) -> None:
+    connection = CountingConnection()
+    storage = Storage.over(connection)
+    clock, randomness = SystemClock(), SystemRandomness()
+    now = UnixMillis(clock.wall_ms())
+    place = Place(
+        schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=_Nobody()
+    )
+    expand = ExpandCrons(
+        crons=storage.crons,
+        clients=storage.clients,
+        known={SHOP: client(SHOP), CRON_CLIENT: client(CRON_CLIENT)}.get,
+        place=place,
+        edit=EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness),
+        clock=clock,
+        on_fault=_fail,
+    )
+    one = cron(SHOP, revision=revision, swept=revision - 1, expanded_through=now, wake_at=now)
+    assert await storage.crons.write(one, expected_revision=None) == APPLIED
+    await expand(SHOP, [one.cron_id])
+    after = (await storage.crons.read(SHOP, [one.cron_id]))[one.cron_id]
+    assert after.swept == revision
+    assert connection.selected.count("cron_runs.read") == looked
+    await storage.close()
+
+
+class _Nobody:
+    def hint(self, partition: object, key: object) -> None:
+        pass
+
+
+def _fail(name: str, error: BaseException) -> None:
+    raise AssertionError(name) from error
