@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli import cassandra, clients, cluster, config, demo, keys, nodes, schedules, servers
+from minutehand.cli import cassandra, clients, cluster, config, crons, demo, keys, nodes, schedules, servers
 from minutehand.version import VERSION
 
 app = typer.Typer(
@@ -42,6 +42,9 @@ app.add_typer(clients.app, name="clients", short_help="Register clients and look
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
 app.add_typer(
     schedules.app, name="schedules", short_help="Create, look at, cancel and list schedules.", no_args_is_help=True
+)
+app.add_typer(
+    crons.app, name="crons", short_help="Put crons and look after them; try a rule out.", no_args_is_help=True
 )
 app.add_typer(nodes.app, name="nodes", short_help="Look after single nodes.", no_args_is_help=True)
 app.add_typer(

@@ -18,7 +18,8 @@ KeyText = Annotated[
     typer.Option(
         "--key",
         envvar="MINUTEHAND_KEY",
-        help="Key to use: an administrator's, or for schedules the client's own. Better given by the environment.",
+        help="Key to use: an administrator's, or for schedules and crons the client's own. "
+        "Better given by the environment.",
         show_default=False,
     ),
 ]

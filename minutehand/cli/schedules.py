@@ -1,47 +1,25 @@
 """`minutehand schedules`: create, look at, cancel and list calls to come."""
 
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
+from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
-from minutehand.cli.output import fail, print_fields, print_json, print_table
-from minutehand.client import Callback, Schedule
+from minutehand.cli.output import print_fields, print_json, print_table
+from minutehand.client import Schedule
 
 app = typer.Typer(help="Create, look at, cancel and list schedules. Takes the client's own key.")
 
 ScheduleId = Annotated[
     str, typer.Argument(metavar="SCHEDULE_ID", help="The id that create answered.", show_default=False)
 ]
-CallbackUrl = Annotated[
-    str, typer.Argument(metavar="CALLBACK_URL", help="Where the call goes: http or https.", show_default=False)
-]
 Due = Annotated[
     str | None,
     typer.Option("--due", help="When, in RFC 3339 with an offset: 2026-11-21T09:30:15Z.", show_default=False),
 ]
 Delay = Annotated[float | None, typer.Option("--delay-seconds", help="When, in seconds from now.", show_default=False)]
-Method = Annotated[str, typer.Option("--method", help="The call's HTTP method.")]
-Header = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--header", metavar="'NAME: VALUE'", help="A header of the call; may be repeated.", show_default=False
-    ),
-]
-Body = Annotated[str | None, typer.Option("--body", help="The call's body, as text.", show_default=False)]
-BodyJson = Annotated[
-    str | None,
-    typer.Option(
-        "--body-json", metavar="JSON", help="The call's body, as JSON of that content type.", show_default=False
-    ),
-]
-BodyFile = Annotated[
-    Path | None,
-    typer.Option("--body-file", metavar="FILE", help="The call's body, any bytes from a file.", show_default=False),
-]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
@@ -62,13 +40,13 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a schedule: one call at --due or after --delay-seconds."""
-    callback = Callback(
-        url=callback_url, method=method, headers=_headers(header or []), **_content(body, body_json, body_file)
+    callback = read_callback(
+        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
     given: dict[str, Any] = {"due": due, "delay_seconds": delay_seconds, "label": label}
     options = {name: value for name, value in given.items() if value is not None}
     with connect(url, key) as api:
-        _show(api.client(client_id).schedules.create(callback, **options), as_json)
+        show_schedule(api.client(client_id).schedules.create(callback, **options), as_json)
 
 
 @app.command()
@@ -77,7 +55,7 @@ def get(
 ) -> None:
     """Show a schedule and what became of it."""
     with connect(url, key) as api:
-        _show(api.client(client_id).schedules.get(schedule_id), as_json)
+        show_schedule(api.client(client_id).schedules.get(schedule_id), as_json)
 
 
 @app.command()
@@ -86,7 +64,7 @@ def cancel(
 ) -> None:
     """Cancel a schedule: when this succeeds, the receiver will not be called."""
     with connect(url, key) as api:
-        _show(api.client(client_id).schedules.cancel(schedule_id), as_json)
+        show_schedule(api.client(client_id).schedules.cancel(schedule_id), as_json)
 
 
 @app.command("list")
@@ -110,6 +88,9 @@ def list_(
     label: Annotated[
         str | None, typer.Option("--label", help="Those with this label only.", show_default=False)
     ] = None,
+    cron_id: Annotated[
+        str | None, typer.Option("--cron", metavar="CRON", help="Those of this cron only.", show_default=False)
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -118,7 +99,7 @@ def list_(
     """List schedules by the time they are due."""
     with connect(url, key) as api:
         found = api.client(client_id).schedules.list(
-            start=start, end=end, state=state, label=label, page_size=min(limit, 1000)
+            start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=min(limit, 1000)
         )
         schedules = list(islice(found, limit))
     if as_json:
@@ -131,37 +112,12 @@ def list_(
     print_table(("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"), rows)
 
 
-def _headers(given: list[str]) -> dict[str, str]:
-    headers = {}
-    for text in given:
-        name, colon, value = text.partition(":")
-        if not colon or not name.strip():
-            fail(f"--header {text!r} is not of the form 'NAME: VALUE'.")
-        headers[name.strip()] = value.strip()
-    return headers
-
-
-def _content(body: str | None, body_json: str | None, body_file: Path | None) -> dict[str, Any]:
-    if sum(one is not None for one in (body, body_json, body_file)) > 1:
-        fail("Give only one of --body, --body-json and --body-file.")
-    if body_json is not None:
-        try:
-            return {"json": msgspec.json.decode(body_json)}
-        except msgspec.DecodeError as error:
-            fail(f"--body-json is not JSON: {error}.")
-    if body_file is not None:
-        try:
-            return {"body_base64": body_file.read_bytes()}
-        except OSError as error:
-            fail(f"{body_file} can't be read: {error.strerror}.")
-    return {} if body is None else {"body": body}
-
-
 def _state(schedule: Schedule) -> str:
     return f"{schedule.state} (in flight)" if schedule.in_flight else schedule.state
 
 
-def _show(schedule: Schedule, as_json: bool) -> None:
+def show_schedule(schedule: Schedule, as_json: bool) -> None:
+    """A schedule and what became of it, below one another."""
     if as_json:
         print_json(schedule)
         return
@@ -179,6 +135,7 @@ def _show(schedule: Schedule, as_json: bool) -> None:
             ("reason", schedule.reason),
             ("calls", f"{schedule.callback.method} {schedule.callback.url}"),
             ("label", schedule.label),
+            ("cron", schedule.cron_id),
             ("poller", schedule.poller_id),
             ("created", schedule.created_at),
         ]

@@ -5,6 +5,7 @@
         expire = Callback(url="https://shop.example/hooks/expire", json={"order": 17})
         schedule = shop.schedules.create(expire, delay_seconds=90)
         shop.schedules.cancel(schedule.schedule_id)
+        shop.crons.put("nightly", expire, expression="30 2 * * *", timezone="Europe/Berlin")
 
 `AsyncMinutehand` has the same methods to be awaited. A client's key reaches that client only; `api.clients` and the
 keys and signing secrets of clients need an administrator's, and so do `api.cluster()` and `api.nodes`.
@@ -27,10 +28,15 @@ from minutehand.client._models import (
     Callback,
     Client,
     Cluster,
+    Cron,
+    CronPreview,
+    CronRun,
     DrainingNode,
+    Dst,
     Fault,
     Health,
     Key,
+    NewCron,
     NewKey,
     NewSchedule,
     NewSigningSecret,
@@ -55,7 +61,11 @@ __all__ = [
     "Client",
     "ClientScope",
     "Cluster",
+    "Cron",
+    "CronPreview",
+    "CronRun",
     "DrainingNode",
+    "Dst",
     "Fault",
     "Health",
     "Key",
@@ -63,6 +73,7 @@ __all__ = [
     "MinutehandApiError",
     "MinutehandClientError",
     "MinutehandUnreachable",
+    "NewCron",
     "NewKey",
     "NewSchedule",
     "NewSigningSecret",

@@ -13,9 +13,14 @@ from minutehand.client._models import (
     Batch,
     Client,
     Cluster,
+    Cron,
+    CronPreview,
+    CronRun,
     DrainingNode,
+    Dst,
     Health,
     Key,
+    NewCron,
     NewKey,
     NewSchedule,
     NewSigningSecret,
@@ -160,10 +165,54 @@ def list_schedules(
         "state": state,
         "label": label,
         "cron_id": cron_id,
-        "limit": None if page_size is None else str(page_size),
+        "limit": _number(page_size),
     }
-    query = {name: value for name, value in given.items() if value is not None}
-    return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=query)
+    return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=_given(given))
+
+
+def put_cron(client_id: str, cron_id: str, cron: NewCron) -> Operation[Cron]:
+    return Operation(method="PUT", path=_cron(client_id, cron_id), answer=Cron, body=msgspec.json.encode(cron))
+
+
+def get_cron(client_id: str, cron_id: str) -> Operation[Cron]:
+    return Operation(method="GET", path=_cron(client_id, cron_id), answer=Cron)
+
+
+def delete_cron(client_id: str, cron_id: str) -> Operation[Cron]:
+    return Operation(method="DELETE", path=_cron(client_id, cron_id), answer=Cron)
+
+
+def pause_cron(client_id: str, cron_id: str) -> Operation[Cron]:
+    return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:pause", answer=Cron)
+
+
+def resume_cron(client_id: str, cron_id: str) -> Operation[Cron]:
+    return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:resume", answer=Cron)
+
+
+def trigger_cron(client_id: str, cron_id: str) -> Operation[Schedule]:
+    return Operation(method="POST", path=f"{_cron(client_id, cron_id)}:trigger", answer=Schedule)
+
+
+def list_crons(client_id: str, *, page_size: int | None) -> Operation[Page[Cron]]:
+    query = _given({"limit": _number(page_size)})
+    return Operation(method="GET", path=f"{client_path(client_id)}/crons", answer=Page[Cron], query=query)
+
+
+def list_runs(
+    client_id: str, cron_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
+) -> Operation[Page[CronRun]]:
+    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    return Operation(method="GET", path=f"{_cron(client_id, cron_id)}/runs", answer=Page[CronRun], query=query)
+
+
+def preview_cron(
+    expression: str, timezone: str, dst: Dst | None, start: datetime | str | None, count: int | None
+) -> Operation[CronPreview]:
+    optional = {"dst": dst, "from": _instant(start), "count": count}
+    given = {name: value for name, value in optional.items() if value is not None}
+    body = msgspec.json.encode({"expression": expression, "timezone": timezone, **given})
+    return Operation(method="POST", path="/v1/crons:preview", answer=CronPreview, body=body)
 
 
 def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]] | None:
@@ -182,6 +231,18 @@ def client_path(client_id: str) -> str:
 
 def _schedules(client_id: str) -> str:
     return f"{client_path(client_id)}/schedules"
+
+
+def _cron(client_id: str, cron_id: str) -> str:
+    return f"{client_path(client_id)}/crons/{_segment(cron_id)}"
+
+
+def _given(query: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def _number(value: int | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def _segment(text: str) -> str:

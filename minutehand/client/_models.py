@@ -60,6 +60,52 @@ class ScheduleOptions(TypedDict, total=False):
     skip_after_seconds: float
 
 
+class Dst(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What becomes of fixed times of day when clocks change: those that are skipped (`gap`) are called right after
+    (shift) or not at all (skip), those that are repeated (`fold`) the first time or both times."""
+
+    gap: str | UnsetType = UNSET
+    fold: str | UnsetType = UNSET
+
+
+class NewCron(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rule and the call to make at each of its fires. Instants are RFC 3339 texts or aware datetimes."""
+
+    expression: str
+    timezone: str
+    callback: Callback
+    starts_at: datetime | str | UnsetType | None = UNSET
+    ends_at: datetime | str | UnsetType | None = UNSET
+    max_fires: int | UnsetType | None = UNSET
+    spread_seconds: int | UnsetType = UNSET
+    catch_up_seconds: float | UnsetType = UNSET
+    overlap: str | UnsetType = UNSET
+    dst: Dst | UnsetType = UNSET
+    retry: Retry | UnsetType | None = UNSET
+    timeout_seconds: float | UnsetType | None = UNSET
+    label: str | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        for instant in (self.starts_at, self.ends_at):
+            if isinstance(instant, datetime) and instant.tzinfo is None:
+                raise ValueError("an instant has no time zone: use datetime.now(UTC), or write its offset")
+
+
+class CronOptions(TypedDict, total=False):
+    """The fields of `NewCron` beside the callback and the rule itself."""
+
+    starts_at: datetime | str | None
+    ends_at: datetime | str | None
+    max_fires: int | None
+    spread_seconds: int
+    catch_up_seconds: float
+    overlap: str
+    dst: Dst
+    retry: Retry | None
+    timeout_seconds: float | None
+    label: str | None
+
+
 class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
     """A callback as the API shows it; credentials among the headers are masked."""
 
@@ -94,6 +140,58 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     ordering_key: str | None = None
     cron_id: str | None = None
+
+
+class Cron(msgspec.Struct, frozen=True, kw_only=True):
+    """A cron. `state` is active, paused, finished or deleted. `expression` is in its canonical form, `words` the same
+    as an English sentence; `next_fires` are the first nominal instants to come."""
+
+    cron_id: str
+    client_id: str
+    state: str
+    revision: int
+    expression: str
+    timezone: str
+    callback: SentCallback
+    created_at: datetime
+    changed_at: datetime
+    words: str | None = None
+    next_fires: tuple[datetime, ...] = ()
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    max_fires: int | None = None
+    spread_seconds: int = 0
+    catch_up_seconds: float = 0
+    overlap: str = "allow"
+    dst: Dst = Dst()
+    retry: Retry | None = None
+    timeout_seconds: float | None = None
+    label: str | None = None
+
+
+class CronRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A fire of a cron, or a run that was triggered. `nominal_due` is the instant of the rule, `due` when it is called.
+    `state` is that of the schedule; planned where there is none yet, expired where it is not kept any more."""
+
+    nominal_due: datetime
+    due: datetime
+    state: str
+    schedule_id: str | None = None
+    attempts: int = 0
+    last_status: int | None = None
+    last_error: str | None = None
+    finished_at: datetime | None = None
+    reason: str | None = None
+    triggered: bool = False
+
+
+class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule comes to: its canonical form, an English sentence, its first nominal instants."""
+
+    expression: str
+    timezone: str
+    words: str
+    next_fires: tuple[datetime, ...]
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,9 +14,15 @@ from minutehand.client._models import (
     Callback,
     Client,
     Cluster,
+    Cron,
+    CronOptions,
+    CronPreview,
+    CronRun,
     DrainingNode,
+    Dst,
     Health,
     Key,
+    NewCron,
     NewKey,
     NewSchedule,
     NewSigningSecret,
@@ -58,6 +64,18 @@ class Minutehand:
     def cluster(self) -> Cluster:
         """The nodes, who owns the pollers, guarantees against capacity. For administrators."""
         return self.perform(calls.get_cluster())
+
+    def preview_cron(
+        self,
+        expression: str,
+        *,
+        timezone: str,
+        dst: Dst | None = None,
+        start: datetime | str | None = None,
+        count: int | None = None,
+    ) -> CronPreview:
+        """What a rule would come to: its first `count` (5, at most 100) fires from `start` (now) on. For any key."""
+        return self.perform(calls.preview_cron(expression, timezone, dst, start, count))
 
     def perform(self, operation: calls.Operation[T]) -> T:
         """Send one operation. Raises MinutehandApiError, MinutehandUnreachable."""
@@ -127,6 +145,7 @@ class ClientScope:
         self.client_id = client_id
         self._perform = api.perform
         self.schedules = Schedules(api.perform, client_id)
+        self.crons = Crons(api.perform, client_id)
         self.keys = Keys(api.perform, client_id)
         self.signing_secrets = SigningSecrets(api.perform, client_id)
 
@@ -205,10 +224,62 @@ class Schedules(_Part):
         page_size: int | None = None,
     ) -> Iterator[Schedule]:
         """By due time, from `start` (now) to before `end` (24 hours later, and at most that), page by page."""
-        operation: calls.Operation[Page[Schedule]] | None = calls.list_schedules(
+        operation = calls.list_schedules(
             self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
         )
-        while operation is not None:
-            page = self._perform(operation)
-            yield from page.items
-            operation = calls.following(operation, page)
+        return _every(self._perform, operation)
+
+
+class Crons(_Part):
+    """A client's crons: rules that make schedules."""
+
+    def put(
+        self, cron_id: str, callback: Callback, *, expression: str, timezone: str, **options: Unpack[CronOptions]
+    ) -> Cron:
+        """Create a cron, or replace its rule and callback. The same again changes nothing."""
+        cron = NewCron(expression=expression, timezone=timezone, callback=callback, **options)
+        return self._perform(calls.put_cron(self._client_id, cron_id, cron))
+
+    def get(self, cron_id: str) -> Cron:
+        return self._perform(calls.get_cron(self._client_id, cron_id))
+
+    def list(self, *, page_size: int | None = None) -> Iterator[Cron]:
+        """By id, page by page; deleted ones are left out."""
+        return _every(self._perform, calls.list_crons(self._client_id, page_size=page_size))
+
+    def pause(self, cron_id: str) -> Cron:
+        """No more fires until it is resumed."""
+        return self._perform(calls.pause_cron(self._client_id, cron_id))
+
+    def resume(self, cron_id: str) -> Cron:
+        """Go on from now: what the pause left out is not made up for."""
+        return self._perform(calls.resume_cron(self._client_id, cron_id))
+
+    def trigger(self, cron_id: str) -> Schedule:
+        """One run now, beside the rule. Asked for twice, it runs twice."""
+        return self._perform(calls.trigger_cron(self._client_id, cron_id))
+
+    def delete(self, cron_id: str) -> Cron:
+        """No more fires. Its runs stay readable."""
+        return self._perform(calls.delete_cron(self._client_id, cron_id))
+
+    def runs(
+        self,
+        cron_id: str,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[CronRun]:
+        """What became of its fires and what is to come, by nominal instant, page by page: from `start` (a day ago) to
+        before `end` (a day ahead), 31 days at most."""
+        operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
+        return _every(self._perform, operation)
+
+
+def _every(perform: Perform, operation: calls.Operation[Page[T]] | None) -> Iterator[T]:
+    """The items of a page and of all that follow it, each page asked for when it is wanted."""
+    while operation is not None:
+        page = perform(operation)
+        yield from page.items
+        operation = calls.following(operation, page)

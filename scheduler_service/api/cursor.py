@@ -8,6 +8,8 @@ reaches what its forger may list anyway.
 import base64
 import binascii
 import hashlib
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +17,8 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.list_schedules import Position, Window
+
+T = TypeVar("T")
 
 VERSION = 1
 _CHECKSUM_BYTES = 6
@@ -47,26 +51,14 @@ def encode_cursor(window: Window, position: Position) -> str:
         position.due,
         position.schedule_id,
     )
-    data = _encode(cursor)
-    return base64.urlsafe_b64encode(_checksum(window.client_id, data) + data).decode().rstrip("=")
+    return seal(window.client_id, cursor)
 
 
 def decode_cursor(client_id: ClientId, text: str) -> tuple[Window, Position]:
     """Raises Invalid."""
-    try:
-        if len(text) > _MAX_LENGTH:
-            raise ValueError
-        padded = text + "=" * (-len(text) % 4)
-        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
-        data = raw[_CHECKSUM_BYTES:]
-        if raw[:_CHECKSUM_BYTES] != _checksum(client_id, data):
-            raise ValueError
-        cursor = _decode(data)
-        if cursor.version != VERSION or not cursor.start <= cursor.due <= cursor.end:
-            raise ValueError
-    except (ValueError, binascii.Error, msgspec.DecodeError):
-        detail = "this is not a cursor of this client's listings; begin again without it"
-        raise Invalid([FieldError("/cursor", detail)]) from None
+    cursor = unseal(client_id, text, decode=_decode)
+    if cursor.version != VERSION or not cursor.start <= cursor.due <= cursor.end:
+        raise no_cursor()
     window = Window(
         client_id=client_id,
         start=cursor.start,
@@ -76,6 +68,33 @@ def decode_cursor(client_id: ClientId, text: str) -> tuple[Window, Position]:
         cron_id=cursor.cron_id,
     )
     return window, Position(cursor.due, cursor.schedule_id)
+
+
+def seal(client_id: ClientId, cursor: msgspec.Struct) -> str:
+    """The text of a cursor. Listings tell theirs apart by what is in them."""
+    data = _encode(cursor)
+    return base64.urlsafe_b64encode(_checksum(client_id, data) + data).decode().rstrip("=")
+
+
+def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T:
+    """What was sealed. Raises Invalid."""
+    try:
+        if len(text) > _MAX_LENGTH:
+            raise ValueError
+        padded = text + "=" * (-len(text) % 4)
+        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        data = raw[_CHECKSUM_BYTES:]
+        if raw[:_CHECKSUM_BYTES] != _checksum(client_id, data):
+            raise ValueError
+        return decode(data)
+    except (ValueError, binascii.Error, msgspec.DecodeError):
+        raise no_cursor() from None
+
+
+def no_cursor() -> Invalid:
+    return Invalid(
+        [FieldError("/cursor", "this is not a cursor of this listing of this client's; begin again without it")]
+    )
 
 
 def _checksum(client_id: ClientId, data: bytes) -> bytes:

@@ -161,7 +161,9 @@ def _stand_in(type_: Any) -> Any:
         required = {field.name: field.type for field in msgspec.structs.fields(plain) if field.required}
         return plain(**{name: _stand_in(field_type) for name, field_type in required.items()})
     origin = get_origin(plain)
-    if origin is not None and origin is not typing.Literal:
+    if origin is typing.Literal:
+        return get_args(plain)[0]
+    if origin is not None:
         return origin()
     return _STAND_INS.get(plain)
 

@@ -30,10 +30,10 @@ def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
     the listing it came from; what is given beside it must agree. Raises Invalid.
     """
     faults: list[FieldError] = []
-    limit = _limit(query.get("limit"), faults)
+    limit = read_limit(query, faults)
     state = _state(query.get("state"), faults)
-    start = _instant(query, "from", faults)
-    end = _instant(query, "to", faults)
+    start = read_instant(query, "from", faults)
+    end = read_instant(query, "to", faults)
     label = _text(query, "label", faults)
     cron = _text(query, "cron_id", faults)
     cron_id = None if cron is None else CronId(cron)
@@ -64,12 +64,14 @@ def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
     return Asked(window, None, limit)
 
 
-def _limit(text: str | None, faults: list[FieldError]) -> int:
+def read_limit(query: Mapping[str, str], faults: list[FieldError], *, most: int = MAX_LIMIT) -> int:
+    """How much to list at most. Answers the default beside a fault."""
+    text = query.get("limit")
     if text is None:
         return DEFAULT_LIMIT
-    if text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= MAX_LIMIT:
+    if text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= most:
         return int(text)
-    faults.append(FieldError("/limit", f"must be an integer from 1 to {MAX_LIMIT}"))
+    faults.append(FieldError("/limit", f"must be an integer from 1 to {most}"))
     return DEFAULT_LIMIT
 
 
@@ -91,7 +93,8 @@ def _text(query: Mapping[str, str], name: str, faults: list[FieldError]) -> str 
     return text
 
 
-def _instant(query: Mapping[str, str], name: str, faults: list[FieldError]) -> UnixMillis | None:
+def read_instant(query: Mapping[str, str], name: str, faults: list[FieldError]) -> UnixMillis | None:
+    """An instant among the parameters. Answers None beside a fault."""
     text = query.get(name)
     if text is None:
         return None

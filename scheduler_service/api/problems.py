@@ -59,6 +59,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         "A poller has claimed it and may be calling the receiver right now. Look again in a few seconds.",
     ),
     "already-finished": Kind(409, "The schedule has ended", "`state` says how. What has ended can't be cancelled."),
+    "cron-finished": Kind(
+        409, "The cron has finished", "It has had its last fire. Put it with another rule, or another end, to go on."
+    ),
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),
     "built-in-client": Kind(

@@ -5,13 +5,15 @@ from typing import Protocol
 
 from membership.ports import LeaseStore
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.domain.ports import ClientStore, HintSender, NodePorts, ScheduleStore
+from scheduler_service.domain.ports import ClientStore, CronStore, HintSender, NodePorts, ScheduleStore
 from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.authenticate import Authenticate
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.change_client import ChangeClient
+from scheduler_service.usecases.change_crons import ChangeCrons
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.drain_node import DrainNode
 from scheduler_service.usecases.edit_schedule import EditSchedule
@@ -21,7 +23,9 @@ from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.probe_storage import ProbeStorage
 from scheduler_service.usecases.register_client import RegisterClient
+from scheduler_service.usecases.request_crons import RequestCrons
 from scheduler_service.usecases.show_cluster import ShowCluster
+from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.show_pollers import ShowPollers
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.suspend_client import DeleteClient, SuspendClient
@@ -39,6 +43,9 @@ class StoragePorts(Protocol):
 
     @property
     def leases(self) -> LeaseStore: ...
+
+    @property
+    def crons(self) -> CronStore: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +65,9 @@ class ApiServices:
     create_schedules: CreateSchedules
     edit_schedule: EditSchedule
     list_schedules: ListSchedules
+    change_crons: ChangeCrons
+    request_crons: RequestCrons
+    show_crons: ShowCrons
     probe_storage: ProbeStorage
     show_cluster: ShowCluster
     show_pollers: ShowPollers
@@ -80,6 +90,11 @@ def build_services(
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
     place = Place(schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints)
+    edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
+    admit = AdmitCreates(
+        judge_clock=JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms)
+    )
+    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, place=place, clock=clock, randomness=randomness)
     return ApiServices(
         clock=clock,
         randomness=randomness,
@@ -97,12 +112,15 @@ def build_services(
             place=place,
             lanes=LaneChooser(randomness),
             policy=settings.network,
-            judge_clock=JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms),
+            admit=admit,
             clock=clock,
             randomness=randomness,
         ),
-        edit_schedule=EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness),
+        edit_schedule=edit,
         list_schedules=ListSchedules(schedules=storage.schedules),
+        change_crons=change_crons,
+        request_crons=RequestCrons(change=change_crons, admit=admit, check_url=settings.network.check_url, clock=clock),
+        show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
         probe_storage=ProbeStorage(store=storage.clients, clock=clock),
         show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),
         show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),

@@ -14,6 +14,7 @@ from scheduler_service.api.schemas import (
     SecretView,
 )
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, ApiKey, Client, SigningSecret
+from scheduler_service.domain.crons.row import CronCallback
 from scheduler_service.domain.ids import ClientId, minute_of, minute_start, poller_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
@@ -108,7 +109,7 @@ def _schedule_view(
         last_status=outcome.last_status if outcome is not None else None,
         last_error=outcome.last_error if outcome is not None else None,
         reason=outcome.reason if outcome is not None else None,
-        callback=_callback_view(source),
+        callback=callback_view(source),
         label=source.label,
         ordering_key=source.ordering_key,
         retry=options.retry,
@@ -121,7 +122,8 @@ def _schedule_view(
     )
 
 
-def _callback_view(source: Definition | Row) -> CallbackView:
+def callback_view(source: Definition | Row | CronCallback) -> CallbackView:
+    """A callback as it is stored, its credentials masked."""
     body = source.body or b""
     try:
         sent = decode_headers(source.headers)

@@ -9,22 +9,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from scheduler_service.domain.clients import Client, ClientState
-from scheduler_service.domain.errors import (
-    ClientSuspended,
-    Conflict,
-    FieldError,
-    Invalid,
-    MinutehandError,
-    StoreUnavailable,
-)
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import UnixMillis, minute_of, new_schedule_id
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.judge_clock import JudgeClock
+from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest, draft
 
@@ -44,29 +37,17 @@ class CreateSchedules:
         place: Place,
         lanes: LaneChooser,
         policy: NetworkPolicy,
-        judge_clock: JudgeClock,
+        admit: AdmitCreates,
         clock: Clock,
         randomness: Randomness,
     ) -> None:
+        self.admit = admit
+        """To be asked before a body is read."""
         self._place = place
-        self._judge_clock = judge_clock
         self._lanes = lanes
         self._check_url = lru_cache(maxsize=REMEMBERED_URLS)(policy.check_url)
         self._clock = clock
         self._randomness = randomness
-
-    def admit(self, client: Client) -> None:
-        """Whether anything may be created now, to be asked before a body is read.
-
-        Raises ClientSuspended; Conflict for clients whose rows Minutehand makes itself; ClockInDoubt.
-        """
-        if client.state is ClientState.SUSPENDED:
-            raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
-        if client.built_in:
-            raise Conflict(
-                "built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no schedules of yours"
-            )
-        self._judge_clock()
 
     async def one(self, client: Client, request: ScheduleRequest) -> Definition:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""

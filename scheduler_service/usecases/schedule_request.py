@@ -37,6 +37,7 @@ MAX_TEXT = 256
 CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 """`NetworkPolicy.check_url`, or something that remembers what it said."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -65,7 +66,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     label: Name | None = None
     ordering_key: Name | None = None
     retry: RetryOverride | None = None
-    timeout_seconds: Annotated[float, Meta(ge=0.1, le=60)] | None = None
+    timeout_seconds: TimeoutSeconds | None = None
     skip_after_seconds: Annotated[float, Meta(ge=0, le=604_800)] | None = None
 
 
@@ -87,17 +88,7 @@ def draft(request: ScheduleRequest, *, settings: ClientSettings, check_url: Chec
     faults: list[FieldError] = []
     callback = request.callback
     due = _due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
-    headers, body = _content(callback, faults)
-    if (refusal := check_url(callback.url)) is not None:
-        faults.append(FieldError("/callback/url", refusal.detail))
-    problems = check_method(callback.method, pointer="/callback/method")
-    if headers:
-        problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
-    if body:
-        problems += check_body(
-            callback.method, len(body), max_bytes=settings.payload_bytes, pointer=f"/callback/{_body_field(callback)}"
-        )
-    faults += [FieldError(*problem) for problem in problems]
+    headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
     if faults:
         raise Invalid(faults)
     return Draft(
@@ -110,6 +101,29 @@ def draft(request: ScheduleRequest, *, settings: ClientSettings, check_url: Chec
         label=request.label,
         ordering_key=request.ordering_key,
     )
+
+
+def draft_callback(
+    callback: CallbackRequest, *, settings: ClientSettings, check_url: CheckUrl, faults: list[FieldError]
+) -> tuple[Headers, bytes]:
+    """The headers and bytes to send. What is wrong with a callback is added to `faults`, under `/callback`."""
+    headers, body = _content(callback, faults)
+    if (refusal := check_url(callback.url)) is not None:
+        faults.append(FieldError("/callback/url", refusal.detail))
+    problems = check_method(callback.method, pointer="/callback/method")
+    if headers:
+        problems += check_headers(headers, max_bytes=settings.header_bytes, pointer="/callback/headers")
+    if body:
+        problems += check_body(
+            callback.method, len(body), max_bytes=settings.payload_bytes, pointer=f"/callback/{_body_field(callback)}"
+        )
+    faults += [FieldError(*problem) for problem in problems]
+    return headers, body
+
+
+def asked_retry(retry: RetryOverride | None) -> RetryOverride | None:
+    """None for one that asks for nothing."""
+    return None if retry is None or retry == RetryOverride() else retry
 
 
 def _due(request: ScheduleRequest, *, now: int, horizon_days: int, faults: list[FieldError]) -> UnixMillis:
@@ -183,9 +197,7 @@ def _body_field(callback: CallbackRequest) -> str:
 
 
 def _options(request: ScheduleRequest) -> str:
-    retry = request.retry
-    if retry is not None and retry == RetryOverride():
-        retry = None
+    retry = asked_retry(request.retry)
     if retry is None and request.timeout_seconds is None and request.skip_after_seconds is None:
         return encode_options(NO_OPTIONS)
     return encode_options(

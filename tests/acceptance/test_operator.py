@@ -8,9 +8,12 @@ from collections.abc import Callable
 from minutehand.client import Cluster, Node
 from minutehand.local.process import ProcessIdentity, identify, is_alive, send_signal
 from minutehand.local.programs import Program
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.usecases.built_in_clients import CRON_POLLERS
 from tests.support.processes import Deployment
 
 QUOTA = 12
+ALL = QUOTA + CRON_POLLERS
 
 
 def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(cluster: Deployment) -> None:
@@ -18,16 +21,16 @@ def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(c
     cluster.register("shop", poller_quota=QUOTA)
     parent = cluster.start_pollers("host", processes=2)
 
-    found = await_cluster(cluster, lambda seen: seen.pollers.owned == QUOTA and len(living(seen)) == 2)
+    found = await_cluster(cluster, lambda seen: seen.pollers.owned == ALL and len(living(seen)) == 2)
     assert {node.node_id for node in found.nodes} == {"host-0", "host-1"}
     assert all(node.pollers > 0 for node in found.nodes)
     assert all(node.beat_age_seconds is not None and node.beat_age_seconds < 3 for node in found.nodes)
-    assert found.guaranteed_calls_per_minute == QUOTA * 1_000
+    assert found.guaranteed_calls_per_minute == ALL * 1_000
     assert found.capacity_per_minute == sum(node.capacity_per_minute for node in found.nodes)
     with cluster.admin() as api:
-        pollers = api.client("shop").pollers()
+        pollers, built_in = api.client("shop").pollers(), api.client(CRON_CLIENT).pollers()
     assert [one.poller_id for one in pollers] == list(range(QUOTA))
-    owners = [one.owner.node_id for one in pollers if one.owner is not None]
+    owners = [one.owner.node_id for one in (*pollers, *built_in) if one.owner is not None]
     assert {name: owners.count(name) for name in ("host-0", "host-1")} == {
         node.node_id: node.pollers for node in found.nodes
     }
@@ -36,13 +39,13 @@ def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(c
     with cluster.admin() as api:
         assert api.nodes.drain("host-0").state == "draining"
     await_cluster(cluster, lambda seen: states(seen) == {"host-0": "draining", "host-1": "live"})
-    await_cluster(cluster, lambda seen: shares(seen) == {"host-0": 0, "host-1": QUOTA})
+    await_cluster(cluster, lambda seen: shares(seen) == {"host-0": 0, "host-1": ALL})
 
     # What drains is a life: the process that follows it takes its share again.
     drained = next(node for node in found.nodes if node.node_id == "host-0")
     assert send_signal(process_of(parent, "host-0"), signal.SIGKILL)
     await_cluster(cluster, lambda seen: newest(seen, "host-0").incarnation > drained.incarnation)
-    await_cluster(cluster, lambda seen: all(shares(seen).values()) and seen.pollers.owned == QUOTA)
+    await_cluster(cluster, lambda seen: all(shares(seen).values()) and seen.pollers.owned == ALL)
 
     children = [process_of(parent, name) for name in ("host-0", "host-1")]
     parent.stop(40.0)

@@ -20,6 +20,48 @@ SCHEDULE = {
     "created_at": "2026-11-21T09:00:00.000Z",
     "a_field_of_a_later_version": {"x": 1},
 }
+CRON = {
+    "cron_id": "nightly",
+    "client_id": "shop",
+    "state": "active",
+    "revision": 3,
+    "expression": "30 2 * * *",
+    "timezone": "Europe/Berlin",
+    "words": "at 02:30 every day",
+    "next_fires": ["2026-11-22T01:30:00.000Z", "2026-11-23T01:30:00.000Z"],
+    "callback": {"url": "https://a.example/", "method": "POST", "headers": {}, "body": ""},
+    "starts_at": None,
+    "ends_at": "2027-01-01T00:00:00.000Z",
+    "max_fires": 10,
+    "spread_seconds": 0,
+    "catch_up_seconds": 3600.0,
+    "overlap": "allow",
+    "dst": {"gap": "shift", "fold": "first"},
+    "retry": {"max_attempts": 3},
+    "timeout_seconds": None,
+    "label": "l",
+    "created_at": "2026-11-21T09:00:00.000Z",
+    "changed_at": "2026-11-21T09:10:00.000Z",
+    "a_field_of_a_later_version": {"x": 1},
+}
+RUN = {
+    "nominal_due": "2026-11-21T01:30:00.000Z",
+    "due": "2026-11-21T01:30:07.250Z",
+    "schedule_id": "01a1fe8c-0f8a-8000-8c91-89a08db81829",
+    "state": "failed",
+    "attempts": 3,
+    "last_status": 503,
+    "last_error": None,
+    "finished_at": "2026-11-21T01:31:00.000Z",
+    "reason": "exhausted",
+    "triggered": False,
+}
+PREVIEW = {
+    "expression": "0 9 * * 1-5",
+    "timezone": "UTC",
+    "words": "at 09:00 on Monday to Friday",
+    "next_fires": ["2026-11-23T09:00:00.000Z"],
+}
 PROBLEM = {
     "type": "/problems/invalid",
     "title": "Invalid request",

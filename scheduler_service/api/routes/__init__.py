@@ -8,6 +8,7 @@ from scheduler_service.api.routes import (
     admin_keys,
     clients,
     cluster,
+    crons,
     health,
     keys,
     problems,
@@ -17,6 +18,7 @@ from scheduler_service.api.routes import (
 
 ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
+    *crons.ROUTES,
     *clients.ROUTES,
     *keys.ROUTES,
     *signing_secrets.ROUTES,

@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.api.auth import Access
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
-from tests.support.api import ApiHarness, Reply, schedule
+from tests.support.api import ApiHarness, Reply, cron, schedule
 
 OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs"}
 CLIENT_ROUTES = [route for route in ROUTES if "{client_id}" in route.path]
@@ -30,11 +30,13 @@ class Keys:
 
 @pytest.fixture
 async def keys(api: ApiHarness) -> Keys:
+    await api.add_built_in_clients()
     shop, other = await api.register("shop"), await api.register("other")
     revoked = (await api.send("POST", "/v1/clients/shop/keys")).json
     await api.send("DELETE", f"/v1/clients/shop/keys/{revoked['key_id']}")
     named = (await api.send("POST", "/v1/admin-keys", json={"name": "ops"})).json["key"]
     made = await api.send("POST", "/v1/clients/other/schedules", key=other, json=schedule(label="private"))
+    await api.send("PUT", "/v1/clients/other/crons/private-cron", key=other, json=cron(label="private"))
     secret = await api.send("POST", "/v1/clients/other/signing-secrets")
     return Keys(
         shop, other, revoked["key"], named, made.json["schedule_id"], other.split("_")[1], secret.json["secret_id"]
@@ -49,6 +51,7 @@ def path_of(route: Route, keys: Keys, client_id: str) -> str:
         "key_id": keys.other_key_id,
         "secret_id": keys.other_secret_id,
         "node_id": "no-such-node",
+        "cron_id": "private-cron",
         "kind": "invalid",
     }
     return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], route.path)

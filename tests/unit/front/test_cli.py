@@ -13,7 +13,7 @@ import typer.main
 from minutehand.cli import failures, options
 from minutehand.cli.app import app
 from minutehand.client import Minutehand
-from tests.support.scripted_api import SCHEDULE, Script, problem
+from tests.support.scripted_api import CRON, PREVIEW, RUN, SCHEDULE, Script, problem
 
 CLIENT = {
     "client_id": "shop",
@@ -60,6 +60,8 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume")}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "cancel", "list")}
+    verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")
+    wanted |= {f"minutehand crons {verb}" for verb in verbs}
     assert wanted <= ALL.keys()
 
 
@@ -92,6 +94,19 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
         ("schedules get shop X", [httpx.Response(200, json=SCHEDULE)], "09:30:15.250Z"),
         ("schedules cancel shop X", [httpx.Response(200, json={**SCHEDULE, "state": "cancelled"})], "cancelled"),
         ("schedules list shop", [httpx.Response(200, json={"items": [SCHEDULE]})], "01a1fe8c"),
+        (
+            "crons put shop nightly https://a.example/ --expression @daily --timezone UTC",
+            [httpx.Response(201, json=CRON)],
+            "at 02:30 every day",
+        ),
+        ("crons list shop", [httpx.Response(200, json={"items": [CRON]})], "2026-11-22 01:30:00.000Z"),
+        ("crons show shop nightly", [httpx.Response(200, json=CRON)], "2026-11-23 01:30:00.000Z"),
+        ("crons pause shop nightly", [httpx.Response(200, json={**CRON, "state": "paused"})], "paused"),
+        ("crons resume shop nightly", [httpx.Response(200, json=CRON)], "active"),
+        ("crons trigger shop nightly", [httpx.Response(201, json=SCHEDULE)], "scheduled"),
+        ("crons delete shop nightly", [httpx.Response(200, json={**CRON, "state": "deleted"})], "deleted"),
+        ("crons runs shop nightly", [httpx.Response(200, json={"items": [RUN]})], "exhausted"),
+        ("crons preview @daily --timezone UTC", [httpx.Response(200, json=PREVIEW)], "At 09:00 on Monday to Friday"),
     ],
 )
 def test_text_for_people_and_json_for_programs(
@@ -123,6 +138,56 @@ def test_create_sends_what_the_flags_say(script: Script) -> None:
     }
 
 
+def test_put_sends_what_the_flags_say(script: Script) -> None:
+    script.answers = [httpx.Response(201, json=CRON)]
+    rule = "--expression|30 2 * * *|--timezone|Europe/Berlin|--starts-at|2026-12-01T00:00:00Z|--ends-at|x"
+    bounds = "--max-fires|5|--spread-seconds|60|--catch-up-seconds|0.5|--overlap|skip|--dst-gap|skip|--dst-fold|both"
+    call = "--method|PUT|--header|X-A: b|--body-json|[1]|--max-attempts|3|--timeout-seconds|2|--label|l"
+    flags = f"{rule}|{bounds}|{call}".split("|")
+    assert failures.run(["crons", "put", "shop", "nightly", "https://a.example/", *flags]) == 0
+    assert script.requests[0].url.path == "/v1/clients/shop/crons/nightly"
+    assert script.sent() == {
+        "expression": "30 2 * * *",
+        "timezone": "Europe/Berlin",
+        "callback": {"url": "https://a.example/", "method": "PUT", "headers": {"X-A": "b"}, "json": [1]},
+        "starts_at": "2026-12-01T00:00:00Z",
+        "ends_at": "x",
+        "max_fires": 5,
+        "spread_seconds": 60,
+        "catch_up_seconds": 0.5,
+        "overlap": "skip",
+        "dst": {"gap": "skip", "fold": "both"},
+        "retry": {"max_attempts": 3},
+        "timeout_seconds": 2.0,
+        "label": "l",
+    }
+
+
+def test_preview_and_runs_send_what_the_flags_say(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script.answers = [httpx.Response(200, json=PREVIEW), httpx.Response(200, json={"items": [RUN] * 3})]
+    flags = ["--timezone", "UTC", "--count", "7", "--from", "2026-12-01T00:00:00Z", "--dst-fold", "both"]
+    assert failures.run(["crons", "preview", "0 9 * * mon-fri", *flags]) == 0
+    assert script.sent() == {
+        "expression": "0 9 * * mon-fri",
+        "timezone": "UTC",
+        "count": 7,
+        "from": "2026-12-01T00:00:00Z",
+        "dst": {"fold": "both"},
+    }
+    capsys.readouterr()
+    window = ["--from", "2026-11-01T00:00:00Z", "--to", "2026-12-01T00:00:00Z", "--limit", "2", "--json"]
+    assert failures.run(["crons", "runs", "shop", "nightly", *window]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    query = dict(script.requests[1].url.params)
+    assert query == {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z", "limit": "2"}
+
+
+def test_a_triggered_run_is_told_apart(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script.answers = [httpx.Response(200, json={"items": [RUN, {**RUN, "triggered": True}]})]
+    assert failures.run(["crons", "runs", "shop", "nightly"]) == 0
+    assert ["(triggered)" in line for line in capsys.readouterr().out.splitlines()] == [False, False, True]
+
+
 def test_a_list_ends_at_its_limit(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     script.answers = [httpx.Response(200, json={"items": [SCHEDULE] * 3, "next_cursor": "more"})]
     assert failures.run(["schedules", "list", "shop", "--limit", "2", "--json"]) == 0
@@ -144,6 +209,8 @@ def test_a_list_ends_at_its_limit(script: Script, capsys: pytest.CaptureFixture[
         ("schedules create a https://b/ --body-json {", None, "--body-json is not JSON"),
         ("schedules create a https://b/ --body-file /nowhere/at/all", None, "/nowhere/at/all can't be read"),
         ("schedules create a https://b/ --header nonsense", None, "is not of the form"),
+        ("crons put a b https://b/ --expression x --timezone y --header nonsense", None, "is not of the form"),
+        ("crons show shop nightly", problem(422), "/due is required"),
     ],
 )
 def test_errors_are_one_sentence(
@@ -172,6 +239,8 @@ def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert failures.run(["schedules", "creat"]) == 2
     assert failures.run(["clients", "register"]) == 2
     assert failures.run(["clients", "register", "shop", "--poller-quota", "0"]) == 2
+    assert failures.run(["crons", "put", "shop", "nightly", "https://a.example/", "--timezone", "UTC"]) == 2
+    assert failures.run(["crons", "preview", "@daily", "--timezone", "UTC", "--count", "101"]) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 

@@ -1,0 +1,65 @@
+"""The callback of a schedule or a cron, as options."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from minutehand.cli.output import fail
+from minutehand.client import Callback
+
+CallbackUrl = Annotated[
+    str, typer.Argument(metavar="CALLBACK_URL", help="Where the call goes: http or https.", show_default=False)
+]
+Method = Annotated[str, typer.Option("--method", help="The call's HTTP method.")]
+Header = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header", metavar="'NAME: VALUE'", help="A header of the call; may be repeated.", show_default=False
+    ),
+]
+Body = Annotated[str | None, typer.Option("--body", help="The call's body, as text.", show_default=False)]
+BodyJson = Annotated[
+    str | None,
+    typer.Option(
+        "--body-json", metavar="JSON", help="The call's body, as JSON of that content type.", show_default=False
+    ),
+]
+BodyFile = Annotated[
+    Path | None,
+    typer.Option("--body-file", metavar="FILE", help="The call's body, any bytes from a file.", show_default=False),
+]
+
+
+def read_callback(
+    url: str, *, method: str, header: list[str] | None, body: str | None, body_json: str | None, body_file: Path | None
+) -> Callback:
+    """Ends the command where the options don't make one."""
+    return Callback(url=url, method=method, headers=_headers(header or []), **_content(body, body_json, body_file))
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    headers = {}
+    for text in given:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            fail(f"--header {text!r} is not of the form 'NAME: VALUE'.")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _content(body: str | None, body_json: str | None, body_file: Path | None) -> dict[str, Any]:
+    if sum(one is not None for one in (body, body_json, body_file)) > 1:
+        fail("Give only one of --body, --body-json and --body-file.")
+    if body_json is not None:
+        try:
+            return {"json": msgspec.json.decode(body_json)}
+        except msgspec.DecodeError as error:
+            fail(f"--body-json is not JSON: {error}.")
+    if body_file is not None:
+        try:
+            return {"body_base64": body_file.read_bytes()}
+        except OSError as error:
+            fail(f"{body_file} can't be read: {error.strerror}.")
+    return {} if body is None else {"body": body}

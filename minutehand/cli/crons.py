@@ -1,0 +1,312 @@
+"""`minutehand crons`: rules that make calls again and again."""
+
+from datetime import datetime
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.output import print_fields, print_json, print_table, say
+from minutehand.cli.output import show as as_text
+from minutehand.cli.schedules import show_schedule
+from minutehand.client import Cron, Dst, Retry
+
+app = typer.Typer(help="Put crons, look at them, pause, resume, trigger and delete them. Takes the client's own key.")
+
+CronId = Annotated[
+    str,
+    typer.Argument(
+        metavar="CRON", help="The cron's id: lower-case letters, digits, '.', '_' and '-'.", show_default=False
+    ),
+]
+TimeZone = Annotated[
+    str,
+    typer.Option("--timezone", metavar="ZONE", help="IANA name of the zone: Europe/Berlin, UTC.", show_default=False),
+]
+Gap = Annotated[
+    str | None,
+    typer.Option(
+        "--dst-gap",
+        help="Times that a change of clocks skips: shift (call right after it; without this option) or skip.",
+        show_default=False,
+    ),
+]
+Fold = Annotated[
+    str | None,
+    typer.Option(
+        "--dst-fold",
+        help="Times that a change of clocks repeats: first (without this option) or both.",
+        show_default=False,
+    ),
+]
+
+
+@app.command(
+    epilog="Example: minutehand crons put shop nightly https://shop.example/hooks/nightly "
+    "--expression '30 2 * * *' --timezone Europe/Berlin"
+)
+def put(
+    client_id: ClientId,
+    cron_id: CronId,
+    callback_url: CallbackUrl,
+    expression: Annotated[
+        str,
+        typer.Option(
+            "--expression",
+            metavar="'FIELDS'",
+            help="Minute, hour, day of month, month, day of week: '30 2 * * *'; or @hourly and the like.",
+            show_default=False,
+        ),
+    ],
+    timezone: TimeZone,
+    method: Method = "POST",
+    header: Header = None,
+    body: Body = None,
+    body_json: BodyJson = None,
+    body_file: BodyFile = None,
+    starts_at: Annotated[
+        str | None, typer.Option("--starts-at", help="No fire before this instant, RFC 3339.", show_default=False)
+    ] = None,
+    ends_at: Annotated[
+        str | None, typer.Option("--ends-at", help="No fire from this instant on, RFC 3339.", show_default=False)
+    ] = None,
+    max_fires: Annotated[int | None, typer.Option("--max-fires", help="So many at most.", show_default=False)] = None,
+    spread_seconds: Annotated[
+        int | None,
+        typer.Option(
+            "--spread-seconds", help="Call up to so much later, always by the same amount.", show_default=False
+        ),
+    ] = None,
+    catch_up_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--catch-up-seconds",
+            help="Skip fires that were missed by more than this. Without it: 3600.",
+            show_default=False,
+        ),
+    ] = None,
+    overlap: Annotated[
+        str | None,
+        typer.Option(
+            "--overlap",
+            help="While the run before has not ended: allow (without this option) or skip.",
+            show_default=False,
+        ),
+    ] = None,
+    dst_gap: Gap = None,
+    dst_fold: Fold = None,
+    max_attempts: Annotated[
+        int | None, typer.Option("--max-attempts", help="Attempts of each call.", show_default=False)
+    ] = None,
+    timeout_seconds: Annotated[
+        float | None, typer.Option("--timeout-seconds", help="Time-out of each attempt.", show_default=False)
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", help="A name to find the cron's schedules by.", show_default=False)
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a cron, or replace its rule and callback; what is left out has its default."""
+    callback = read_callback(
+        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
+    )
+    given: dict[str, Any] = {
+        "starts_at": starts_at,
+        "ends_at": ends_at,
+        "max_fires": max_fires,
+        "spread_seconds": spread_seconds,
+        "catch_up_seconds": catch_up_seconds,
+        "overlap": overlap,
+        "dst": _dst(dst_gap, dst_fold),
+        "retry": None if max_attempts is None else Retry(max_attempts=max_attempts),
+        "timeout_seconds": timeout_seconds,
+        "label": label,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    with connect(url, key) as api:
+        crons = api.client(client_id).crons
+        _show(crons.put(cron_id, callback, expression=expression, timezone=timezone, **options), as_json)
+
+
+@app.command()
+def show(
+    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Show a cron, its rule in words and its next fires."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).crons.get(cron_id), as_json)
+
+
+@app.command("list")
+def list_(
+    client_id: ClientId,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List crons by their ids."""
+    with connect(url, key) as api:
+        crons = list(islice(api.client(client_id).crons.list(page_size=min(limit, 200)), limit))
+    if as_json:
+        print_json(crons)
+        return
+    rows = [
+        (
+            one.cron_id,
+            one.state,
+            one.expression,
+            one.timezone,
+            one.next_fires[0] if one.next_fires else None,
+            one.label,
+            one.callback.url,
+        )
+        for one in crons
+    ]
+    print_table(("CRON", "STATE", "EXPRESSION", "ZONE", "NEXT FIRE", "LABEL", "URL"), rows)
+
+
+@app.command()
+def pause(
+    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Pause a cron: no more fires until it is resumed."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).crons.pause(cron_id), as_json)
+
+
+@app.command()
+def resume(
+    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Let a paused cron go on from now; what the pause left out is not made up for."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).crons.resume(cron_id), as_json)
+
+
+@app.command()
+def trigger(
+    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Run a cron once, now, beside its rule and whatever its state; shows the schedule."""
+    with connect(url, key) as api:
+        show_schedule(api.client(client_id).crons.trigger(cron_id), as_json)
+
+
+@app.command()
+def delete(
+    client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Delete a cron: no more fires. Its runs stay readable."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).crons.delete(cron_id), as_json)
+
+
+@app.command(epilog="Example: minutehand crons runs shop nightly --from 2026-11-01T00:00:00Z --to 2026-12-01T00:00:00Z")
+def runs(
+    client_id: ClientId,
+    cron_id: CronId,
+    start: Annotated[
+        str | None, typer.Option("--from", help="First instant, RFC 3339. Without it: a day ago.", show_default=False)
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to", help="Before this instant, 31 days later at most. Without it: a day ahead.", show_default=False
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what became of a cron's fires, and what is to come."""
+    with connect(url, key) as api:
+        found = api.client(client_id).crons.runs(cron_id, start=start, end=end, page_size=min(limit, 500))
+        listed = list(islice(found, limit))
+    if as_json:
+        print_json(listed)
+        return
+    rows = [
+        (
+            f"{as_text(one.nominal_due)} (triggered)" if one.triggered else one.nominal_due,
+            one.due,
+            one.state,
+            one.attempts,
+            one.last_status,
+            one.reason,
+            one.finished_at,
+            one.schedule_id,
+        )
+        for one in listed
+    ]
+    print_table(("FIRE", "DUE", "STATE", "ATTEMPTS", "STATUS", "REASON", "FINISHED", "SCHEDULE ID"), rows)
+
+
+@app.command(epilog="Example: minutehand crons preview '0 9 * * mon-fri' --timezone America/New_York --count 10")
+def preview(
+    expression: Annotated[
+        str, typer.Argument(metavar="'EXPRESSION'", help="Five fields, or @hourly and the like.", show_default=False)
+    ],
+    timezone: TimeZone,
+    start: Annotated[
+        str | None, typer.Option("--from", help="First instant, RFC 3339. Without it: now.", show_default=False)
+    ] = None,
+    count: Annotated[int, typer.Option("--count", min=1, max=100, help="How many fires.")] = 5,
+    dst_gap: Gap = None,
+    dst_fold: Fold = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try a rule out: in words, and when it would fire. Takes any key, and stores nothing."""
+    with connect(url, key) as api:
+        found = api.preview_cron(expression, timezone=timezone, dst=_dst(dst_gap, dst_fold), start=start, count=count)
+    if as_json:
+        print_json(found)
+        return
+    say(f"{found.words[:1].upper()}{found.words[1:]} ({found.expression}, {found.timezone})")
+    print_table(("FIRE",), [(fire,) for fire in found.next_fires])
+
+
+def _dst(gap: str | None, fold: str | None) -> Dst | None:
+    given = {name: value for name, value in (("gap", gap), ("fold", fold)) if value is not None}
+    return Dst(**given) if given else None
+
+
+def _listed(fires: tuple[datetime, ...]) -> str | None:
+    return "\n".join(map(as_text, fires)) or None
+
+
+def _show(cron: Cron, as_json: bool) -> None:
+    if as_json:
+        print_json(cron)
+        return
+    print_fields(
+        [
+            ("cron", cron.cron_id),
+            ("state", cron.state),
+            ("expression", cron.expression),
+            ("time zone", cron.timezone),
+            ("in words", cron.words),
+            ("next fires", _listed(cron.next_fires)),
+            ("calls", f"{cron.callback.method} {cron.callback.url}"),
+            ("starts at", cron.starts_at),
+            ("ends at", cron.ends_at),
+            ("fires at most", cron.max_fires),
+            ("spread seconds", cron.spread_seconds or None),
+            ("catch-up seconds", cron.catch_up_seconds),
+            ("overlap", cron.overlap),
+            ("clocks skip a time", cron.dst.gap),
+            ("clocks repeat a time", cron.dst.fold),
+            ("time-out seconds", cron.timeout_seconds),
+            ("label", cron.label),
+            ("revision", cron.revision),
+            ("created", cron.created_at),
+            ("changed", cron.changed_at),
+        ]
+    )

@@ -1,0 +1,120 @@
+"""What the listings of crons and of their runs take as query parameters, and the cursors that they go on with."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler_service.api.cursor import no_cursor, seal, unseal
+from scheduler_service.api.listing import read_instant, read_limit
+from scheduler_service.domain.crons import SEARCHED_MS
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
+from scheduler_service.usecases.schedule_request import DAY_MS
+
+CRON_PARAMETERS = ("limit", "cursor")
+RUN_PARAMETERS = ("from", "to", "limit", "cursor")
+MAX_CRONS = 200
+"""Each is read with its body, and its next fires are worked out."""
+MAX_RUNS = 500
+"""Each run of a page is a read of its own."""
+MAX_DAYS = 31
+MAX_SPAN_MS = MAX_DAYS * DAY_MS
+
+_VERSION = 1
+
+
+class _CronCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    version: int
+    after: CronId
+
+
+class _RunCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    version: int
+    cron_id: CronId
+    start: UnixMillis
+    end: UnixMillis
+    after: UnixMillis
+
+
+_decode_crons = msgspec.msgpack.Decoder(_CronCursor).decode
+_decode_runs = msgspec.msgpack.Decoder(_RunCursor).decode
+
+
+class CronsAsked(NamedTuple):
+    """Crons behind `after` (None: from the first on), and how many at most."""
+
+    after: CronId | None
+    limit: int
+
+
+class RunsAsked(NamedTuple):
+    """Runs with start <= nominal instant < end, from `begin` on, and how many at most."""
+
+    start: UnixMillis
+    end: UnixMillis
+    begin: UnixMillis
+    limit: int
+
+
+def read_cron_listing(client_id: ClientId, query: Mapping[str, str]) -> CronsAsked:
+    """Raises Invalid."""
+    faults: list[FieldError] = []
+    limit = read_limit(query, faults, most=MAX_CRONS)
+    after = None
+    if "cursor" in query:
+        try:
+            cursor = unseal(client_id, query["cursor"], decode=_decode_crons)
+            if cursor.version != _VERSION:
+                raise no_cursor()
+            after = cursor.after
+        except Invalid as invalid:
+            faults += invalid.errors
+    if faults:
+        raise Invalid(faults)
+    return CronsAsked(after, limit)
+
+
+def cron_cursor(client_id: ClientId, after: CronId | None) -> str | None:
+    return None if after is None else seal(client_id, _CronCursor(_VERSION, after))
+
+
+def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, str], *, now: int) -> RunsAsked:
+    """`from` is included and defaults to a day ago; `to` is excluded and defaults to a day after now or, if that is
+    later, after `from`, within the longest span. A cursor carries the listing that it came from. Raises Invalid.
+    """
+    faults: list[FieldError] = []
+    limit = read_limit(query, faults, most=MAX_RUNS)
+    start, end = read_instant(query, "from", faults), read_instant(query, "to", faults)
+    if "cursor" in query:
+        try:
+            cursor = unseal(client_id, query["cursor"], decode=_decode_runs)
+            if cursor.version != _VERSION or cursor.cron_id != cron_id:
+                raise no_cursor()
+        except Invalid as invalid:
+            raise Invalid([*faults, *invalid.errors]) from None
+        faults += [
+            FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
+            for name, given, meant in (("from", start, cursor.start), ("to", end, cursor.end))
+            if given is not None and given != meant
+        ]
+        if faults:
+            raise Invalid(faults)
+        return RunsAsked(cursor.start, cursor.end, UnixMillis(cursor.after + 1), limit)
+    first = UnixMillis(max(now - DAY_MS, 0)) if start is None else start
+    last = UnixMillis(min(max(first, now) + DAY_MS, first + MAX_SPAN_MS)) if end is None else end
+    if not faults and not first < last:
+        faults.append(FieldError("/to", "must be after from"))
+    elif not faults and last - first > MAX_SPAN_MS:
+        faults.append(FieldError("/to", f"is more than {MAX_DAYS} days after from; list one month at a time"))
+    elif not faults and last > now + SEARCHED_MS:
+        faults.append(FieldError("/to", "is more than five years ahead"))
+    if faults:
+        raise Invalid(faults)
+    return RunsAsked(first, last, first, limit)
+
+
+def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsAsked, after: UnixMillis | None) -> str | None:
+    if after is None:
+        return None
+    return seal(client_id, _RunCursor(_VERSION, cron_id, asked.start, asked.end, after))

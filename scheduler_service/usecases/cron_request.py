@@ -1,0 +1,199 @@
+"""What a caller asks for when it puts a cron, and every rule that it must satisfy. Pure.
+
+`draft_cron` turns a `CronRequest` into what is stored or says everything that is wrong with it. The callback is judged
+as that of a schedule is.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.crons import (
+    MAX_SPREAD_SECONDS,
+    Dst,
+    InvalidRule,
+    Rule,
+    in_words,
+    load_zone,
+    parse_expression,
+)
+from scheduler_service.domain.crons.occurrences import Fold, Gap
+from scheduler_service.domain.crons.row import DEFAULT_CATCH_UP_SECONDS, CronCallback, CronOptions
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.options import RetryOverride, encode_headers
+from scheduler_service.usecases.change_crons import CronDraft
+from scheduler_service.usecases.schedule_request import (
+    CallbackRequest,
+    CheckUrl,
+    Name,
+    TimeoutSeconds,
+    asked_retry,
+    draft_callback,
+)
+
+T = TypeVar("T")
+
+MAX_FIRES = 1_000_000
+MAX_CATCH_UP_SECONDS = 604_800
+MAX_PREVIEWED = 100
+DEFAULT_PREVIEWED = 5
+LAST_INSTANT = 253_370_764_799_999
+"""9998-12-31T23:59:59.999Z: rules are worked out no further."""
+
+
+class DstRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What becomes of fixed times of day that a change of clocks skips (`gap`) or repeats (`fold`)."""
+
+    gap: Gap = "shift"
+    fold: Fold = "first"
+
+
+class CronRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rule and the call to make at each of its fires.
+
+    `expression` has five fields, read in `timezone` (an IANA name). It fires from `starts_at` to before `ends_at` (RFC
+    3339 with an offset), `max_fires` times at most, each up to `spread_seconds` late by an amount that is the cron's
+    own. Fires missed by more than `catch_up_seconds` are skipped. `overlap` skip: a fire is skipped while the one
+    before has not ended.
+    """
+
+    expression: str
+    timezone: str
+    callback: CallbackRequest
+    starts_at: str | None = None
+    ends_at: str | None = None
+    max_fires: Annotated[int, Meta(ge=1, le=MAX_FIRES)] | None = None
+    spread_seconds: Annotated[int, Meta(ge=0, le=MAX_SPREAD_SECONDS)] = 0
+    catch_up_seconds: Annotated[float, Meta(ge=0, le=MAX_CATCH_UP_SECONDS)] = DEFAULT_CATCH_UP_SECONDS
+    overlap: Literal["allow", "skip"] = "allow"
+    dst: DstRequest = DstRequest()
+    retry: RetryOverride | None = None
+    timeout_seconds: TimeoutSeconds | None = None
+    label: Name | None = None
+
+
+class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A rule to be tried out: its first `count` fires at `from` (now) or later."""
+
+    expression: str
+    timezone: str
+    dst: DstRequest = DstRequest()
+    start: str | None = msgspec.field(default=None, name="from")
+    count: Annotated[int, Meta(ge=1, le=MAX_PREVIEWED)] = DEFAULT_PREVIEWED
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """`expression` in its canonical form, `words` an English sentence, `next_fires` nominal instants."""
+
+    expression: str
+    timezone: str
+    words: str
+    next_fires: list[UnixMillis]
+
+
+def draft_cron(request: CronRequest, *, settings: ClientSettings, check_url: CheckUrl, now: int) -> CronDraft:
+    """What to store for a request made at `now` (Unix milliseconds). Raises Invalid with every fault."""
+    faults: list[FieldError] = []
+    rule = _rule(
+        request,
+        faults,
+        starts_at=_instant(request.starts_at, "/starts_at", faults),
+        ends_at=_instant(request.ends_at, "/ends_at", faults),
+        now=now,
+    )
+    callback = request.callback
+    headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
+    if faults or rule is None:
+        raise Invalid(faults)
+    return CronDraft(
+        expression=rule.expression.text,
+        timezone=rule.timezone,
+        callback=CronCallback(method=callback.method, url=callback.url, headers=encode_headers(headers), body=body),
+        options=CronOptions(
+            starts_at=rule.starts_at,
+            ends_at=rule.ends_at,
+            max_fires=request.max_fires,
+            spread_seconds=request.spread_seconds,
+            catch_up_seconds=request.catch_up_seconds,
+            overlap=request.overlap,
+            gap=request.dst.gap,
+            fold=request.dst.fold,
+            retry=asked_retry(request.retry),
+            timeout_seconds=request.timeout_seconds,
+            label=request.label,
+        ),
+    )
+
+
+def preview(request: PreviewRequest, *, now: int) -> Preview:
+    """What a rule comes to, asked at `now` (Unix milliseconds). Raises Invalid with every fault."""
+    faults: list[FieldError] = []
+    start = _instant(request.start, "/from", faults)
+    after = (now if start is None else start) - 1
+    rule = _rule(request, faults, starts_at=None, ends_at=None, now=after)
+    if faults or rule is None:
+        raise Invalid(faults)
+    return Preview(
+        expression=rule.expression.text,
+        timezone=rule.timezone,
+        words=in_words(rule.expression),
+        next_fires=rule.next_fires(after, request.count),
+    )
+
+
+def _rule(
+    request: CronRequest | PreviewRequest,
+    faults: list[FieldError],
+    *,
+    starts_at: UnixMillis | None,
+    ends_at: UnixMillis | None,
+    now: int,
+) -> Rule | None:
+    """None where there is a fault. Whether a rule ever fires is asked only if everything it is made of is right."""
+    expression = _judged(lambda: parse_expression(request.expression), faults)
+    zone = _judged(lambda: load_zone(request.timezone), faults)
+    if starts_at is not None and ends_at is not None and ends_at <= starts_at:
+        faults.append(FieldError("/ends_at", "must be later than starts_at"))
+    if faults or expression is None or zone is None:
+        return None
+    rule = _judged(
+        lambda: Rule(
+            expression=expression,
+            timezone=request.timezone,
+            dst=Dst(gap=request.dst.gap, fold=request.dst.fold),
+            starts_at=starts_at,
+            ends_at=ends_at,
+            spread_seconds=request.spread_seconds if isinstance(request, CronRequest) else 0,
+        ),
+        faults,
+    )
+    if rule is not None:
+        _judged(lambda: rule.check(now), faults)
+    return rule
+
+
+def _judged(make: Callable[[], T], faults: list[FieldError]) -> T | None:
+    try:
+        return make()
+    except InvalidRule as error:
+        faults.append(FieldError(f"/{error.field}", error.reason))
+        return None
+
+
+def _instant(text: str | None, pointer: str, faults: list[FieldError]) -> UnixMillis | None:
+    if text is None:
+        return None
+    try:
+        instant = parse_instant(text)
+    except ValueError as error:
+        faults.append(FieldError(pointer, str(error)))
+        return None
+    if not 0 <= instant <= LAST_INSTANT:
+        faults.append(FieldError(pointer, "must be from 1970 to the end of the year 9998"))
+        return None
+    return instant

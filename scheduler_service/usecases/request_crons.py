@@ -1,0 +1,52 @@
+"""Request: what tenants ask of their crons, as far as it may make calls that would not be made otherwise.
+
+    admitted (client, clock) -> draft (every rule, every fault) -> change
+
+Pausing and deleting make none: whoever wants that goes to `change_crons` at once.
+"""
+
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons.row import Cron
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import CronId
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.change_crons import ChangeCrons, Changed
+from scheduler_service.usecases.cron_request import CronRequest, draft_cron
+from scheduler_service.usecases.schedule_request import CheckUrl
+
+
+class RequestCrons:
+    """For clients that the caller has looked up. Everything raises what `admit` does."""
+
+    def __init__(self, *, change: ChangeCrons, admit: AdmitCreates, check_url: CheckUrl, clock: Clock) -> None:
+        self.admit = admit
+        """To be asked before a body is read."""
+        self._change = change
+        self._check_url = check_url
+        self._clock = clock
+
+    async def put(self, client: Client, cron_id: CronId, request: CronRequest) -> Changed:
+        """Raises Invalid, ContentTooLarge, StoreUnavailable too."""
+        self.admit(client)
+        draft = draft_cron(request, settings=client.settings, check_url=self._check_url, now=self._clock.wall_ms())
+        return await self._change.put(client, cron_id, draft)
+
+    def faults(self, client: Client, request: CronRequest) -> list[FieldError]:
+        """Everything wrong with a request, without storing anything."""
+        try:
+            draft_cron(request, settings=client.settings, check_url=self._check_url, now=self._clock.wall_ms())
+        except Invalid as invalid:
+            return invalid.errors
+        return []
+
+    async def resume(self, client: Client, cron_id: CronId) -> Cron:
+        """Raises NotFound, StoreUnavailable too."""
+        self.admit(client)
+        return await self._change.resume(client.client_id, cron_id)
+
+    async def trigger(self, client: Client, cron_id: CronId) -> Definition:
+        """Raises NotFound, StoreUnavailable too."""
+        self.admit(client)
+        return await self._change.trigger(client, cron_id)

@@ -1,0 +1,138 @@
+"""Show: a client's crons, and the runs of one: what became of each fire, and what is still to come.
+
+    runs that were placed, each with its schedule   \\
+                                                     > merged by nominal instant, page by page
+    fires of the rule that nobody has placed yet    /
+
+A run says where its schedule is. Where there is none any more, its retention is over (`expired`); where there is none
+yet, whoever is placing it has not come that far, and it is as good as planned. That of an older revision will never be:
+its cron was changed before anybody placed it, so it is left out; and so is one whose trigger failed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons import InvalidRule
+from scheduler_service.domain.crons.expansion import offset_ms
+from scheduler_service.domain.crons.row import Cron, CronRun, CronState
+from scheduler_service.domain.crons.upcoming import planned
+from scheduler_service.domain.errors import NotFound
+from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis, due_of
+from scheduler_service.domain.ports import CronStore
+from scheduler_service.domain.schedules import Row
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.edit_schedule import EditSchedule
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunShown:
+    """One fire, or one triggered run. `schedule_id` None: planned, and nothing else is known. `row` None beside a
+    `schedule_id`: the schedule is not kept any more."""
+
+    nominal_due: UnixMillis
+    due: UnixMillis
+    schedule_id: ScheduleId | None = None
+    row: Row | None = None
+    triggered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CronPage:
+    """`next` None: there are no more; else the id to go on behind. A page may be short and still have a next one."""
+
+    items: list[Cron]
+    next: CronId | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """`next` None: the span is exhausted; else the nominal instant to go on behind."""
+
+    items: list[RunShown]
+    next: UnixMillis | None
+
+
+class ShowCrons:
+    """Reads crons and runs of clients that the caller has looked up."""
+
+    def __init__(self, *, crons: CronStore, schedules: EditSchedule, clock: Clock) -> None:
+        self._crons = crons
+        self._schedules = schedules
+        self._clock = clock
+
+    async def one(self, client_id: ClientId, cron_id: CronId) -> Cron:
+        """Raises NotFound, also for one that was deleted; StoreUnavailable."""
+        cron = await self._read(client_id, cron_id)
+        if cron.state is CronState.DELETED:
+            raise _no_such(cron_id)
+        return cron
+
+    async def page(self, client_id: ClientId, *, after: CronId | None, limit: int) -> CronPage:
+        """Those that are not deleted, in the order of their ids. Raises StoreUnavailable."""
+        found = await self._crons.read_page(client_id, after=after, limit=limit)
+        shown = [cron for cron in found if cron.state is not CronState.DELETED]
+        return CronPage(shown, found[-1].cron_id if len(found) == limit else None)
+
+    async def runs(self, client: Client, cron_id: CronId, *, start: UnixMillis, end: UnixMillis, limit: int) -> RunPage:
+        """Those with start <= nominal instant < end, up to `limit`, in their order; of deleted crons too. Raises
+        NotFound, StoreUnavailable."""
+        cron = await self._read(client.client_id, cron_id)
+        now, retention_ms = self._clock.wall_ms(), client.settings.retention_days * DAY_MS
+        last = UnixMillis(end - 1)
+        runs = await self._crons.read_runs(client.client_id, cron_id, first=start, last=last, limit=limit)
+        placed = await concurrently(self._placed, runs)
+        merged = {fire.nominal_due: fire for fire in self._planned(cron, start, last, limit, now, retention_ms)}
+        for run, found in zip(runs, placed, strict=True):
+            if found.row is not None:
+                merged[run.nominal_due] = found
+            elif found.due < now - retention_ms:
+                merged.setdefault(run.nominal_due, found)
+            elif run.revision == cron.revision and cron.state is CronState.ACTIVE and not run.triggered:
+                merged[run.nominal_due] = RunShown(nominal_due=run.nominal_due, due=found.due)
+        instants = sorted(merged)
+        if len(runs) == limit:
+            # Behind the last run that was read there may be others before what is planned.
+            instants = [instant for instant in instants if instant <= runs[-1].nominal_due]
+        kept = instants[:limit]
+        more = len(runs) == limit or len(merged) >= limit
+        following = None if not more else kept[-1] if len(kept) == limit else runs[-1].nominal_due
+        return RunPage([merged[instant] for instant in kept], following)
+
+    async def _read(self, client_id: ClientId, cron_id: CronId) -> Cron:
+        cron = (await self._crons.read(client_id, [cron_id])).get(cron_id)
+        if cron is None:
+            raise _no_such(cron_id)
+        return cron
+
+    def _planned(
+        self, cron: Cron, start: int, last: int, limit: int, now: int, retention_ms: int
+    ) -> Sequence[RunShown]:
+        offset = offset_ms(cron)
+        try:
+            fires = planned(cron, now=now, after=start - 1, until=last, retention_ms=retention_ms)
+            return [RunShown(nominal_due=each, due=UnixMillis(each + offset)) for each in islice(fires, limit)]
+        except InvalidRule:
+            # A rule that this program does not understand; what became of its runs is shown all the same.
+            return []
+
+    async def _placed(self, run: CronRun) -> RunShown:
+        resolved = await self._schedules.resolve(run.client_id, run.schedule_id)
+        return RunShown(
+            nominal_due=run.nominal_due,
+            due=due_of(run.schedule_id),
+            schedule_id=run.schedule_id,
+            # Every run has the same body, and nobody looks at it.
+            row=None if resolved is None else msgspec.structs.replace(resolved.row, body=None),
+            triggered=run.triggered,
+        )
+
+
+def _no_such(cron_id: CronId) -> NotFound:
+    return NotFound(f"there is no cron {cron_id!r}")
