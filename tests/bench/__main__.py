@@ -15,7 +15,7 @@ from typing import Any
 from minutehand.local import LocalError
 from minutehand.local.programs import Program
 from minutehand.version import VERSION
-from tests.bench import cluster, million, neighbours, phases
+from tests.bench import cluster, crons, million, neighbours, phases
 from tests.bench.phases import Bench, Figures
 from tests.bench.show import show
 from tests.support.cassandra import SuiteCassandra, embedded_cassandra
@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sustained-rate", type=float, help="what the phase below it takes for it; else the million's")
     parser.add_argument("--below-seconds", type=float, default=20.0, help="length of the phase at 80 %% of that")
     parser.add_argument("--crowd", type=int, default=60_000, help="calls of a loud client at one second")
+    parser.add_argument("--crons", type=int, default=20_000, help="crons, a quarter of them at one minute")
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
     parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long their steady cost is measured")
@@ -113,6 +114,10 @@ def _phases(arguments: argparse.Namespace) -> Phases:
         "neighbour_mistreated": (
             "Calling for a quiet client while another one's receivers hang, reset, dawdle and flood.",
             lambda bench: neighbours.mistreated(bench, rate=25),
+        ),
+        "crons": (
+            f"Creating {arguments.crons:,} crons, and calling a quarter of them at each of two minutes.",
+            lambda bench: crons.crons(bench, count=arguments.crons),
         ),
         "node_killed": (
             "Killing one of three nodes under load.",

@@ -28,6 +28,8 @@ def show(results: dict[str, Any]) -> None:
         _show_neighbours(console, results, quiet)
     if moved := [name for name in MOVES if name in results]:
         _show_moves(console, results, moved)
+    if "crons" in results:
+        _show_crons(console, results["crons"])
     if "idle_pollers" in results:
         _show_idle(console, results["idle_pollers"])
     if "creates_alone" in results:
@@ -89,6 +91,29 @@ def _show_moves(console: Console, results: dict[str, Any], moved: list[str]) -> 
             *_counts(found),
             str(found["repeated_without_doubt"]),
         )
+    console.print(table)
+    console.print()
+
+
+def _show_crons(console: Console, found: dict[str, Any]) -> None:
+    lateness = _table("crons at one minute", "p50 ms", "p99 ms", "max ms", "lost", "repeated", "early", "over after s")
+    for name, title in (("spread", "spread over 30 s"), ("at_once", "not spread")):
+        part = found[name]
+        row = [*_times(part["lateness_ms"]), *_counts(part), f"{part['last_after_seconds'] or 0:.1f}"]
+        lateness.add_row(f"{part['called']:,} {title}", *row)
+    console.print(lateness)
+    console.print()
+    before, used = found["placed_before_due_seconds"], found["cpu_seconds_per_1000"]
+    table = _table(f"{found['crons']:,} crons", "")
+    for name, text in (
+        ("created a second", f"{found['created_per_second']:,.0f}"),
+        ("created and expanded a second", f"{found['expanded_per_second']:,.0f}"),
+        ("the last one expanded after its creation, s", f"{found['expanded_after_creation_seconds']:.1f}"),
+        ("the last fire placed before it was due, s", f"{min(before['spread'] or 0, before['at_once'] or 0):.1f}"),
+        ("CPU seconds per 1,000", ", ".join(f"{name} {seconds:.3f}" for name, seconds in used.items())),
+        ("MiB of a poller before, at most", ", ".join(f"{low} {high}" for low, high in found["memory_mb"].values())),
+    ):
+        table.add_row(name, text)
     console.print(table)
     console.print()
 
