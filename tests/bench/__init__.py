@@ -11,7 +11,8 @@ through the public API, the calls to the receiver. It reports and judges nothing
     million             1,000,000 rows due within one minute: what goes out in two minutes, and the poller's memory
     calls at 80 percent four fifths of the rate that the million sustained: how late they are; while their rows wait for
                         their minute, the neighbour's bad receivers are measured
-    crons               20,000 of them, a quarter at one minute: how fast they are expanded, and how late
+    crons               `--crons N` of them, a quarter at one minute: how fast they are expanded, and how late; minutes
+                        of their own, so not unless asked for
     neighbour ...       a quiet client's lateness beside 60,000 calls of another one, and beside bad receivers
     node ...            one of three nodes killed, one stopped: when its pollers fire again, and how late
     idle pollers        100,352 of them on three nodes: what they cost, and how fast a dead node's move

@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sustained-rate", type=float, help="what the phase below it takes for it; else the million's")
     parser.add_argument("--below-seconds", type=float, default=20.0, help="length of the phase at 80 %% of that")
     parser.add_argument("--crowd", type=int, default=60_000, help="calls of a loud client at one second")
-    parser.add_argument("--crons", type=int, default=20_000, help="crons, a quarter of them at one minute")
+    parser.add_argument("--crons", type=int, default=0, help="so many crons too, a quarter of them at one minute")
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
     parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long their steady cost is measured")
@@ -140,6 +140,8 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
         for name, phase in _phases(arguments).items()
         if not arguments.only or name.startswith(tuple(arguments.only.split(",")))
     }
+    if not arguments.crons:
+        chosen.pop("crons", None)
     if arguments.sustained_rate is None and "million" not in chosen and chosen.pop(BELOW_SUSTAINED, None):
         _say("Not calling at 80 %: without the million, or --sustained-rate, nobody knows of what.")
     with ExitStack() as parts:

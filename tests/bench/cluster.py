@@ -18,8 +18,9 @@ BEFORE_SECONDS = 5.0
 AFTER_SECONDS = 15.0
 LANES_A_CLIENT = 1_024
 PATIENCE_SECONDS = 120.0
-WAITING_SECONDS = 2.0
-"""Calls due this soon after a node was lost tell when its pollers fire again."""
+WAITING_SECONDS = 5.0
+"""Calls due this soon after a node was lost tell when its pollers fire again. Lanes are filled in runs, so that in less
+time the lost node may have had none."""
 
 
 def node_lost(bench: Bench, *, how: signal.Signals, rate: int) -> Figures:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.cron_children import CronChildren
 from poller_cluster.minute_run import Firing
 from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import MinuteSettings
@@ -66,6 +67,7 @@ class Ground:
             schedules=schedules,
             place=self.place,
             dispatcher=unused,
+            cron_children=CronChildren(crons=unused, schedules=schedules),
             clock=self.circumstances,
             randomness=self.circumstances,
             trusted=lambda: self.trusted,
