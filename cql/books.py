@@ -6,7 +6,7 @@ from uuid import UUID
 
 from cql.connection import UNSET, Connection, Item, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
+from scheduler_service.domain.books import DeadLetter, FailedAttempt, LetterKey, MinuteBalance
 from scheduler_service.domain.ids import (
     ClientId,
     Hour,
@@ -23,6 +23,10 @@ from scheduler_service.runtime.concurrently import concurrently
 _HOUR_MS = 3_600_000
 _BATCH_ROWS = 10
 _LOWEST_ID = UUID(int=0)
+_BALANCE_COLUMNS = (
+    *("client_id", "poller_id", "minute", "accepted", "delivered", "failed", "cancelled", "skipped", "open"),
+    *("lateness", "max_lateness_ms", "version", "edits", "epoch"),
+)
 
 
 class CqlBalanceStore:
@@ -81,9 +85,9 @@ class CqlDeadLetterStore:
         await _insert(self._connection, [("dead_letters.insert", _letter_parameters(letter)) for letter in letters])
 
     async def read_page(
-        self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: DeadLetter | None = None, limit: int = 100
+        self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
-        behind = (0, _LOWEST_ID) if after is None else (after.failed_at, after.schedule_id)
+        behind = (0, _LOWEST_ID) if after is None else after
         parameters = (client_id, hour * _HOUR_MS, poller_id, *behind, limit)
         rows = await self._connection.select("dead_letters.read", parameters)
         return [DeadLetter(**dict(zip(DeadLetter.__struct_fields__, values, strict=True))) for values in rows]
@@ -104,6 +108,9 @@ def _balance_parameters(balance: MinuteBalance) -> Parameters:
         balance.skipped,
         balance.open,
         list(balance.lateness),
+        balance.max_lateness_ms,
+        balance.version,
+        balance.edits,
         balance.epoch,
         balance.client_id,
         hour_of(balance.minute) * _HOUR_MS,
@@ -113,20 +120,11 @@ def _balance_parameters(balance: MinuteBalance) -> Parameters:
 
 
 def _balance(values: tuple[Any, ...]) -> MinuteBalance:
-    client_id, poller_id, minute, accepted, delivered, failed, cancelled, skipped, still_open, lateness, epoch = values
-    return MinuteBalance(
-        client_id=client_id,
-        poller_id=poller_id,
-        minute=minute_of(minute),
-        accepted=accepted,
-        delivered=delivered,
-        failed=failed,
-        cancelled=cancelled,
-        skipped=skipped,
-        open=still_open,
-        lateness=tuple(lateness or ()),
-        epoch=epoch,
-    )
+    found = dict(zip(_BALANCE_COLUMNS, values, strict=True))
+    found["minute"] = minute_of(found["minute"])
+    found["lateness"] = tuple(found["lateness"] or ())
+    found["max_lateness_ms"] = found["max_lateness_ms"] or 0
+    return MinuteBalance(**found)
 
 
 def _attempt_parameters(attempt: FailedAttempt) -> Parameters:

@@ -147,6 +147,8 @@ def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
     if write.expect_state is None:
         return "schedules.write_outcome", (*values, *keys)
     state = None if write.expect_state is State.SCHEDULED else write.expect_state.value
+    if write.expect_finished_at is not None:
+        return "schedules.write_outcome_if_ended_at", (*values, *keys, state, write.expect_finished_at)
     if write.expect_next_attempt_at is None:
         return "schedules.write_outcome_if_state", (*values, *keys, state)
     return "schedules.write_outcome_if_pointing_at", (*values, *keys, state, write.expect_next_attempt_at)
@@ -170,9 +172,16 @@ def _outcome_parameters(outcome: Outcome, *, overwrites: bool) -> Parameters:
                 outcome.reason,
             )
         ),
-        UNSET if outcome.fired_by is None else outcome.fired_by,
-        UNSET if outcome.fired_epoch is None else outcome.fired_epoch,
-        UNSET if outcome.rescheduled_to is None else outcome.rescheduled_to,
+        *(
+            UNSET if value is None else value
+            for value in (
+                outcome.fired_by,
+                outcome.fired_epoch,
+                outcome.rescheduled_to,
+                outcome.redelivered_at,
+                outcome.redelivered_after,
+            )
+        ),
     )
 
 

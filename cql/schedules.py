@@ -18,6 +18,7 @@ from cql.schedule_rows import (
 )
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Rejected
+from scheduler_service.domain.books import NO_STAMP, CountedRow, CountPage, Stamp
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import (
     ClientId,
@@ -135,6 +136,21 @@ class CqlScheduleStore:
         due = [(created_at, state) for at, created_at, state in rows if at is not None and at <= due_until]
         unfinished = sum(1 for created_at, state in due if state is None and created_at is not None)
         return Unfinished(unfinished, len(due), len(due) == limit)
+
+    async def count_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> CountPage:
+        parameters = partition_parameters(partition)
+        if after is None:
+            answer = await self._connection.select("schedules.count_first_page", (*parameters, limit))
+        else:
+            answer = await self._connection.select("schedules.count_next_page", (*parameters, *after, limit))
+        stamp = Stamp(*answer[0][:2]) if answer else NO_STAMP
+        rows = [CountedRow(*values[2:]) for values in answer if values[2] is not None]
+        return CountPage(stamp, rows, len(rows) == limit)
+
+    async def read_stamp(self, partition: Partition) -> Stamp:
+        for values in await self._connection.select("schedules.read_stamp", partition_parameters(partition)):
+            return Stamp(*values)
+        return NO_STAMP
 
     async def delete_partition(self, partition: Partition) -> None:
         client_id, poller_id, minute = partition_parameters(partition)

@@ -30,6 +30,25 @@ original: by an edit that tests that the original still names this copy. The cop
 under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the original's
 partition, which may be long settled.
 
+The books of a minute are written when it is settled, from the sweep's own count, with the stamp of its partition:
+`version` and `edits`, one of which changes with every outcome. So whether a stored balance still holds is a matter of
+one small read, for anybody (`domain.books` has the argument), and nobody has to see to it that it does:
+
+- Settled minutes go on changing: a copy's end reaches its original, a late create is re-homed, a retrying schedule is
+  cancelled, a missed fire is placed as skipped, a schedule is delivered again. Each is an edit, or found in a partition
+  that an owner has advanced since. So the stamp is another from that very write on, before anybody is answered, and
+  whoever dies then leaves a balance that is known to be out of date.
+- An owner who carries a copy's end, or finds a copy whose original has ended, counts the original's minute anew, after
+  a while and from its rows (`recount`). So does whoever shows the books and finds one out of date. Both only spare
+  others the count. Two who do so at once write the same, or one of them a stamp that nobody takes for the present one.
+- A count is stored only if it began after the grace, by a clock that is not in doubt: until then rows are created
+  without a trace in the stamp.
+- Writers of one balance are ordered by epoch: a settling owner and its recounts write under the lease's, whoever
+  shows the books under that of the balance he found, or 0. So what a zombie writes late does not undo what its
+  successor wrote; it would only cost a count.
+- Copies are never counted, their originals are. A row of a create that was never answered counts as open where its
+  minute is counted after it appeared.
+
 Rows created after their minute was read reach its owner as hints that name them, and are read by key. Where more come
 than can be named, the hint names the minute alone: its owner reads it anew, whole, one read at a time with pauses
 between (`page_pass.Anew`), so that such rows are called within seconds; the sweep is there for what no hint tells.

@@ -18,13 +18,12 @@ from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from poller_cluster.account import Account
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.job import Job
-from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
+from scheduler_service.domain.books import DeadLetter, FailedAttempt, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore
-from scheduler_service.domain.schedules import Definition, Outcome, State
+from scheduler_service.domain.schedules import Definition, Outcome
 from scheduler_service.runtime.clock import Clock
 
 ATTEMPTS_WAITING = 10_000
@@ -59,25 +58,11 @@ class Bookkeeper:
         self._written = asyncio.Event()
         self._written.set()
 
-    async def settle(self, partition: Partition, epoch: int, account: Account) -> None:
+    async def settle(self, partition: Partition, epoch: int, account: Tally) -> None:
         """Write a minute's balance; an empty minute writes nothing. A higher epoch's balance is left alone."""
         if account.accepted == 0:
             return
-        counts = account.counts
-        balance = MinuteBalance(
-            client_id=partition.client_id,
-            poller_id=partition.poller_id,
-            minute=partition.minute,
-            accepted=account.accepted,
-            delivered=counts.get(State.DELIVERED, 0),
-            failed=counts.get(State.FAILED, 0),
-            cancelled=counts.get(State.CANCELLED, 0),
-            skipped=counts.get(State.SKIPPED, 0),
-            open=counts.get(State.RETRYING, 0),
-            lateness=tuple(account.lateness),
-            epoch=epoch,
-        )
-        match await self._balances.write(balance):
+        match await self._balances.write(account.balance(partition, epoch=epoch)):
             case Applied() | Rejected():
                 return
             case Unknown(reason=reason):

@@ -145,15 +145,18 @@ def _fires_at(cron: Cron, nominal: int) -> bool:
 
 
 def _child_of(row: Row) -> CronChild | None:
-    """Which revision made this row, if it is a fire that was neither called nor perhaps called before."""
+    """Which revision made this row, if it is a fire that was neither called nor perhaps called before, nor asked for
+    by name."""
     if row.cron_id is None or row.attempt_base:
         return None
     try:
         options = decode_options(row.options)
     except Undecodable:
         return None
-    return None if options.in_doubt else options.cron
+    return None if options.in_doubt or options.redelivery is not None else options.cron
 
 
 def _ended(row: Row, state: State, reason: str, now: int) -> Outcome:
-    return Outcome(state=state, attempts=row.attempt_base or 0, finished_at=UnixMillis(now), reason=reason)
+    return Outcome(
+        state=state, attempts=row.attempt_base or 0, finished_at=UnixMillis(max(now, row.due)), reason=reason
+    )

@@ -14,7 +14,6 @@ Why this is safe: see the package."""
 from collections.abc import Collection, Iterable, Mapping
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from poller_cluster.account import Account
 from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.debts import Debts
 from poller_cluster.known_statics import KnownStatics, next_version
@@ -36,6 +35,7 @@ from poller_cluster.steps import (
     WriteAdvance,
     WriteBalance,
 )
+from scheduler_service.domain.books import Stamp, Tally
 from scheduler_service.domain.copies import outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
 from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, State, Statics, WriteRejection
@@ -52,7 +52,7 @@ class PollerMinute:
         self.epoch = epoch
         self.phase = Phase.READING
         self.draining = False
-        self.account, self.rows, self.debts = Account(), OpenRows(), Debts(partition)
+        self.account, self.rows, self.debts = Tally(), OpenRows(), Debts(partition)
         self.record_after_ms, self.window_rows = settings.record_after_ms, settings.window_rows
         self.claim_ahead_ms = settings.claim_ahead_ms
         self.settings, self._admission = settings, admission
@@ -200,6 +200,7 @@ class PollerMinute:
 
     def _advance_applied(self, advance: Advance) -> None:
         self._statics.advanced(advance)
+        self.account.stamp = Stamp(self._statics.version, self.account.stamp.edits)
         claims, self._unanswered, self._claiming = self._claiming, None, ()
         for write in advance.writes:
             self._recorded(write.key, write.outcome)
@@ -275,7 +276,7 @@ class PollerMinute:
         if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
             self.phase = Phase.LOST
             return False
-        self.account.begin()
+        self.account.begin(Stamp(statics.version, statics.edits))
         if not self._statics.fresh or self._statics.claim_epoch != self.epoch:
             # What an earlier pass read may have been edited since, and these edits would hide it.
             self.rows.discard_unclaimed()

@@ -70,6 +70,7 @@ class Firing:
     cron_children: CronChildren
     tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
+    recount: Callable[[Partition, int], None] = lambda partition, epoch: None
 
 
 class MinuteRun:
@@ -233,6 +234,9 @@ class MinuteRun:
         for home, keys in wanted.items():
             rows = await self._firing.schedules.find_rows(home, keys)
             originals.update((row.schedule_id, row) for row in rows.values())
+            if any(row.ended for row in rows.values()):
+                # Whoever ended a schedule whose copy is still to come may not have told.
+                self._firing.recount(home, self.machine.epoch)
         return originals
 
     def _hand_out(self) -> None:
@@ -282,6 +286,9 @@ class MinuteRun:
             except StoreUnavailable:
                 await backoff.wait()
                 continue
+            definition = follow_up.definition
+            if definition.kind is Kind.COPY and follow_up.outcome.state.ended:
+                self._firing.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
             self.machine.debts.paid(follow_up)
             self._wake.set()
             return

@@ -29,6 +29,7 @@ from poller_cluster.job import Engine
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
 from poller_cluster.record_pace import RecordPace
+from poller_cluster.recount import Recounts
 from poller_cluster.recovery_slots import RecoverySlots, per_client
 from poller_cluster.retention import Retention
 from poller_cluster.row_window import RowWindow
@@ -48,6 +49,7 @@ from scheduler_service.domain.ports import (
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
+from scheduler_service.usecases.count_minute import CountMinute
 from scheduler_service.usecases.place import Place
 
 _log = structlog.get_logger("minutehand.poller")
@@ -140,6 +142,8 @@ class Node:
             clock=clock,
             spawn=self._spawn,
         )
+        count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=clock)
+        self.recounts = Recounts(count=count, clock=clock, spawn=self._spawn, on_fault=on_fault)
         place = Place(schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self)
         self.crons = CronWork(
             crons=stores.crons,
@@ -183,6 +187,7 @@ class Node:
             page_reads=asyncio.Semaphore(settings.minute.page_reads_at_once),
             tenant=self._tenants.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
+            recount=self.recounts.ask,
         )
 
     # Service.

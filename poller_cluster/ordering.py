@@ -11,8 +11,8 @@ The line is as good as what this owner has read. `LaneWork.knows_order` says fro
 has begun every older minute, each of them and the row's own was read to its end once, and copies waiting in minutes to
 come were looked for (`order_ahead`). Until then rows with a key are held.
 
-Ids that ended are remembered for a while, since a page that was read before may still say otherwise. So redeliveries
-are not in line: they were asked for one by one.
+Ids that ended are remembered for a while, since a page that was read before may still say otherwise. Redeliveries are
+not in line: they were asked for one by one.
 
 Bounds: `LINE_IDS` ids of a lane stand in lines; a row beyond is not waited for by those behind it.
 """
@@ -69,7 +69,9 @@ class OrderingKeys:
         key = row.ordering_key
         if key is None or not row.defined or row.reason == SUPERSEDED:
             return
-        if row.state is None:
+        if row.redelivered_at is not None:
+            self.ended(key, row.schedule_id)
+        elif row.state is None:
             self.seen(key, row.schedule_id, row.due)
         elif row.state == State.RETRYING:
             self.seen(key, row.schedule_id, row.next_attempt_at or row.due)

@@ -25,12 +25,12 @@ def conclude(
     first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
     decision = decide(
         options.retry_settings(settings.retry),
-        attempt=attempts,
+        attempt=options.attempts_counted(attempts),
         status=result.status,
         nothing_sent=result.nothing_sent,
         final=result.final,
         retry_after_seconds=result.retry_after_seconds,
-        due_ms=max(due_of(claim.row.schedule_id), first),
+        due_ms=options.deadline_from(due_of(claim.row.schedule_id), first),
         now_ms=now,
         jitter=jitter,
         at_most_once=settings.in_doubt == "drop",

@@ -23,7 +23,8 @@ def until_open_again(
 
     The deadline of its retries holds: a row that would come back after it has failed. But none fails untried: a row
     without any attempt is called at its deadline, whatever the host is said to be; so is one that has not been put off
-    yet, since its due may lie far back only because we were away.
+    yet, since its due may lie far back only because we were away. No end comes before the instant that it is the end
+    of: whoever asks for the schedule once more names a later one than all before.
     """
     row = claim.row
     in_doubt = claim.redelivery or options.in_doubt
@@ -31,14 +32,14 @@ def until_open_again(
         return None
     deadline_ms = round(options.retry_settings(settings.retry).deadline_seconds * 1000)
     first = claim.first_attempt_at
-    if at > max(due_of(row.schedule_id), first or 0) + deadline_ms:
-        if not row.attempt_base:
+    if at > options.deadline_from(due_of(row.schedule_id), first) + deadline_ms:
+        if not options.attempts_counted(row.attempt_base or 0):
             return None if row.is_copy else put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
         return Outcome(
             state=State.FAILED,
             attempts=row.attempt_base or 0,
             first_attempt_at=first,
-            finished_at=UnixMillis(now),
+            finished_at=UnixMillis(max(now, row.due)),
             reason="deadline",
             last_status=claim.last_status,
             last_error=claim.last_error,

@@ -4,7 +4,20 @@ from typing import Annotated
 
 import typer
 
-from minutehand.cli import cassandra, clients, cluster, config, crons, demo, keys, nodes, schedules, servers
+from minutehand.cli import (
+    balance,
+    cassandra,
+    clients,
+    cluster,
+    config,
+    crons,
+    dead_letters,
+    demo,
+    keys,
+    nodes,
+    schedules,
+    servers,
+)
 from minutehand.version import VERSION
 
 app = typer.Typer(
@@ -37,6 +50,7 @@ app.command(short_help="Run an API process.")(servers.api)
 app.command(short_help="Run a poller node.")(servers.poller)
 app.command(short_help="Create the keyspace, or bring it up to date.")(servers.migrate)
 app.command(short_help="Watch the nodes and what they own.")(cluster.cluster)
+app.command(short_help="Show what became of a client's schedules, minute by minute.")(balance.balance)
 app.command(short_help="Print every setting with its default.")(config.config)
 app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
@@ -45,6 +59,12 @@ app.add_typer(
 )
 app.add_typer(
     crons.app, name="crons", short_help="Put crons and look after them; try a rule out.", no_args_is_help=True
+)
+app.add_typer(
+    dead_letters.app,
+    name="dead-letters",
+    short_help="See what gave up, and have it called again.",
+    no_args_is_help=True,
 )
 app.add_typer(nodes.app, name="nodes", short_help="Look after single nodes.", no_args_is_help=True)
 app.add_typer(

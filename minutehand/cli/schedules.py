@@ -7,7 +7,7 @@ import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
-from minutehand.cli.output import print_fields, print_json, print_table
+from minutehand.cli.output import print_fields, print_json, print_table, say
 from minutehand.client import Schedule
 
 app = typer.Typer(help="Create, look at, cancel and list schedules. Takes the client's own key.")
@@ -65,6 +65,72 @@ def cancel(
     """Cancel a schedule: when this succeeds, the receiver will not be called."""
     with connect(url, key) as api:
         show_schedule(api.client(client_id).schedules.cancel(schedule_id), as_json)
+
+
+@app.command("cancel-window", epilog="Example: minutehand schedules cancel-window shop --from ... --to ... --label x")
+def cancel_window(
+    client_id: ClientId,
+    start: Annotated[str, typer.Option("--from", help="First instant, RFC 3339.", show_default=False)],
+    end: Annotated[str, typer.Option("--to", help="Before this instant, 24 hours later at most.", show_default=False)],
+    label: Annotated[
+        str | None, typer.Option("--label", help="Those with this label only.", show_default=False)
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel whatever is due within a window and has not ended."""
+    with connect(url, key) as api:
+        items = api.client(client_id).schedules.cancel_window(start=start, end=end, label=label)
+    if as_json:
+        print_json(items)
+        return
+    left = [(one.schedule_id, one.status, one.state) for one in items if not one.cancelled]
+    say(f"{len(items) - len(left)} are cancelled; {len(left)} could not be.")
+    if left:
+        print_table(("SCHEDULE ID", "ANSWER", "STATE"), left)
+
+
+@app.command()
+def reschedule(
+    client_id: ClientId,
+    schedule_id: ScheduleId,
+    due: Due = None,
+    delay_seconds: Delay = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call a schedule at another instant instead: at --due or after --delay-seconds. Shows the new one."""
+    with connect(url, key) as api:
+        schedules = api.client(client_id).schedules
+        show_schedule(schedules.reschedule(schedule_id, due=due, delay_seconds=delay_seconds), as_json)
+
+
+@app.command()
+def redeliver(
+    client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Call a schedule again, now, that was delivered, skipped or has failed."""
+    with connect(url, key) as api:
+        show_schedule(api.client(client_id).schedules.redeliver(schedule_id), as_json)
+
+
+@app.command()
+def attempts(
+    client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """List every attempt of a schedule so far."""
+    with connect(url, key) as api:
+        found = api.client(client_id).schedules.attempts(schedule_id)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (one.attempt, one.outcome, one.started_at, one.duration_seconds, one.status, one.error, one.excerpt)
+        for one in found
+    ]
+    print_table(("ATTEMPT", "OUTCOME", "STARTED", "SECONDS", "STATUS", "ERROR", "ANSWER"), rows)
 
 
 @app.command("list")
@@ -130,12 +196,15 @@ def show_schedule(schedule: Schedule, as_json: bool) -> None:
             ("next attempt", schedule.next_attempt_at),
             ("first attempt", schedule.first_attempt_at),
             ("finished", schedule.finished_at),
+            ("redelivered", schedule.redelivered_at),
             ("last status", schedule.last_status),
             ("last error", schedule.last_error),
             ("reason", schedule.reason),
             ("calls", f"{schedule.callback.method} {schedule.callback.url}"),
             ("label", schedule.label),
             ("cron", schedule.cron_id),
+            ("rescheduled from", schedule.rescheduled_from),
+            ("rescheduled to", schedule.rescheduled_to),
             ("poller", schedule.poller_id),
             ("created", schedule.created_at),
         ]

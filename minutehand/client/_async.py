@@ -22,6 +22,7 @@ from minutehand.client._models import (
     Dst,
     Health,
     Key,
+    MinuteBalance,
     NewCron,
     NewKey,
     NewSchedule,
@@ -32,6 +33,7 @@ from minutehand.client._models import (
     ScheduleOptions,
     SigningSecret,
 )
+from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
 
 T = TypeVar("T")
 
@@ -145,6 +147,7 @@ class AsyncClientScope:
         self.client_id = client_id
         self._perform = api.perform
         self.schedules = AsyncSchedules(api.perform, client_id)
+        self.dead_letters = AsyncDeadLetters(api.perform, client_id)
         self.crons = AsyncCrons(api.perform, client_id)
         self.keys = AsyncKeys(api.perform, client_id)
         self.signing_secrets = AsyncSigningSecrets(api.perform, client_id)
@@ -152,6 +155,18 @@ class AsyncClientScope:
     async def pollers(self) -> tuple[Poller, ...]:
         """Its pollers: who owns each, how far it is settled, what is open behind that."""
         return (await self._perform(calls.list_pollers(self.client_id))).items
+
+    def balance(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> AsyncIterator[MinuteBalance]:
+        """The books minute by minute, page by page: from `start` (an hour ago) to before `end` (now), 24 hours at most.
+        Minutes without schedules are left out."""
+        operation = calls.list_balance(self.client_id, start=start, end=end, page_size=page_size)
+        return _every(self._perform, operation)
 
 
 class Perform(Protocol):
@@ -213,6 +228,46 @@ class AsyncSchedules(_Part):
         """When this returns, the receiver will not be called. Else MinutehandApiError: in-flight, already-finished."""
         return await self._perform(calls.cancel_schedule(self._client_id, schedule_id))
 
+    async def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
+        """Up to 1,000 at once. What became of each, in order."""
+        return (await self._perform(calls.cancel_schedules(self._client_id, schedule_ids))).items
+
+    async def cancel_window(
+        self, *, start: datetime | str, end: datetime | str, label: str | None = None
+    ) -> tuple[CancelItem, ...]:
+        """Whatever has not ended of those due from `start` to before `end`, 24 hours later at most. What became of
+        each."""
+        page = await self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
+        items = page.items
+        while page.next_cursor is not None:
+            page = await self._perform(calls.cancel_further(self._client_id, page.next_cursor))
+            items += page.items
+        return items
+
+    async def reschedule(
+        self,
+        schedule_id: str,
+        *,
+        due: datetime | str | None = None,
+        delay_seconds: float | None = None,
+        callback: Callback | None = None,
+    ) -> Schedule:
+        """Call it at another instant instead, under another id, which is answered; asked for again in the same words,
+        the same one. Else MinutehandApiError: in-flight, already-finished."""
+        operation = calls.reschedule_schedule(
+            self._client_id, schedule_id, due=due, delay_seconds=delay_seconds, callback=callback
+        )
+        return await self._perform(operation)
+
+    async def redeliver(self, schedule_id: str) -> Schedule:
+        """Call again what was delivered, skipped or has failed, under the same id. Else MinutehandApiError:
+        already-open, cancelled."""
+        return await self._perform(calls.redeliver_schedule(self._client_id, schedule_id))
+
+    async def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
+        """Every attempt so far that is known, in order."""
+        return (await self._perform(calls.list_attempts(self._client_id, schedule_id))).items
+
     def list(
         self,
         *,
@@ -228,6 +283,35 @@ class AsyncSchedules(_Part):
             self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
         )
         return _every(self._perform, operation)
+
+
+class AsyncDeadLetters(_Part):
+    """A client's schedules that gave up."""
+
+    def list(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> AsyncIterator[DeadLetter]:
+        """By the instant at which they gave up, from `start` (24 hours before `end`, and at most that) to before `end`
+        (now), page by page."""
+        operation = calls.list_dead_letters(self._client_id, start=start, end=end, page_size=page_size)
+        return _every(self._perform, operation)
+
+    async def redeliver(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Redriven:
+        """Call again what gave up within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
+        time, then go on with the cursor of the answer alone."""
+        operation = calls.redeliver_dead_letters(self._client_id, start=start, end=end, limit=limit, cursor=cursor)
+        return await self._perform(operation)
 
 
 class AsyncCrons(_Part):

@@ -11,6 +11,7 @@ import msgspec
 from minutehand.client._errors import MinutehandUnreachable, error_of
 from minutehand.client._models import (
     Batch,
+    Callback,
     Client,
     Cluster,
     Cron,
@@ -20,6 +21,7 @@ from minutehand.client._models import (
     Dst,
     Health,
     Key,
+    MinuteBalance,
     NewCron,
     NewKey,
     NewSchedule,
@@ -29,6 +31,7 @@ from minutehand.client._models import (
     Schedule,
     SigningSecret,
 )
+from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
 
 T = TypeVar("T")
 JSON: Final = "application/json"
@@ -170,6 +173,76 @@ def list_schedules(
     return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=_given(given))
 
 
+def list_balance(
+    client_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
+) -> Operation[Page[MinuteBalance]]:
+    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    return Operation(method="GET", path=f"{client_path(client_id)}/balance", answer=Page[MinuteBalance], query=query)
+
+
+def reschedule_schedule(
+    client_id: str,
+    schedule_id: str,
+    *,
+    due: datetime | str | None,
+    delay_seconds: float | None,
+    callback: Callback | None,
+) -> Operation[Schedule]:
+    asked = {"due": _instant(due), "delay_seconds": delay_seconds, "callback": callback}
+    body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+    path = f"{_schedules(client_id)}/{_segment(schedule_id)}:reschedule"
+    return Operation(method="POST", path=path, answer=Schedule, body=body)
+
+
+def redeliver_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
+    path = f"{_schedules(client_id)}/{_segment(schedule_id)}:redeliver"
+    return Operation(method="POST", path=path, answer=Schedule)
+
+
+def cancel_schedules(client_id: str, schedule_ids: Sequence[str]) -> Operation[Page[CancelItem]]:
+    return _cancel(client_id, {"schedule_ids": schedule_ids})
+
+
+def cancel_window(
+    client_id: str, *, start: datetime | str, end: datetime | str, label: str | None
+) -> Operation[Page[CancelItem]]:
+    return _cancel(client_id, _given({"from": _instant(start), "to": _instant(end), "label": label}))
+
+
+def cancel_further(client_id: str, cursor: str) -> Operation[Page[CancelItem]]:
+    return _cancel(client_id, {"cursor": cursor})
+
+
+def _cancel(client_id: str, asked: Mapping[str, Any]) -> Operation[Page[CancelItem]]:
+    path = f"{_schedules(client_id)}:cancel"
+    return Operation(method="POST", path=path, answer=Page[CancelItem], body=msgspec.json.encode(asked))
+
+
+def list_attempts(client_id: str, schedule_id: str) -> Operation[Page[Attempt]]:
+    path = f"{_schedules(client_id)}/{_segment(schedule_id)}/attempts"
+    return Operation(method="GET", path=path, answer=Page[Attempt])
+
+
+def list_dead_letters(
+    client_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
+) -> Operation[Page[DeadLetter]]:
+    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    return Operation(method="GET", path=_letters(client_id), answer=Page[DeadLetter], query=query)
+
+
+def redeliver_dead_letters(
+    client_id: str,
+    *,
+    start: datetime | str | None,
+    end: datetime | str | None,
+    limit: int | None,
+    cursor: str | None,
+) -> Operation[Redriven]:
+    asked = {"from": _instant(start), "to": _instant(end), "limit": limit, "cursor": cursor}
+    body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+    return Operation(method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=body)
+
+
 def put_cron(client_id: str, cron_id: str, cron: NewCron) -> Operation[Cron]:
     return Operation(method="PUT", path=_cron(client_id, cron_id), answer=Cron, body=msgspec.json.encode(cron))
 
@@ -231,6 +304,10 @@ def client_path(client_id: str) -> str:
 
 def _schedules(client_id: str) -> str:
     return f"{client_path(client_id)}/schedules"
+
+
+def _letters(client_id: str) -> str:
+    return f"{client_path(client_id)}/dead-letters"
 
 
 def _cron(client_id: str, cron_id: str) -> str:

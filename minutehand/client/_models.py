@@ -119,7 +119,8 @@ class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule and what became of it so far.
 
-    `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a poller has claimed it.
+    `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a poller has claimed it;
+    `redelivered_at`: when it was last asked for again after it had ended.
     """
 
     schedule_id: str
@@ -140,6 +141,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     ordering_key: str | None = None
     cron_id: str | None = None
+    redelivered_at: datetime | None = None
+    rescheduled_from: str | None = None
+    rescheduled_to: str | None = None
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
@@ -309,6 +313,27 @@ class Poller(msgspec.Struct, frozen=True, kw_only=True):
     open_minutes: int
     backlog: int
     cut: bool = False
+
+
+class Lateness(msgspec.Struct, frozen=True, kw_only=True):
+    """How much later than due the first attempts began; of p50 and p99, an upper bound."""
+
+    p50_seconds: float
+    p99_seconds: float
+    max_seconds: float
+
+
+class MinuteBalance(msgspec.Struct, frozen=True, kw_only=True):
+    """The books of the schedules due in one minute: accepted = delivered + failed + cancelled + skipped + open."""
+
+    minute: datetime
+    accepted: int
+    delivered: int
+    failed: int
+    cancelled: int
+    skipped: int
+    open: int
+    lateness: Lateness | None = None
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,11 @@
 
 `endpoint` surrounds every handler with what all have in common: request id, key, the client in the path, time limit,
 refusals as RFC 9457 problem documents, counting. Handlers decode (`decoding`: every fault at once), call one use case
-and encode (`views`). `routes.ROUTES` is the contract as data.
+and encode (`views`). `routes.ROUTES` is the contract as data, which `openapi` describes.
 
 What holds for every route:
-- Only health and metrics are open. A client's key reaches its own client; whatever is another's is 404.
+- Only health, metrics and the description of the API are open. A client's key reaches its own client; whatever is
+  another's is 404.
 - Nothing is stored by a request that is answered 4xx. After a 503 it is unknown whether something was, except for
   `overloaded` and `clock-in-doubt`: then nothing was.
 - Every answer carries X-Request-Id. None carries a stack trace, a secret or what storage said.

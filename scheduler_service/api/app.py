@@ -10,6 +10,7 @@ from scheduler_service.api.deadlines import Deadlines
 from scheduler_service.api.endpoint import Surroundings, endpoint, method_not_allowed, not_found
 from scheduler_service.api.health import StorageHealth
 from scheduler_service.api.metrics import ApiMetrics
+from scheduler_service.api.openapi.built import documents_of
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
 from scheduler_service.api.services import ApiServices
@@ -23,7 +24,7 @@ def build_app(
     services: ApiServices,
     settings: ApiSettings,
     registry: CollectorRegistry | None = None,
-    routes: Iterable[Route] = ROUTES,
+    routes: tuple[Route, ...] = ROUTES,
 ) -> web.Application:
     """The application. `registry` is what `/metrics` shows; None: this application's own series and nothing else."""
     metrics = ApiMetrics(registry if registry is not None else CollectorRegistry())
@@ -33,6 +34,7 @@ def build_app(
         metrics=metrics,
         health=StorageHealth(metrics),
         deadlines=Deadlines(settings.request_timeout_seconds, clock=services.clock),
+        documents=documents_of(routes),
     )
     app = web.Application(client_max_size=settings.max_body_bytes)
     by_path: dict[str, list[Route]] = {}

@@ -6,20 +6,28 @@ from typing import NamedTuple
 import msgspec
 
 from scheduler_service.api.cursor import no_cursor, seal, unseal
-from scheduler_service.api.listing import read_instant, read_limit
+from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
 from scheduler_service.usecases.schedule_request import DAY_MS
 
-CRON_PARAMETERS = ("limit", "cursor")
-RUN_PARAMETERS = ("from", "to", "limit", "cursor")
 MAX_CRONS = 200
 """Each is read with its body, and its next fires are worked out."""
 MAX_RUNS = 500
 """Each run of a page is a read of its own."""
 MAX_DAYS = 31
 MAX_SPAN_MS = MAX_DAYS * DAY_MS
+_CRON_LIMIT = limit_parameter(MAX_CRONS)
+_FROM = instant_parameter("from", "The first nominal instant to list. Left out: a day ago.")
+_TO = instant_parameter(
+    "to",
+    f"The first nominal instant not to list, at most {MAX_DAYS} days after `from` and five years ahead. Left out: a "
+    "day after now or, if that is later, after `from`.",
+)
+_RUN_LIMIT = limit_parameter(MAX_RUNS)
+CRON_PARAMETERS = (_CRON_LIMIT, CURSOR)
+RUN_PARAMETERS = (_FROM, _TO, _RUN_LIMIT, CURSOR)
 
 _VERSION = 1
 
@@ -60,7 +68,7 @@ class RunsAsked(NamedTuple):
 def read_cron_listing(client_id: ClientId, query: Mapping[str, str]) -> CronsAsked:
     """Raises Invalid."""
     faults: list[FieldError] = []
-    limit = read_limit(query, faults, most=MAX_CRONS)
+    limit = _CRON_LIMIT.of(query, faults) or DEFAULT_LIMIT
     after = None
     if "cursor" in query:
         try:
@@ -84,8 +92,8 @@ def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, s
     later, after `from`, within the longest span. A cursor carries the listing that it came from. Raises Invalid.
     """
     faults: list[FieldError] = []
-    limit = read_limit(query, faults, most=MAX_RUNS)
-    start, end = read_instant(query, "from", faults), read_instant(query, "to", faults)
+    limit = _RUN_LIMIT.of(query, faults) or DEFAULT_LIMIT
+    start, end = _FROM.of(query, faults), _TO.of(query, faults)
     if "cursor" in query:
         try:
             cursor = unseal(client_id, query["cursor"], decode=_decode_runs)

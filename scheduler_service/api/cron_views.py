@@ -1,12 +1,15 @@
 """Crons, their runs and previews, as they are shown."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from scheduler_service.api.schemas import CallbackView, Instant
 from scheduler_service.api.views import callback_view
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons import InvalidRule, in_words, parse_expression
-from scheduler_service.domain.crons.row import Cron
+from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.crons.upcoming import next_fires
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import format_instant
@@ -28,7 +31,7 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
 
     cron_id: str
     client_id: str
-    state: str
+    state: Annotated[str, Meta(extra_json_schema={"enum": list(CronState)})]
     revision: int
     expression: str
     timezone: str
@@ -56,7 +59,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     nominal_due: Instant
     due: Instant
     schedule_id: str | None
-    state: str
+    state: Annotated[str, Meta(extra_json_schema={"enum": [PLANNED, *State, EXPIRED]})]
     attempts: int
     last_status: int | None
     last_error: str | None

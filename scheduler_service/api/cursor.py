@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from scheduler_service.api.parameters import MAX_CURSOR
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import State
@@ -22,7 +23,6 @@ T = TypeVar("T")
 
 VERSION = 1
 _CHECKSUM_BYTES = 6
-_MAX_LENGTH = 4096
 
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ def seal(client_id: ClientId, cursor: msgspec.Struct) -> str:
 def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T:
     """What was sealed. Raises Invalid."""
     try:
-        if len(text) > _MAX_LENGTH:
+        if len(text) > MAX_CURSOR:
             raise ValueError
         padded = text + "=" * (-len(text) % 4)
         raw = base64.b64decode(padded, altchars=b"-_", validate=True)

@@ -19,7 +19,7 @@ from scheduler_service.api.deadlines import Deadlines
 from scheduler_service.api.health import StorageHealth
 from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
-from scheduler_service.api.route import SERVER, Call, Route
+from scheduler_service.api.route import SERVER, Call, Documents, Route
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
@@ -45,6 +45,7 @@ class Surroundings:
     metrics: ApiMetrics
     health: StorageHealth
     deadlines: Deadlines
+    documents: Documents
 
 
 def request_id_of(request: web.BaseRequest, services: ApiServices) -> str:
@@ -71,17 +72,19 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
     services, settings = around.services, around.settings
     series = around.metrics.route(route.method, route.path)
     handler, deadlines, health = route.handler, around.deadlines, around.health
-    monotonic, registry = services.clock.monotonic, around.metrics.registry
+    monotonic, registry, documents = services.clock.monotonic, around.metrics.registry, around.documents
     touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
 
     async def handle(request: web.Request) -> web.Response:
         began = monotonic()
         call = Call(
             request,
+            route=route,
             request_id=request_id_of(request, services),
             services=services,
             settings=settings,
             registry=registry,
+            documents=documents,
         )
         deadline = deadlines.begin(began)
         try:
@@ -131,7 +134,10 @@ def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
 
 
 async def _admit(call: Call, route: Route) -> None:
-    """Check the key and the client in the path. Raises Unauthenticated, Forbidden, NotFound, StoreUnavailable."""
+    """Check the key, the client in the path and the names of the query parameters.
+
+    Raises Unauthenticated, Forbidden, NotFound, Invalid, StoreUnavailable.
+    """
     if route.access is Access.OPEN:
         return
     services, request = call.services, call.request
@@ -144,6 +150,8 @@ async def _admit(call: Call, route: Route) -> None:
         if _CLIENT_ID.fullmatch(client_id) is None:
             raise NotFound(f"there is no client {client_id[:128]!r}")
         call.client = await services.catalog.client(ClientId(client_id))
+    if request.rel_url.raw_query_string:
+        call.query()
 
 
 def _too_slow(call: Call) -> MinutehandError:

@@ -4,17 +4,31 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from scheduler_service.api.cursor import decode_cursor
+from scheduler_service.api.parameters import (
+    CURSOR,
+    DEFAULT_LIMIT,
+    choice_parameter,
+    instant_parameter,
+    limit_parameter,
+    text_parameter,
+)
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, UnixMillis
-from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.list_schedules import Position, Window
-from scheduler_service.usecases.schedule_request import DAY_MS, MAX_TEXT
+from scheduler_service.usecases.schedule_request import DAY_MS
 
-PARAMETERS = ("from", "to", "state", "label", "cron_id", "limit", "cursor")
-DEFAULT_LIMIT = 100
-MAX_LIMIT = 1000
 MAX_WINDOW_MS = DAY_MS
+_FROM = instant_parameter("from", "The first due to list. Left out: now.")
+_TO = instant_parameter(
+    "to", "The first due not to list, at most 24 hours after `from`. Left out: 24 hours after `from`."
+)
+_STATE = choice_parameter("state", "Only schedules in this state.", State, State)
+_LABEL = text_parameter("label", "Only schedules with this label.")
+_CRON_ID = text_parameter("cron_id", "Only the runs of this cron.")
+MAX_LIMIT = 1000
+_LIMIT = limit_parameter(MAX_LIMIT)
+PARAMETERS = (_FROM, _TO, _STATE, _LABEL, _CRON_ID, _LIMIT, CURSOR)
 
 
 class Asked(NamedTuple):
@@ -30,12 +44,10 @@ def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
     the listing it came from; what is given beside it must agree. Raises Invalid.
     """
     faults: list[FieldError] = []
-    limit = read_limit(query, faults)
-    state = _state(query.get("state"), faults)
-    start = read_instant(query, "from", faults)
-    end = read_instant(query, "to", faults)
-    label = _text(query, "label", faults)
-    cron = _text(query, "cron_id", faults)
+    limit = _LIMIT.of(query, faults) or DEFAULT_LIMIT
+    state = _STATE.of(query, faults)
+    start, end = _FROM.of(query, faults), _TO.of(query, faults)
+    label, cron = _LABEL.of(query, faults), _CRON_ID.of(query, faults)
     cron_id = None if cron is None else CronId(cron)
     if "cursor" in query:
         try:
@@ -62,52 +74,6 @@ def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
         raise Invalid(faults)
     window = Window(client_id=client_id, start=first, end=last, state=state, label=label, cron_id=cron_id)
     return Asked(window, None, limit)
-
-
-def read_limit(query: Mapping[str, str], faults: list[FieldError], *, most: int = MAX_LIMIT) -> int:
-    """How much to list at most. Answers the default beside a fault."""
-    text = query.get("limit")
-    if text is None:
-        return DEFAULT_LIMIT
-    if text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= most:
-        return int(text)
-    faults.append(FieldError("/limit", f"must be an integer from 1 to {most}"))
-    return DEFAULT_LIMIT
-
-
-def _state(text: str | None, faults: list[FieldError]) -> State | None:
-    if text is None:
-        return None
-    try:
-        return State(text)
-    except ValueError:
-        faults.append(FieldError("/state", f"must be one of {', '.join(State)}"))
-        return None
-
-
-def _text(query: Mapping[str, str], name: str, faults: list[FieldError]) -> str | None:
-    text = query.get(name)
-    if text is not None and len(text) > MAX_TEXT:
-        faults.append(FieldError(f"/{name}", f"must have at most {MAX_TEXT} characters"))
-        return None
-    return text
-
-
-def read_instant(query: Mapping[str, str], name: str, faults: list[FieldError]) -> UnixMillis | None:
-    """An instant among the parameters. Answers None beside a fault."""
-    text = query.get(name)
-    if text is None:
-        return None
-    try:
-        # An offset's plus sign that was not percent-encoded arrives as a space.
-        instant = parse_instant(text.replace(" ", "+"))
-    except ValueError as error:
-        faults.append(FieldError(f"/{name}", str(error)))
-        return None
-    if not 0 <= instant <= MAX_DUE:
-        faults.append(FieldError(f"/{name}", "must not be before 1970"))
-        return None
-    return instant
 
 
 def _named(faults: list[FieldError], name: str) -> bool:

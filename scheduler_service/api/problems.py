@@ -59,6 +59,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "A poller has claimed it and may be calling the receiver right now. Look again in a few seconds.",
     ),
     "already-finished": Kind(409, "The schedule has ended", "`state` says how. What has ended can't be cancelled."),
+    "already-open": Kind(
+        409,
+        "The schedule has not ended",
+        "It is still to be called, or is being called again already. Only what has ended can be redelivered.",
+    ),
+    "cancelled": Kind(409, "The schedule was cancelled", "That is for good: create another one."),
     "cron-finished": Kind(
         409, "The cron has finished", "It has had its last fire. Put it with another rule, or another end, to go on."
     ),

@@ -4,9 +4,9 @@ The table (`routes.ROUTES`) is data: the application is built from it, and whoev
 tests, the OpenAPI document) enumerates it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.auth import Access
 from scheduler_service.api.decoding import Body, Rules
+from scheduler_service.api.parameters import Parameter
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.schemas import NoRequest
 from scheduler_service.api.services import ApiServices
@@ -40,22 +41,37 @@ class Call:
     on its way.
     """
 
-    __slots__ = ("client", "principal", "reading", "registry", "request", "request_id", "services", "settings")
+    __slots__ = (
+        "client",
+        "documents",
+        "principal",
+        "reading",
+        "registry",
+        "request",
+        "request_id",
+        "route",
+        "services",
+        "settings",
+    )
 
     def __init__(
         self,
         request: web.Request,
         *,
+        route: "Route",
         request_id: str,
         services: ApiServices,
         settings: ApiSettings,
         registry: CollectorRegistry,
+        documents: "Documents",
     ) -> None:
         self.request = request
+        self.route = route
         self.request_id = request_id
         self.services = services
         self.settings = settings
         self.registry = registry
+        self.documents = documents
         self.principal: Principal | None = None
         self.client: Client | None = None
         self.reading = False
@@ -104,11 +120,13 @@ class Call:
         self.reading = False
         return data
 
-    def query(self, allowed: Sequence[str]) -> Mapping[str, str]:
-        """The query parameters. Raises Invalid for unknown and repeated ones."""
+    def query(self) -> Mapping[str, str]:
+        """The query parameters. Raises Invalid for those that the route doesn't declare, and for repeated ones."""
         query = self.request.query
+        allowed = [parameter.name for parameter in self.route.query]
+        known = f"known are {', '.join(allowed)}" if allowed else "there are none here"
         faults = [
-            FieldError(f"/{name[:128]}", f"is not a known parameter; known are {', '.join(allowed)}")
+            FieldError(f"/{name[:128]}", f"is not a known parameter; {known}")
             for name in dict.fromkeys(query)
             if name not in allowed
         ]
@@ -128,11 +146,32 @@ class Call:
 Handler = Callable[[Call], Awaitable[web.Response]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Document(NamedTuple):
+    """Bytes that are the same for everybody. `etag` names them, without quotes."""
+
+    body: bytes
+    etag: str
+
+
+class Documents(Protocol):
+    """What the route table reads like: the OpenAPI document, and the page made from it."""
+
+    @property
+    def openapi(self) -> Document: ...
+
+    @property
+    def page(self) -> Document: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Route:
     """`path` has its variable parts in braces; each matches one segment up to a colon, which begins a verb.
 
-    `request` and `response` are the types of the JSON bodies, `status` is that of success.
+    `query`: the parameters that it takes. `request` and `response` are the types of the JSON bodies (NoRequest: a body
+    may be left out), `status` is that of success, `headers` what that answer carries besides, each with a sentence.
+    `media`: the content types of success. `others`: answers with another status that are no problem, by status, with
+    their type (None: no body). `problems`: the kinds that it can answer, besides those that follow from access, path,
+    query and body (see `openapi.answers`).
     """
 
     method: str
@@ -140,9 +179,19 @@ class Route:
     access: Access
     handler: Handler
     summary: str
+    query: tuple[Parameter[Any], ...] = ()
     request: type[msgspec.Struct] | None = None
     response: Any = None
     status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media: tuple[str, ...] = (JSON,)
+    others: Mapping[int, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+CREATES: Final = ("client-suspended", "built-in-client", "clock-in-doubt")
+"""What every route that creates schedules or crons can answer."""
+LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
 
 
 def answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

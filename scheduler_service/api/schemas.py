@@ -7,14 +7,19 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.api.problems import Problem
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientSettings, ClientState
 from scheduler_service.domain.ids import MAX_POLLERS
 from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 MAX_BATCH: Final = 1000
 
-Instant = Annotated[str, Meta(description="RFC 3339 in UTC with milliseconds")]
+Instant = Annotated[
+    str, Meta(description="RFC 3339 in UTC with milliseconds", extra_json_schema={"format": "date-time"})
+]
+ClientStateName = Annotated[str, Meta(extra_json_schema={"enum": list(ClientState)})]
+ScheduleStateName = Annotated[str, Meta(extra_json_schema={"enum": list(State)})]
 AdminName = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN)]
 
 
@@ -32,7 +37,7 @@ class ClientView(msgspec.Struct, frozen=True, kw_only=True):
     poller_quota: int
     poller_ceiling: int
     guaranteed_calls_per_minute: int
-    state: str
+    state: ClientStateName
     settings: ClientSettings
     revision: int
     created_at: Instant
@@ -122,14 +127,15 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A schedule and what became of it so far. `in_flight`: a poller has claimed it and may be calling right now."""
+    """A schedule and what became of it so far. `in_flight`: a poller has claimed it and may be calling right now.
+    `redelivered_at`: when it was last asked for again after it had ended."""
 
     schedule_id: UUID
     client_id: str
     poller_id: int
     minute: Instant
     due: Instant
-    state: str
+    state: ScheduleStateName
     in_flight: bool
     attempts: int
     next_attempt_at: Instant | None
@@ -147,27 +153,22 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cron_id: str | None
     rescheduled_from: UUID | None
     rescheduled_to: UUID | None
+    redelivered_at: Instant | None
     created_at: Instant
 
 
-class CreatedView(msgspec.Struct, frozen=True):
-    """An item of a batch that was created."""
+class BatchItemView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of an item: `status` 201 with the `schedule`, or that of the `problem`."""
 
     status: int
-    schedule: ScheduleView
-
-
-class RefusedView(msgspec.Struct, frozen=True):
-    """An item of a batch that was not created."""
-
-    status: int
-    problem: Problem
+    schedule: ScheduleView | msgspec.UnsetType = msgspec.UNSET
+    problem: Problem | msgspec.UnsetType = msgspec.UNSET
 
 
 class BatchView(msgspec.Struct, frozen=True):
     """What became of the items, in order."""
 
-    items: list[CreatedView | RefusedView]
+    items: list[BatchItemView]
 
 
 class ReadyView(msgspec.Struct, frozen=True):
@@ -238,3 +239,27 @@ class PollerView(msgspec.Struct, frozen=True, kw_only=True):
     open_minutes: int
     backlog: int
     cut: bool
+
+
+class LatenessView(msgspec.Struct, frozen=True, kw_only=True):
+    """How much later than due the first attempts began. p50 and p99 are upper bounds: of the steps 5, 10, 20, 50, 100,
+    200, 500 ms, 1, 2, 5, 10, 30 s, 1, 10, 60 min the one that so many did not exceed, or `max_seconds` if that is less.
+    """
+
+    p50_seconds: float
+    p99_seconds: float
+    max_seconds: float
+
+
+class BalanceView(msgspec.Struct, frozen=True, kw_only=True):
+    """The books of the schedules due in one minute: accepted = delivered + failed + cancelled + skipped + open.
+    `lateness` null: no attempt was made."""
+
+    minute: Instant
+    accepted: int
+    delivered: int
+    failed: int
+    cancelled: int
+    skipped: int
+    open: int
+    lateness: LatenessView | None

@@ -5,12 +5,22 @@ from typing import Protocol
 
 from membership.ports import LeaseStore
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.domain.ports import ClientStore, CronStore, HintSender, NodePorts, ScheduleStore
+from scheduler_service.domain.ports import (
+    AttemptStore,
+    BalanceStore,
+    ClientStore,
+    CronStore,
+    DeadLetterStore,
+    HintSender,
+    NodePorts,
+    ScheduleStore,
+)
 from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.authenticate import Authenticate
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.change_client import ChangeClient
 from scheduler_service.usecases.change_crons import ChangeCrons
@@ -19,11 +29,17 @@ from scheduler_service.usecases.drain_node import DrainNode
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.judge_clock import JudgeClock
 from scheduler_service.usecases.keys import Keys
+from scheduler_service.usecases.list_dead_letters import ListDeadLetters
 from scheduler_service.usecases.list_schedules import ListSchedules
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.probe_storage import ProbeStorage
+from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
+from scheduler_service.usecases.redrive_dead_letters import RedriveDeadLetters
 from scheduler_service.usecases.register_client import RegisterClient
 from scheduler_service.usecases.request_crons import RequestCrons
+from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.show_attempts import ShowAttempts
+from scheduler_service.usecases.show_balance import ShowBalance
 from scheduler_service.usecases.show_cluster import ShowCluster
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.show_pollers import ShowPollers
@@ -45,7 +61,16 @@ class StoragePorts(Protocol):
     def leases(self) -> LeaseStore: ...
 
     @property
+    def balances(self) -> BalanceStore: ...
+
+    @property
     def crons(self) -> CronStore: ...
+
+    @property
+    def attempts(self) -> AttemptStore: ...
+
+    @property
+    def dead_letters(self) -> DeadLetterStore: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +89,17 @@ class ApiServices:
     signing_secrets: SigningSecrets
     create_schedules: CreateSchedules
     edit_schedule: EditSchedule
+    cancel_schedules: CancelSchedules
     list_schedules: ListSchedules
+    show_attempts: ShowAttempts
+    list_dead_letters: ListDeadLetters
+    redeliver_schedule: RedeliverSchedule
+    redrive_dead_letters: RedriveDeadLetters
+    reschedule_schedule: RescheduleSchedule
     change_crons: ChangeCrons
     request_crons: RequestCrons
     show_crons: ShowCrons
+    show_balance: ShowBalance
     probe_storage: ProbeStorage
     show_cluster: ShowCluster
     show_pollers: ShowPollers
@@ -91,6 +123,11 @@ def build_services(
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
     place = Place(schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints)
     edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
+    letters = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
+    redeliver = RedeliverSchedule(
+        schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
+    )
+    lanes = LaneChooser(randomness)
     admit = AdmitCreates(
         judge_clock=JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms)
     )
@@ -110,16 +147,30 @@ def build_services(
         signing_secrets=SigningSecrets(store=storage.clients, clock=clock, randomness=randomness),
         create_schedules=CreateSchedules(
             place=place,
-            lanes=LaneChooser(randomness),
+            lanes=lanes,
             policy=settings.network,
             admit=admit,
             clock=clock,
             randomness=randomness,
         ),
         edit_schedule=edit,
+        cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),
         list_schedules=ListSchedules(schedules=storage.schedules),
+        redeliver_schedule=redeliver,
+        reschedule_schedule=RescheduleSchedule(
+            schedules=storage.schedules,
+            edit=edit,
+            place=place,
+            lanes=lanes,
+            policy=settings.network,
+            clock=clock,
+        ),
+        redrive_dead_letters=RedriveDeadLetters(letters=letters, redeliver=redeliver),
+        show_attempts=ShowAttempts(schedules=edit, attempts=storage.attempts),
+        list_dead_letters=letters,
         change_crons=change_crons,
         request_crons=RequestCrons(change=change_crons, admit=admit, check_url=settings.network.check_url, clock=clock),
+        show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
         show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
         probe_storage=ProbeStorage(store=storage.clients, clock=clock),
         show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),

@@ -118,6 +118,7 @@ def _schedule_view(
         cron_id=source.cron_id,
         rescheduled_from=source.rescheduled_from,
         rescheduled_to=outcome.rescheduled_to if outcome is not None else None,
+        redelivered_at=_instant(outcome.redelivered_at) if outcome is not None else None,
         created_at=format_instant(source.created_at or 0),
     )
 

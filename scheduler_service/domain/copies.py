@@ -7,17 +7,41 @@ instant's minute of the same lane. An original points to its newest copy, a copy
 
 The pointer is always written first, so whoever finds a pointer without its copy can insert it from what the pointer's
 own row says.
+
+Where a schedule was redelivered, its original says since when and after how many attempts, and every copy made since
+says the same in its options. Such copies have no ordering key: redeliveries are not in line.
 """
 
 from typing import Any
 
 import msgspec
 
-from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, due_of, minute_of
+from scheduler_service.domain.ids import (
+    ClientId,
+    Partition,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    due_of,
+    minute_of,
+    partition_of,
+    poller_of,
+)
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
 
 MARK_IN_DOUBT = "in_doubt"
 """Key in a copy's options: the row was re-homed although an earlier owner may have called."""
+MARK_REDELIVERY = "redelivery"
+"""Key in a copy's options: the schedule had ended and was asked for once more."""
+REDELIVERY = "redelivery"
+"""Reason of a pointer that an explicit redelivery made."""
+
+
+RESCHEDULED = "rescheduled"
+"""Reason of a cancel in favour of the same call at another instant: `rescheduled_to` and the row say all about it."""
+RESCHEDULED_OTHERWISE = "rescheduled-otherwise"
+"""The same for another call, which the row does not know."""
+MARK_CRON = "cron"
 
 
 def successor_partition(partition: Partition, at: UnixMillis) -> Partition:
@@ -30,8 +54,12 @@ def successor_key(schedule_id: ScheduleId, at: UnixMillis) -> RowKey:
 
 
 def definition_of(partition: Partition, row: Row) -> Definition:
-    """The definition columns of a defined row."""
+    """The definition columns of a defined row, with what makes those of its copies redeliveries."""
     assert row.created_at is not None
+    options, ordering_key = row.options or "{}", row.ordering_key
+    if row.redelivered_at is not None and not row.is_copy:
+        mark = {"at": row.redelivered_at, "attempts": row.redelivered_after or 0}
+        options, ordering_key = _with_mark(options, MARK_REDELIVERY, mark), None
     return Definition(
         client_id=partition.client_id,
         poller_id=partition.poller_id,
@@ -42,15 +70,34 @@ def definition_of(partition: Partition, row: Row) -> Definition:
         url=row.url or "",
         headers=row.headers or "[]",
         body=row.body or b"",
-        options=row.options or "{}",
+        options=options,
         label=row.label,
-        ordering_key=row.ordering_key,
+        ordering_key=ordering_key,
         cron_id=row.cron_id,
         nominal_due=row.nominal_due,
         rescheduled_from=row.rescheduled_from,
         created_at=row.created_at,
         origin_due=row.origin_due,
         attempt_base=row.attempt_base or 0,
+    )
+
+
+def rescheduled(client_id: ClientId, row: Row) -> Definition:
+    """What a cancelled original names in `rescheduled_to`: the same call, at the instant and in the lane of that id. It
+    is nobody's copy and no fire of its cron any more."""
+    assert row.rescheduled_to is not None
+    new = ScheduleId(row.rescheduled_to)
+    known = definition_of(partition_of(client_id, row.schedule_id), row)
+    return msgspec.structs.replace(
+        known,
+        poller_id=poller_of(new),
+        due=due_of(new),
+        schedule_id=new,
+        options=_with_mark(_with_mark(known.options, MARK_REDELIVERY, None), MARK_CRON, None),
+        ordering_key=row.ordering_key,
+        nominal_due=None,
+        rescheduled_from=row.schedule_id,
+        created_at=row.finished_at or known.created_at,
     )
 
 
@@ -83,9 +130,13 @@ def says_in_doubt(options: str | None) -> bool:
 def _marked(options: str, *, in_doubt: bool) -> str:
     if not in_doubt and MARK_IN_DOUBT not in options:
         return options
-    others = {name: value for name, value in _decoded(options).items() if name != MARK_IN_DOUBT}
-    marked = others | {MARK_IN_DOUBT: True} if in_doubt else others
-    return msgspec.json.encode(marked).decode()
+    return _with_mark(options, MARK_IN_DOUBT, True if in_doubt else None)
+
+
+def _with_mark(options: str, name: str, mark: object) -> str:
+    """The same options with this mark at their end; None: without it."""
+    others = {other: value for other, value in _decoded(options).items() if other != name}
+    return msgspec.json.encode(others if mark is None else others | {name: mark}).decode()
 
 
 def _decoded(options: str) -> dict[str, Any]:
@@ -113,6 +164,8 @@ def outcome_of(row: Row) -> Outcome | None:
         fired_by=row.fired_by,
         fired_epoch=row.fired_epoch,
         rescheduled_to=row.rescheduled_to,
+        redelivered_at=row.redelivered_at,
+        redelivered_after=row.redelivered_after,
     )
 
 

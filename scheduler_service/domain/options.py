@@ -46,12 +46,21 @@ class CronChild(msgspec.Struct, frozen=True, gc=False):
     tzdata: str
 
 
+class Redelivery(msgspec.Struct, frozen=True, gc=False):
+    """A copy that somebody asked for after the schedule had ended, `at` this instant (Unix milliseconds) and after so
+    many `attempts`."""
+
+    at: int
+    attempts: int
+
+
 class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A schedule's own options.
 
     `timeout_seconds`: of one attempt. `skip_after_seconds`: a call that would start later than this after its due is
     skipped, whatever the client's late policy says. `in_doubt`: set in copies of rows that an earlier owner may have
-    called (see `copies`). `cron`: set in the fires of a cron, not in runs that were triggered.
+    called (see `copies`). `cron`: set in the fires of a cron, not in runs that were triggered. `redelivery`: set in
+    copies made by an explicit redelivery, and in their retries.
     """
 
     retry: RetryOverride | None = None
@@ -59,13 +68,24 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     skip_after_seconds: float | None = None
     in_doubt: bool = False
     cron: CronChild | None = None
+    redelivery: Redelivery | None = None
 
     def retry_settings(self, settings: RetrySettings) -> RetrySettings:
         """The policy that counts for this schedule."""
         return settings if self.retry is None else self.retry.over(settings)
 
+    def attempts_counted(self, attempts: int) -> int:
+        """Of so many attempts, those that count for the retry policy: a redelivery begins anew."""
+        return attempts if self.redelivery is None else attempts - self.redelivery.attempts
+
+    def deadline_from(self, due: int, first_attempt_at: int | None) -> int:
+        """What the deadline of the retries counts from: an outage must not eat them."""
+        return self.redelivery.at if self.redelivery is not None else max(due, first_attempt_at or 0)
+
     def skip_after_ms(self, late_policy: LatePolicy) -> int | None:
         """Milliseconds after the due beyond which the first attempt is skipped; None: it is made however late."""
+        if self.redelivery is not None:
+            return None
         if self.skip_after_seconds is not None:
             return round(self.skip_after_seconds * 1000)
         return round(late_policy.after_seconds * 1000) if late_policy.kind == "skip" else None

@@ -11,7 +11,7 @@ from typing import Protocol
 from membership.conditional import Answer
 from membership.identity import Life
 from membership.ports import StoreUnavailable
-from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
+from scheduler_service.domain.books import CountPage, DeadLetter, FailedAttempt, LetterKey, MinuteBalance, Stamp
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
 from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
 from scheduler_service.domain.errors import MinutehandError
@@ -103,6 +103,13 @@ class ScheduleStore(Protocol):
 
     async def count_unfinished(self, partition: Partition, *, due_until: int, limit: int) -> Unfinished:
         """How many of the first `limit` rows are due at `due_until` or before and have no outcome. Reads no bodies."""
+
+    async def count_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> CountPage:
+        """Up to `limit` rows behind `after` in key order, as far as counting takes them: no bodies. Behind a key, the
+        stamp is that of the partition only if rows follow."""
+
+    async def read_stamp(self, partition: Partition) -> Stamp:
+        """What changes with every outcome. It is read alone, however many rows there are."""
 
     async def delete_partition(self, partition: Partition) -> None:
         """Delete a whole partition that is past its retention with its attempts and balance, then its index row.
@@ -204,7 +211,7 @@ class CronStore(Protocol):
 
 
 class BalanceStore(Protocol):
-    """The books of settled minutes."""
+    """The books of lanes' minutes, as they were counted; `domain.books` says which of them still hold."""
 
     async def write(self, balance: MinuteBalance) -> Answer[int]:
         """Replace the minute's balance if none is stored or its epoch is at most `balance.epoch`.
@@ -233,9 +240,9 @@ class DeadLetterStore(Protocol):
         """Repeating equal values is harmless."""
 
     async def read_page(
-        self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: DeadLetter | None = None, limit: int = 100
+        self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
-        """Up to `limit` letters of one lane's hour behind `after`, in the order of failing."""
+        """Up to `limit` letters of one lane's hour behind `after`, in the order of failing (at once: of their ids)."""
 
 
 class HintSender(Protocol):

@@ -95,8 +95,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `attempts` counts attempts made so far, `next_attempt_at` is the instant of the copy while retrying, `reason` is a
     stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the life as text.
 
+    `redelivered_at` is the instant of the last explicit redelivery, `redelivered_after` how many attempts had been made
+    by then: what came after counts anew. Originals have them, copies carry a mark instead (see `copies`).
+
     Written over a row that may have had an outcome, None clears a column, except `first_attempt_at`, `fired_by`,
-    `fired_epoch` and `rescheduled_to`: None leaves those as they are.
+    `fired_epoch`, `rescheduled_to` and those of redeliveries: None leaves those as they are.
     """
 
     state: State
@@ -110,6 +113,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fired_by: str | None = None
     fired_epoch: int | None = None
     rescheduled_to: UUID | None = None
+    redelivered_at: UnixMillis | None = None
+    redelivered_after: int | None = None
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -145,6 +150,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     fired_by: str | None
     fired_epoch: int | None
     rescheduled_to: UUID | None
+    redelivered_at: UnixMillis | None
+    redelivered_after: int | None
 
     @property
     def key(self) -> RowKey:
@@ -198,14 +205,15 @@ class Unfinished(NamedTuple):
 class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row's outcome in an advance or an edit, with the conditions on that row.
 
-    `expect_state`: None where the row's state isn't tested, SCHEDULED for "no outcome yet". `expect_next_attempt_at` is
-    tested beside it unless None.
+    `expect_state`: None where the row's state isn't tested, SCHEDULED for "no outcome yet". At most one of
+    `expect_next_attempt_at` and `expect_finished_at` is tested beside it; None isn't.
     """
 
     key: RowKey
     outcome: Outcome
     expect_state: State | None = None
     expect_next_attempt_at: UnixMillis | None = None
+    expect_finished_at: UnixMillis | None = None
 
 
 class Advance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -231,7 +239,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everybody else's one write: outcomes of rows that nobody has in flight, all or nothing. Sets edits = `edits`.
 
     Every write must test its row's state. `version` (null: no advance yet) is tested unless `version_known` is False,
-    which only rows in state retrying allow: nobody claims those.
+    which only rows that are retrying or have ended allow: nobody claims those.
     """
 
     partition: Partition

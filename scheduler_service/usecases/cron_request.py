@@ -30,6 +30,7 @@ from scheduler_service.usecases.change_crons import CronDraft
 from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
     CheckUrl,
+    Instant,
     Name,
     TimeoutSeconds,
     asked_retry,
@@ -65,8 +66,8 @@ class CronRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     expression: str
     timezone: str
     callback: CallbackRequest
-    starts_at: str | None = None
-    ends_at: str | None = None
+    starts_at: Instant | None = None
+    ends_at: Instant | None = None
     max_fires: Annotated[int, Meta(ge=1, le=MAX_FIRES)] | None = None
     spread_seconds: Annotated[int, Meta(ge=0, le=MAX_SPREAD_SECONDS)] = 0
     catch_up_seconds: Annotated[float, Meta(ge=0, le=MAX_CATCH_UP_SECONDS)] = DEFAULT_CATCH_UP_SECONDS
@@ -83,7 +84,7 @@ class PreviewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     expression: str
     timezone: str
     dst: DstRequest = DstRequest()
-    start: str | None = msgspec.field(default=None, name="from")
+    start: Instant | None = msgspec.field(default=None, name="from")
     count: Annotated[int, Meta(ge=1, le=MAX_PREVIEWED)] = DEFAULT_PREVIEWED
 
 

@@ -12,20 +12,35 @@ rejection or an unknown answer: start again.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.copies import (
+    RESCHEDULED,
     copy_of,
     definition_of,
     outcome_after,
     outcome_of,
+    rescheduled,
     successor_key,
     successor_partition,
 )
-from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ids import (
+    ClientId,
+    Partition,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    key_of,
+    minute_end,
+    partition_of,
+)
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.schedules import Edit, Row, RowWrite, State, Statics
+from scheduler_service.domain.schedules import Edit, Outcome, Row, RowWrite, State, Statics
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.place import MAX_TURNS, Place
@@ -65,6 +80,17 @@ class NoSuchSchedule:
     """There is no such row."""
 
 
+class _Why(NamedTuple):
+    """What a cancel says beside the fact."""
+
+    reason: str | None
+    rescheduled_to: UUID | None
+
+    def outcome(self, row: Row, *, at: int) -> Outcome:
+        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(at), reason=self.reason)
+        return msgspec.structs.replace(outcome, rescheduled_to=self.rescheduled_to)
+
+
 CancelResult = Cancelled | InFlight | AlreadyFinished | NoSuchSchedule
 
 
@@ -78,26 +104,51 @@ class EditSchedule:
         self._randomness = randomness
 
     async def resolve(self, client_id: ClientId, schedule_id: ScheduleId) -> Resolved | None:
-        """One read; a second one only while the schedule is retrying. Raises StoreUnavailable."""
+        """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
+
+        A redelivery whose copy is missing, or a reschedule without its new row, was left half done by whoever asked for
+        it: it is completed.
+        """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         statics, rows = await self._schedules.read_rows(partition, [key])
         row = rows.get(key)
         if row is None or not row.defined:
             return None
+        if row.state == State.CANCELLED and row.reason == RESCHEDULED and row.rescheduled_to is not None:
+            await self._see_rescheduled(client_id, row)
         if row.state != State.RETRYING:
             return Resolved(row, row.state is None and schedule_id in statics.in_flight)
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
         statics, copies = await self._schedules.read_rows(there, [successor_key(schedule_id, row.next_attempt_at)])
         copy = copies.get(successor_key(schedule_id, row.next_attempt_at))
+        outcome = outcome_of(row)
+        if outcome is not None and row.redelivered_at is not None and (copy is None or not copy.defined):
+            await self._place.complete(definition_of(partition, row), outcome)
         return Resolved(row, schedule_id in statics.in_flight and (copy is None or copy.state is None))
 
-    async def cancel(self, client_id: ClientId, schedule_id: ScheduleId, *, reason: str | None = None) -> CancelResult:
-        """Cancel unless the owner has it. `reason` is a stable word for why.
+    async def _see_rescheduled(self, client_id: ClientId, row: Row) -> None:
+        new = rescheduled(client_id, row)
+        rows = await self._schedules.find_rows(new.partition, [new.key])
+        late = minute_end(new.partition.minute) < self._clock.wall_ms()
+        if new.key not in rows and not late:
+            await self._place(new)
+
+    async def cancel(
+        self,
+        client_id: ClientId,
+        schedule_id: ScheduleId,
+        *,
+        reason: str | None = None,
+        rescheduled_to: UUID | None = None,
+    ) -> CancelResult:
+        """Cancel unless the owner has it. `reason` is a stable word for why, `rescheduled_to` what is called instead;
+        whoever has cancelled it before has said both.
 
         Raises StoreUnavailable when the outcome stays unknown.
         """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
+        why = _Why(reason, rescheduled_to)
         for _ in range(MAX_TURNS):
             statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
             row = rows.get(key)
@@ -108,19 +159,17 @@ class EditSchedule:
             if row.state is None:
                 if schedule_id in statics.in_flight:
                     return InFlight(row)
-                await self._cancel_open(partition, key, row, statics, reason)
+                await self._cancel_open(partition, key, row, statics, why)
                 continue
-            refused = await self._cancel_retrying(partition, row, reason)
+            refused = await self._cancel_retrying(partition, row, why)
             if refused is not None:
                 return refused
         raise StoreUnavailable("the minute of this schedule changes too often")
 
-    async def _cancel_open(
-        self, partition: Partition, key: RowKey, row: Row, statics: Statics, reason: str | None
-    ) -> bool:
+    async def _cancel_open(self, partition: Partition, key: RowKey, row: Row, statics: Statics, why: "_Why") -> bool:
         """Cancel a row that has no outcome, or isn't written yet. `row` (the original) tells of the attempts so far.
         True when surely applied."""
-        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()), reason=reason)
+        outcome = why.outcome(row, at=self._clock.wall_ms())
         answer = await self._schedules.edit(
             Edit(
                 partition=partition,
@@ -136,7 +185,7 @@ class EditSchedule:
             case Rejected() | Unknown():
                 return False
 
-    async def _cancel_retrying(self, partition: Partition, row: Row, reason: str | None) -> InFlight | None:
+    async def _cancel_retrying(self, partition: Partition, row: Row, why: "_Why") -> InFlight | None:
         """One turn at the copy first, then at the original. None: read the original again and see."""
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
@@ -145,7 +194,7 @@ class EditSchedule:
         copy = copies.get(key)
         if copy is not None and copy.state is not None:
             if copy.state == State.CANCELLED:
-                await self._cancel_original(partition, row, reason)
+                await self._cancel_original(partition, row, _Why(copy.reason, copy.rescheduled_to))
                 return None
             known = outcome_of(copy)
             assert known is not None
@@ -157,13 +206,13 @@ class EditSchedule:
             return None
         if row.schedule_id in statics.in_flight:
             return InFlight(row)
-        if await self._cancel_open(there, key, row, statics, reason):
-            await self._cancel_original(partition, row, reason)
+        if await self._cancel_open(there, key, row, statics, why):
+            await self._cancel_original(partition, row, why)
         return None
 
-    async def _cancel_original(self, partition: Partition, row: Row, reason: str | None) -> None:
+    async def _cancel_original(self, partition: Partition, row: Row, why: "_Why") -> None:
         """Nobody claims a retrying original, so its own state is condition enough. The caller reads again."""
-        outcome = outcome_after(row, state=State.CANCELLED, at=UnixMillis(self._clock.wall_ms()), reason=reason)
+        outcome = why.outcome(row, at=self._clock.wall_ms())
         await self._schedules.edit(
             Edit(
                 partition=partition,

@@ -8,12 +8,12 @@ import base64
 import binascii
 import math
 from collections.abc import Callable
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.domain.callbacks import check_body, check_headers, check_method
+from scheduler_service.domain.callbacks import METHODS, check_body, check_headers, check_method
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
@@ -37,6 +37,7 @@ MAX_TEXT = 256
 CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 """`NetworkPolicy.check_url`, or something that remembers what it said."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+Instant = Annotated[str, Meta(description="RFC 3339 with an offset", extra_json_schema={"format": "date-time"})]
 TimeoutSeconds = Annotated[float, Meta(ge=0.1, le=60)]
 
 
@@ -46,11 +47,11 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """
 
     url: str
-    method: str = "POST"
+    method: Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})] = "POST"
     headers: dict[str, str] = {}
     body: str | None = None
-    json: msgspec.Raw = msgspec.Raw()
-    body_base64: str | None = None
+    json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -61,7 +62,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """
 
     callback: CallbackRequest
-    due: str | None = None
+    due: Instant | None = None
     delay_seconds: float | None = None
     label: Name | None = None
     ordering_key: Name | None = None
@@ -87,7 +88,7 @@ def draft(request: ScheduleRequest, *, settings: ClientSettings, check_url: Chec
     """What to store for a request made at `now` (Unix milliseconds). Raises Invalid with every fault."""
     faults: list[FieldError] = []
     callback = request.callback
-    due = _due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
+    due = asked_due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
     headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
     if faults:
         raise Invalid(faults)
@@ -126,8 +127,18 @@ def asked_retry(retry: RetryOverride | None) -> RetryOverride | None:
     return None if retry is None or retry == RetryOverride() else retry
 
 
-def _due(request: ScheduleRequest, *, now: int, horizon_days: int, faults: list[FieldError]) -> UnixMillis:
-    """The instant to store. Answers `now` beside a fault."""
+class AsksWhen(Protocol):
+    """What says when to call."""
+
+    @property
+    def due(self) -> str | None: ...
+
+    @property
+    def delay_seconds(self) -> float | None: ...
+
+
+def asked_due(request: AsksWhen, *, now: int, horizon_days: int, faults: list[FieldError]) -> UnixMillis:
+    """The instant to store. Answers `now` beside a fault, which is added to `faults`."""
     if (request.due is None) == (request.delay_seconds is None):
         wrong = "neither is given" if request.due is None else "both are given"
         faults.append(FieldError("/due", f"give exactly one of due and delay_seconds; {wrong}"))

@@ -80,6 +80,9 @@ def test_a_client_its_key_and_its_schedules(cluster: Deployment) -> None:
         nobody["schedule_id"]: "retrying",
         later["schedule_id"]: "cancelled",
     }
+    until = (datetime.now(UTC) + timedelta(minutes=20)).isoformat()
+    books = answer(cluster, key, "balance", "shop", "--from", since, "--to", until)["total"]
+    assert books == {"accepted": 3, "delivered": 1, "failed": 0, "cancelled": 1, "skipped": 0, "open": 1}
     (call,) = cluster.receiver.calls()
     assert call["id"] == soon["schedule_id"]
 

@@ -83,6 +83,20 @@ def cancelled(of: Definition, *, expect: State | None = State.SCHEDULED) -> RowW
     return write(of, Outcome(state=State.CANCELLED, finished_at=of.due), expect=expect)
 
 
+def redelivered(of: Definition, at: int, *, expect: State, ended_at: int, after: int = 1) -> RowWrite:
+    """Asked for once more at `at`, if it has ended so at `ended_at`."""
+    instant = UnixMillis(at)
+    outcome = Outcome(
+        state=State.RETRYING,
+        attempts=after,
+        next_attempt_at=instant,
+        reason="redelivery",
+        redelivered_at=instant,
+        redelivered_after=after,
+    )
+    return RowWrite(key=of.key, outcome=outcome, expect_state=expect, expect_finished_at=UnixMillis(ended_at))
+
+
 def write(of: Definition, outcome: Outcome, *, expect: State | None, expect_next: int | None = None) -> RowWrite:
     at = None if expect_next is None else UnixMillis(expect_next)
     return RowWrite(key=of.key, outcome=outcome, expect_state=expect, expect_next_attempt_at=at)

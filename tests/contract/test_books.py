@@ -1,15 +1,25 @@
 """Balances, failed attempts, dead letters."""
 
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
-from scheduler_service.domain.books import DeadLetter, FailedAttempt, MinuteBalance
+from scheduler_service.domain.books import (
+    NO_STAMP,
+    CountedRow,
+    CountPage,
+    DeadLetter,
+    FailedAttempt,
+    MinuteBalance,
+    Stamp,
+)
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, hour_of
-from tests.contract.builders import MINUTE, START, definition
+from scheduler_service.domain.schedules import Kind, Outcome, RowWrite, State
+from tests.contract.builders import MINUTE, START, advance, definition, edit, partition
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -26,7 +36,10 @@ def balance(client_id: ClientId, **other: Any) -> MinuteBalance:
         "skipped": 4,
         "open": 5,
         "lateness": (1, 0, 7),
+        "max_lateness_ms": 1 << 40,
         "epoch": 3,
+        "version": 1 << 40,
+        "edits": UUID(int=5),
     }
     return MinuteBalance(client_id=client_id, **{**values, **other})
 
@@ -39,9 +52,64 @@ async def test_a_balance_is_never_replaced_by_one_of_a_lower_epoch(storage: Stor
     assert await balances.write(first) == APPLIED
     assert await balances.write(balance(client, epoch=2, accepted=0)) == Rejected(3)
     assert await balances.read(client, first=Minute(MINUTE), last=Minute(MINUTE)) == [first]
-    for later in (balance(client, open=0, delivered=6), balance(client, epoch=9, lateness=())):
+    for later in (
+        balance(client, open=0, delivered=6, edits=UUID(int=6)),
+        balance(client, epoch=9, lateness=(), max_lateness_ms=0, version=None, edits=None),
+    ):
         assert await balances.write(later) == APPLIED
         assert await balances.read(client, first=Minute(MINUTE), last=Minute(MINUTE)) == [later]
+
+
+async def test_what_an_older_version_stored_holds_no_more(storage: Storage, names: Names) -> None:
+    client = names.client()
+    await storage.balances.write(balance(client, version=None, edits=None, max_lateness_ms=0))
+    (stored,) = await storage.balances.read(client, first=Minute(MINUTE), last=Minute(MINUTE))
+    where = partition(client)
+    assert stored.holds(await storage.schedules.read_stamp(where))
+    await storage.schedules.open(where, epoch=1, expect_epoch=None)
+    await storage.schedules.advance(advance(where))
+    assert not stored.holds(await storage.schedules.read_stamp(where))
+
+
+async def test_rows_are_counted_page_by_page_with_their_stamp(storage: Storage, names: Names) -> None:
+    client = names.client()
+    where, rows = partition(client), [definition(client, offset=number // 2, tail=number) for number in range(7)]
+    copy = definition(client, offset=9, tail=9, kind=Kind.COPY, origin_due=START)
+    assert await storage.schedules.count_page(where) == CountPage(NO_STAMP, [], False)
+    assert await storage.schedules.read_stamp(where) == NO_STAMP
+    await storage.schedules.insert_many([*rows, copy])
+    first = RowWrite(
+        key=rows[0].key,
+        outcome=Outcome(state=State.DELIVERED, attempts=1, first_attempt_at=UnixMillis(START + 3)),
+        expect_state=State.SCHEDULED,
+    )
+    assert await storage.schedules.edit(edit(where, 5, first)) == APPLIED
+    assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
+    stamp = Stamp(None, UUID(int=5))
+    assert await storage.schedules.read_stamp(where) == stamp
+    await storage.schedules.advance(advance(where, edits=UUID(int=5)))
+    stamp = Stamp(1, UUID(int=5))
+    assert await storage.schedules.read_stamp(where) == stamp
+
+    counted: list[CountedRow] = []
+    page = await storage.schedules.count_page(where, limit=3)
+    while page.more:
+        assert (page.stamp, len(page.rows)) == (stamp, 3)
+        counted += page.rows
+        page = await storage.schedules.count_page(where, after=page.rows[-1].key, limit=3)
+    counted += page.rows
+    assert [row.key for row in counted] == [*(row.key for row in rows), copy.key]
+    assert counted[0] == CountedRow(*rows[0].key, "call", UnixMillis(START - 1000), "delivered", UnixMillis(START + 3))
+    assert counted[1] == CountedRow(*rows[1].key, "call", UnixMillis(START - 1000), None, None)
+    assert counted[-1].kind == "copy"
+    assert await storage.schedules.count_page(where, after=copy.key) == CountPage(NO_STAMP, [], False)
+
+
+async def test_a_partition_with_statics_only_counts_nothing(storage: Storage, names: Names) -> None:
+    where = partition(names.client())
+    await storage.schedules.advance(advance(where, expect_epoch=None))
+    assert await storage.schedules.count_page(where) == CountPage(Stamp(1, None), [], False)
+    assert await storage.schedules.read_stamp(where) == Stamp(1, None)
 
 
 async def test_balances_of_a_span(storage: Storage, names: Names) -> None:
@@ -107,5 +175,5 @@ async def test_dead_letters_page_by_page(storage: Storage, names: Names) -> None
     after = None
     while page := await storage.dead_letters.read_page(client, PollerId(2), hour, after=after, limit=10):
         collected += page
-        after = page[-1]
+        after = page[-1].key
     assert collected == letters

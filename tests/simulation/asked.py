@@ -25,6 +25,12 @@ class Asked:
     cancelled: bool = False
     end: str | None = None
     calls: list[Call] = field(default_factory=list)
+    in_line: int | None = None
+    """How many of the calls were made before somebody asked for it once more: redeliveries are not in order."""
+
+    @property
+    def calls_in_line(self) -> list[Call]:
+        return self.calls[: self.in_line]
 
 
 def met(asked: dict[str, Asked], call: Call) -> Asked:
@@ -40,11 +46,11 @@ def out_of_order(asked: Iterable[Asked]) -> tuple[ScheduleId, ScheduleId] | None
     earlier was called for the last time. Answers two for which that is not so."""
     keys: dict[tuple[ClientId, str], list[Asked]] = {}
     for each in asked:
-        if each.ordering_key is not None and each.calls and each.in_time:
+        if each.ordering_key is not None and each.calls_in_line and each.in_time:
             keys.setdefault((each.client_id, each.ordering_key), []).append(each)
     for rows in keys.values():
         rows.sort(key=lambda each: each.schedule_id)
         for earlier, later in pairwise(rows):
-            if earlier.calls[-1].at_ms > later.calls[0].at_ms:
+            if earlier.calls_in_line[-1].at_ms > later.calls_in_line[0].at_ms:
                 return earlier.schedule_id, later.schedule_id
     return None

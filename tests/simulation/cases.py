@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from cql.connection import Item
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.schedules import State
+from tests.simulation.books import check_books
 from tests.simulation.world import World
 from tests.support.virtual_loop import virtual_loop
 
@@ -72,4 +73,26 @@ async def cancels_at_the_instant_of_the_claim(world: World) -> None:
         await world.cancel(asked[number])
 
     await asyncio.gather(*(cancel_later(number) for number in range(len(asked))))
+    await world.settle_down()
+
+
+async def a_zombie_writes_a_balance(world: World) -> None:
+    """A is stopped with the balance of a minute on its way. B takes the lane and settles the minute under its own
+    epoch; A's write arrives."""
+    await world.add_client("shop")
+    world.add_node("a")
+    await world.advance(5)
+    await world.create("shop", world.now_ms() + 10_000)
+
+    def late(kind: str, items: Sequence[Item]) -> str | None:
+        return "late" if any(name.startswith("minute_balance.write") for name, _ in items) else None
+
+    plan = world.nodes["a"].connection.plan
+    plan.hook, plan.late_seconds = late, 60.0
+    await world.advance(75)
+    await world.kill("a")
+    world.add_node("b")
+    await world.advance(30)
+    await check_books(world)
+    await world.advance(60)
     await world.settle_down()

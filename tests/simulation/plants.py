@@ -17,9 +17,11 @@ from membership.renewal import Renewal
 from poller_cluster.minute import PollerMinute
 from poller_cluster.minute_run import MinuteRun
 from poller_cluster.steps import Phase
+from scheduler_service.domain.books import MinuteBalance, Tally
 from scheduler_service.domain.copies import copy_of, definition_of
-from scheduler_service.domain.ids import RowKey, minute_end
-from scheduler_service.domain.schedules import Advance, Edit, Outcome, State, WriteRejection
+from scheduler_service.domain.ids import Partition, RowKey, minute_end
+from scheduler_service.domain.schedules import Advance, Edit, Outcome, Row, State, WriteRejection
+from scheduler_service.usecases.count_minute import CountMinute
 from tests.support import memory
 from tests.support.cql_tables import Partition as Stored
 from tests.support.cql_tables import Table
@@ -140,6 +142,56 @@ def settle_before_the_grace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PollerMinute, "__init__", early)
 
 
+def balance_not_counted_anew(patch: pytest.MonkeyPatch) -> None:
+    """Whatever balance is stored is shown, whatever became of the minute since."""
+    patch.setattr(MinuteBalance, "holds", lambda balance, stamp: True)
+
+
+def copies_in_the_books(patch: pytest.MonkeyPatch) -> None:
+    """A sweep counts copies beside the calls that they stand for."""
+    add = Tally.add
+
+    def every(self: Tally, row: Row, outcome: Outcome) -> None:
+        add(self, msgspec.structs.replace(row, kind="call"), outcome)
+
+    patch.setattr(Tally, "add", every)
+
+
+def balance_added_to(patch: pytest.MonkeyPatch) -> None:
+    """Whoever carries a copy's end to its original books one call less as open, instead of counting anew."""
+
+    async def book_one(self: CountMinute, partition: Partition, *, epoch: int) -> None:
+        stamp = await self._schedules.read_stamp(partition)
+        for stored in await self._balances.read(partition.client_id, first=partition.minute, last=partition.minute):
+            if stored.partition == partition:
+                booked = msgspec.structs.replace(
+                    stored,
+                    open=max(stored.open - 1, 0),
+                    delivered=stored.delivered + 1,
+                    epoch=epoch,
+                    version=stamp.version,
+                    edits=stamp.edits,
+                )
+                await self._balances.write(booked)
+
+    patch.setattr(CountMinute, "__call__", book_one)
+
+
+def balance_of_a_lower_epoch_wins(patch: pytest.MonkeyPatch) -> None:
+    """The store takes a balance whoever wrote the one before."""
+    holds = memory._holds
+
+    def over_anything(table: Table, partition: Stored | None, write: memory._Bound) -> bool:
+        return table.definition.name == "minute_balance" or holds(table, partition, write)
+
+    patch.setattr(memory, "_holds", over_anything)
+
+
+def balance_of_a_minute_that_is_not_over(patch: pytest.MonkeyPatch) -> None:
+    """Counts are stored though rows may still be created without a trace."""
+    patch.setattr(CountMinute, "may_store", lambda self, minute: True)
+
+
 PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
@@ -152,5 +204,10 @@ PLANTS: dict[str, Plant] = {
         edit_without_version,
         copy_before_pointer,
         settle_before_the_grace,
+        balance_not_counted_anew,
+        copies_in_the_books,
+        balance_added_to,
+        balance_of_a_lower_epoch_wins,
+        balance_of_a_minute_that_is_not_over,
     )
 }

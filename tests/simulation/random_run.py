@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from poller_cluster.delivery.result import AttemptError
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
+from tests.simulation.books import check_books
 from tests.simulation.receivers import Call
+from tests.simulation.redeliveries import Redeliveries
 from tests.simulation.world import World, simulate
 
 NODES = ("a", "b", "c")
@@ -28,6 +30,7 @@ class Operation:
 WEIGHTS = {
     "create": 30,
     "cancel": 12,
+    "redeliver": 10,
     "kill": 4,
     "start": 6,
     "stop": 2,
@@ -79,6 +82,11 @@ async def perform(world: World, operation: Operation) -> None:  # noqa: C901 - o
             open_ones = [asked for asked in world.asked.values() if asked.acknowledged and not asked.cancelled]
             if open_ones:
                 await world.cancel(open_ones[int(operation.amount * len(open_ones))])
+        case "redeliver":
+            ended = [asked for asked in world.asked.values() if asked.acknowledged and asked.end is not None]
+            if ended:
+                asked = ended[int(operation.amount * len(ended))]
+                await Redeliveries(world).in_doubt(asked, callers=1 + int(3 * world.rng.random()))
         case "kill" if node is not None:
             await world.kill(operation.node)
         case "start" if node is None:
@@ -141,6 +149,7 @@ def run(seed: int, *, operations: list[Operation] | None = None, count: int = 40
         for operation in chosen:
             await world.advance(operation.after)
             await asyncio.wait_for(perform(world, operation), 120)
+            await check_books(world)
         world.heal()
         world.receiver.latency_seconds = 0.01
         world.receiver.script = lambda call: 200

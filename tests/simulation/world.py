@@ -37,6 +37,7 @@ from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
 from scheduler_service.usecases.place import Place
 from tests.simulation.asked import IN_TIME_MS, Asked, met, out_of_order
+from tests.simulation.books import check_books
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
@@ -90,6 +91,7 @@ class World:
         self.hints_named = math.inf
         """How many more rows are named in hints. Of what comes on top only the partition is told."""
         self.clients: dict[str, Client] = {}
+        self.balance_epochs: dict[Partition, int] = {}
 
     # Time.
 
@@ -345,6 +347,7 @@ class World:
                 raise self.violation(f"{len(left)} acknowledged schedules have no end, the first: {left[0]}\n{row}")
             await self.advance(1.0)
         await self.advance(1.0)
+        await check_books(self)
         if (pair := out_of_order(self.asked.values())) is not None:
             raise self.violation(f"{pair[1]} was called before {pair[0]} had ended")
         for asked in self.asked.values():

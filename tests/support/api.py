@@ -21,6 +21,7 @@ from scheduler_service.domain.errors import NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
 from scheduler_service.usecases.watch_members import WatchMembers
+from tests.support.api_document import api_document
 from tests.support.memory import InMemoryConnection
 
 ADMIN_KEY = "the-configured-administrators-key"
@@ -190,7 +191,7 @@ class ApiHarness:
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Send a request and read the whole answer. `key` None: without Authorization."""
+        """Send a request and read the whole answer, which must be as documented. `key` None: without Authorization."""
         assert self._session is not None
         given = dict(headers or {})
         if key is not None:
@@ -199,7 +200,9 @@ class ApiHarness:
             data = msgspec.json.encode(json)
             given.setdefault("Content-Type", "application/json")
         async with self._session.request(method, path, data=data, headers=given, params=params) as response:
-            return Reply(response.status, response.headers, await response.read())
+            reply = Reply(response.status, response.headers, await response.read())
+        api_document().check_exchange(method, path, reply.status, reply.headers, reply.body)
+        return reply
 
     async def add_built_in_clients(self) -> None:
         """What an API process does when it starts; nothing but crons needs it."""

@@ -56,6 +56,26 @@ RUN = {
     "reason": "exhausted",
     "triggered": False,
 }
+ATTEMPT = {
+    "attempt": 2,
+    "outcome": "failed",
+    "started_at": "2026-11-21T09:30:15.250Z",
+    "finished_at": "2026-11-21T09:30:15.262Z",
+    "duration_seconds": 0.012,
+    "status": 503,
+    "error": None,
+    "excerpt": "try later",
+}
+LETTER = {
+    "schedule_id": "01a1fe8c-0f8a-8000-8c91-89a08db81829",
+    "failed_at": "2026-11-21T09:31:00.000Z",
+    "reason": "exhausted",
+    "last_status": 503,
+    "last_error": None,
+    "attempts": 3,
+    "state": "failed",
+    "label": None,
+}
 PREVIEW = {
     "expression": "0 9 * * 1-5",
     "timezone": "UTC",

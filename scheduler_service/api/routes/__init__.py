@@ -6,25 +6,31 @@ A variable part of a path ends at a colon, so that `/clients/{client_id}` and `/
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import (
     admin_keys,
+    balance,
     clients,
     cluster,
     crons,
+    dead_letters,
+    documents,
     health,
     keys,
-    problems,
+    schedule_verbs,
     schedules,
     signing_secrets,
 )
 
 ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
+    *schedule_verbs.ROUTES,
+    *dead_letters.ROUTES,
     *crons.ROUTES,
+    *balance.ROUTES,
     *clients.ROUTES,
     *keys.ROUTES,
     *signing_secrets.ROUTES,
     *admin_keys.ROUTES,
     *cluster.ROUTES,
     *health.ROUTES,
-    *problems.ROUTES,
+    *documents.ROUTES,
 )
 """The busiest first: they are tried in this order."""

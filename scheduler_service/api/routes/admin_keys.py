@@ -21,7 +21,6 @@ async def create_admin_key(call: Call) -> web.Response:
 
 
 async def list_admin_keys(call: Call) -> web.Response:
-    call.query(())
     return answer(Items([admin_key_view(key) for key in await call.services.keys.of_administrators()]))
 
 

@@ -7,8 +7,8 @@ from aiohttp import web
 from scheduler_service.api.auth import Access
 from scheduler_service.api.decoding import Body, token
 from scheduler_service.api.page import Items
-from scheduler_service.api.route import Call, Route, answer, no_content
-from scheduler_service.api.schemas import ClientRequest, ClientView
+from scheduler_service.api.route import LOCATION, Call, Route, answer, no_content
+from scheduler_service.api.schemas import ClientRequest, ClientView, NoRequest
 from scheduler_service.api.views import client_view
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientState
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
@@ -40,7 +40,6 @@ async def put_client(call: Call) -> web.Response:
 
 
 async def list_clients(call: Call) -> web.Response:
-    call.query(())
     clients = await call.services.clients.list_clients()
     return answer(Items([client_view(client) for client in clients if client.state is not ClientState.DELETED]))
 
@@ -104,6 +103,9 @@ ROUTES = (
         request=ClientRequest,
         response=ClientView,
         status=201,
+        headers=LOCATION,
+        others={200: ClientView},
+        problems=("client-deleted",),
     ),
     Route(
         method="GET",
@@ -128,6 +130,7 @@ ROUTES = (
         handler=delete_client,
         summary="Delete a suspended client",
         status=204,
+        problems=("not-suspended", "built-in-client"),
     ),
     Route(
         method="POST",
@@ -135,7 +138,9 @@ ROUTES = (
         access=Access.ADMIN,
         handler=suspend_client,
         summary="Hold a client's calls and refuse its creates",
+        request=NoRequest,
         response=ClientView,
+        problems=("built-in-client",),
     ),
     Route(
         method="POST",
@@ -143,6 +148,8 @@ ROUTES = (
         access=Access.ADMIN,
         handler=resume_client,
         summary="Let a suspended client go on",
+        request=NoRequest,
         response=ClientView,
+        problems=("built-in-client",),
     ),
 )

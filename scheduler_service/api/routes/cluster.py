@@ -10,6 +10,7 @@ from scheduler_service.api.schemas import (
     ClusterView,
     DrainingView,
     NodeView,
+    NoRequest,
     PollerOwner,
     PollersView,
     PollerView,
@@ -21,7 +22,6 @@ from scheduler_service.usecases.show_pollers import PollerShown
 
 
 async def get_cluster(call: Call) -> web.Response:
-    call.query(())
     cluster = await call.services.show_cluster()
     view = ClusterView(
         nodes=[_node_view(node) for node in cluster.nodes],
@@ -40,7 +40,6 @@ async def drain_node(call: Call) -> web.Response:
 
 
 async def list_pollers(call: Call) -> web.Response:
-    call.query(())
     return answer(Items([_poller_view(poller) for poller in await call.services.show_pollers(call.tenant)]))
 
 
@@ -89,8 +88,10 @@ ROUTES = (
         access=Access.ADMIN,
         handler=drain_node,
         summary="Let a node hand over all its pollers; it stays, draining, until its process is stopped",
+        request=NoRequest,
         response=DrainingView,
         status=202,
+        problems=("node-unreachable",),
     ),
     Route(
         method="GET",

@@ -16,8 +16,8 @@ from scheduler_service.api.cron_listing import (
 from scheduler_service.api.cron_views import CronView, PreviewView, RunView, cron_view, preview_view, run_view
 from scheduler_service.api.decoding import Body
 from scheduler_service.api.page import Items
-from scheduler_service.api.route import Call, Route, answer
-from scheduler_service.api.schemas import ScheduleView
+from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
+from scheduler_service.api.schemas import NoRequest, ScheduleView
 from scheduler_service.api.views import created_schedule_view
 from scheduler_service.domain.crons.row import CRON_ID_PATTERN, Cron
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
@@ -48,7 +48,7 @@ async def get_cron(call: Call) -> web.Response:
 
 async def list_crons(call: Call) -> web.Response:
     client = call.tenant
-    asked = read_cron_listing(client.client_id, call.query(CRON_PARAMETERS))
+    asked = read_cron_listing(client.client_id, call.query())
     page = await call.services.show_crons.page(client.client_id, after=asked.after, limit=asked.limit)
     now = call.services.clock.wall_ms()
     views = [cron_view(cron, client, now=now) for cron in page.items]
@@ -81,7 +81,7 @@ async def trigger_cron(call: Call) -> web.Response:
 
 async def list_runs(call: Call) -> web.Response:
     client, cron_id = call.tenant, _cron_id(call)
-    query = call.query(RUN_PARAMETERS)
+    query = call.query()
     asked = read_run_listing(client.client_id, cron_id, query, now=call.services.clock.wall_ms())
     page = await call.services.show_crons.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
     views = [run_view(run) for run in page.items]
@@ -123,6 +123,9 @@ ROUTES = (
         request=CronRequest,
         response=CronView,
         status=201,
+        headers=LOCATION,
+        others={200: CronView},
+        problems=CREATES,
     ),
     Route(
         method="GET",
@@ -146,6 +149,7 @@ ROUTES = (
         access=Access.CLIENT,
         handler=list_crons,
         summary="List crons by id",
+        query=CRON_PARAMETERS,
         response=Items[CronView],
     ),
     Route(
@@ -154,7 +158,9 @@ ROUTES = (
         access=Access.CLIENT,
         handler=pause_cron,
         summary="Let a cron fire no more until it is resumed",
+        request=NoRequest,
         response=CronView,
+        problems=("cron-finished",),
     ),
     Route(
         method="POST",
@@ -162,7 +168,9 @@ ROUTES = (
         access=Access.CLIENT,
         handler=resume_cron,
         summary="Let a paused cron go on from now; what the pause left out is not made up for",
+        request=NoRequest,
         response=CronView,
+        problems=CREATES,
     ),
     Route(
         method="POST",
@@ -170,8 +178,11 @@ ROUTES = (
         access=Access.CLIENT,
         handler=trigger_cron,
         summary="Run a cron once, now, beside its rule",
+        request=NoRequest,
         response=ScheduleView,
         status=201,
+        headers=LOCATION,
+        problems=CREATES,
     ),
     Route(
         method="GET",
@@ -179,6 +190,7 @@ ROUTES = (
         access=Access.CLIENT,
         handler=list_runs,
         summary="List what became of a cron's fires and what is to come, within a window of 31 days",
+        query=RUN_PARAMETERS,
         response=Items[RunView],
     ),
     Route(

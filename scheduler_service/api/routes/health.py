@@ -42,6 +42,7 @@ ROUTES = (
         handler=readyz,
         summary="Whether this process can do its work, and if not, why (503)",
         response=ReadyView,
+        others={503: ReadyView},
     ),
     Route(
         method="GET",
@@ -49,5 +50,6 @@ ROUTES = (
         access=Access.OPEN,
         handler=metrics,
         summary="Metrics for Prometheus",
+        media=(CONTENT_TYPE,),
     ),
 )

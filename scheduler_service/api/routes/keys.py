@@ -5,7 +5,7 @@ from aiohttp import web
 from scheduler_service.api.auth import Access
 from scheduler_service.api.page import Items
 from scheduler_service.api.route import Call, Route, answer, no_content
-from scheduler_service.api.schemas import KeyView, NewKeyView
+from scheduler_service.api.schemas import KeyView, NewKeyView, NoRequest
 from scheduler_service.api.views import key_view, new_key_view
 from scheduler_service.usecases.change_client import refuse_built_in
 
@@ -22,7 +22,6 @@ async def create_key(call: Call) -> web.Response:
 
 
 async def list_keys(call: Call) -> web.Response:
-    call.query(())
     client = await call.services.catalog.client(call.client_id)
     return answer(Items([key_view(key) for key in await call.services.keys.of_client(client.client_id)]))
 
@@ -41,8 +40,10 @@ ROUTES = (
         access=Access.ADMIN,
         handler=create_key,
         summary="Make a key for a client; it is shown this once",
+        request=NoRequest,
         response=NewKeyView,
         status=201,
+        problems=("built-in-client",),
     ),
     Route(
         method="GET",

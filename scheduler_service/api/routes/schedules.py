@@ -11,14 +11,13 @@ from scheduler_service.api.decoding import Body
 from scheduler_service.api.listing import PARAMETERS, read_listing
 from scheduler_service.api.page import Items
 from scheduler_service.api.problems import problem_of
-from scheduler_service.api.route import Call, Route, answer
+from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
 from scheduler_service.api.schemas import (
     MAX_BATCH,
     BatchEnvelope,
+    BatchItemView,
     BatchRequest,
     BatchView,
-    CreatedView,
-    RefusedView,
     ScheduleView,
 )
 from scheduler_service.api.views import created_schedule_view, schedule_view
@@ -60,28 +59,28 @@ async def create_batch(call: Call) -> web.Response:
 
 async def get_schedule(call: Call) -> web.Response:
     client_id = call.tenant.client_id
-    resolved = await call.services.edit_schedule.resolve(client_id, _schedule_id(call))
+    resolved = await call.services.edit_schedule.resolve(client_id, schedule_id_of(call))
     if resolved is None:
-        raise _no_such_schedule()
+        raise no_such_schedule()
     return answer(schedule_view(client_id, resolved.row, in_flight=resolved.in_flight))
 
 
 async def cancel_schedule(call: Call) -> web.Response:
     client_id = call.tenant.client_id
-    match await call.services.edit_schedule.cancel(client_id, _schedule_id(call)):
+    match await call.services.edit_schedule.cancel(client_id, schedule_id_of(call)):
         case Cancelled(row=row):
             return answer(schedule_view(client_id, row, in_flight=False))
         case InFlight(row=row):
-            raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=_state(row))
+            raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
         case AlreadyFinished(row=row):
-            raise Conflict("already-finished", f"it has ended before: {_state(row)}", state=_state(row))
+            raise Conflict("already-finished", f"it has ended before: {state_of(row)}", state=state_of(row))
         case NoSuchSchedule():
-            raise _no_such_schedule()
+            raise no_such_schedule()
 
 
 async def list_schedules(call: Call) -> web.Response:
     client_id = call.tenant.client_id
-    query = call.query(PARAMETERS)
+    query = call.query()
     asked = read_listing(client_id, query, now=call.services.clock.wall_ms())
     found = await call.services.list_schedules(asked.window, limit=asked.limit, position=asked.position)
     views = [schedule_view(client_id, listed.row, in_flight=listed.in_flight) for listed in found.items]
@@ -97,30 +96,30 @@ def _item(call: Call, item: msgspec.Raw) -> ScheduleRequest | Invalid:
         return invalid
 
 
-def _item_view(call: Call, item: Created) -> CreatedView | RefusedView:
+def _item_view(call: Call, item: Created) -> BatchItemView:
     if isinstance(item, Definition):
-        return CreatedView(201, created_schedule_view(item))
+        return BatchItemView(201, schedule=created_schedule_view(item))
     problem = problem_of(item, request_id=call.request_id)
-    return RefusedView(problem.status, problem)
+    return BatchItemView(problem.status, problem=problem)
 
 
-def _schedule_id(call: Call) -> ScheduleId:
+def schedule_id_of(call: Call) -> ScheduleId:
     """The id in the path. One that can't be ours names nothing."""
     text = call.path("schedule_id")
     try:
         value = UUID(text)
     except ValueError:
-        raise _no_such_schedule() from None
+        raise no_such_schedule() from None
     if str(value) != text.lower() or not is_schedule_id(value):
-        raise _no_such_schedule()
+        raise no_such_schedule()
     return ScheduleId(value)
 
 
-def _no_such_schedule() -> NotFound:
+def no_such_schedule() -> NotFound:
     return NotFound("this client has no schedule of that id")
 
 
-def _state(row: Row) -> str:
+def state_of(row: Row) -> str:
     return row.state or State.SCHEDULED.value
 
 
@@ -134,6 +133,8 @@ ROUTES = (
         request=ScheduleRequest,
         response=ScheduleView,
         status=201,
+        headers=LOCATION,
+        problems=CREATES,
     ),
     Route(
         method="GET",
@@ -150,6 +151,7 @@ ROUTES = (
         handler=cancel_schedule,
         summary="Cancel a schedule: once this is answered 200, the receiver is not called",
         response=ScheduleView,
+        problems=("in-flight", "already-finished"),
     ),
     Route(
         method="POST",
@@ -159,6 +161,7 @@ ROUTES = (
         summary=f"Create up to {MAX_BATCH} schedules, each for itself",
         request=BatchRequest,
         response=BatchView,
+        problems=CREATES,
     ),
     Route(
         method="GET",
@@ -166,6 +169,7 @@ ROUTES = (
         access=Access.CLIENT,
         handler=list_schedules,
         summary="List schedules by due time, within a window of 24 hours",
+        query=PARAMETERS,
         response=Items[ScheduleView],
     ),
 )

@@ -5,7 +5,7 @@ from aiohttp import web
 from scheduler_service.api.auth import Access
 from scheduler_service.api.page import Items
 from scheduler_service.api.route import Call, Route, answer, no_content
-from scheduler_service.api.schemas import NewSecretView, SecretView
+from scheduler_service.api.schemas import NewSecretView, NoRequest, SecretView
 from scheduler_service.api.views import new_secret_view, secret_view
 from scheduler_service.usecases.change_client import refuse_built_in
 
@@ -22,7 +22,6 @@ async def create_secret(call: Call) -> web.Response:
 
 
 async def list_secrets(call: Call) -> web.Response:
-    call.query(())
     client = await call.services.catalog.client(call.client_id)
     secrets = await call.services.signing_secrets.list(client.client_id)
     return answer(Items([secret_view(secret) for secret in secrets]))
@@ -43,8 +42,10 @@ ROUTES = (
         access=Access.ADMIN,
         handler=create_secret,
         summary="Make a signing secret for a client; it is shown this once",
+        request=NoRequest,
         response=NewSecretView,
         status=201,
+        problems=("built-in-client",),
     ),
     Route(
         method="GET",

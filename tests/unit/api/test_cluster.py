@@ -1,14 +1,12 @@
 """The operator's view: nodes, who owns what, guarantees against capacity, pollers, draining; and a doubtful clock."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from membership.conditional import APPLIED
 from membership.identity import Incarnation, Lane, Life, NodeId
-from membership.ports import Heartbeat, LeaseRow, NodeState
+from membership.ports import Heartbeat, NodeState
 from scheduler_service.api.gauges import show_clock
 from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_schedule_id, minute_of, minute_start
@@ -17,51 +15,10 @@ from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.usecases import show_pollers
 from tests.support.api import NOW, ApiHarness, schedule
+from tests.support.nodes import Nodes
 
 PRESENT = minute_of(NOW)
 SHOP = ClientId("shop")
-
-
-class Nodes:
-    """Nodes as their rows show them; `beat` lets a second pass and every given life beat."""
-
-    def __init__(self, api: ApiHarness) -> None:
-        self.api = api
-        self.rows: dict[Life, Heartbeat] = {}
-
-    async def add(self, name: str, incarnation: int = 7, **values: Any) -> Life:
-        life = Life(NodeId(name), Incarnation(incarnation))
-        await self.api.storage.members.begin_life(life)
-        known: dict[str, Any] = {"state": NodeState.LIVE, "address": f"{name}:1", "version": "0.1.0", "floor": None}
-        known |= {"capacity_per_minute": 5_000, "wall_ms": self.api.clock.wall_ms()}
-        self.rows[life] = Heartbeat(life=life, beat=1, **{**known, **values})
-        await self.api.storage.members.write_heartbeat(self.rows[life])
-        return life
-
-    async def beat(self, *lives: Life, seconds: int = 1, offset_ms: int = 0, **values: Any) -> None:
-        for _ in range(seconds):
-            self.api.clock.advance(1.0)
-            for life in lives:
-                old = self.rows[life]
-                wall_ms = self.api.clock.wall_ms() + offset_ms
-                self.rows[life] = replace(old, beat=old.beat + 1, wall_ms=wall_ms, **values)
-                await self.api.storage.members.write_heartbeat(self.rows[life])
-            await self.api.members.look()
-
-    async def own(self, lane: Lane, owner: Life | None, **values: Any) -> None:
-        row = await self.api.storage.leases.read_lease(lane)
-        assert row is not None
-        new = LeaseRow(
-            **{
-                "lane": lane,
-                "owner": owner,
-                "epoch": row.epoch + 1,
-                "watermark": row.watermark,
-                "lagging": False,
-                **values,
-            }
-        )
-        assert await self.api.storage.leases.write_lease(expected=row, new=new) == APPLIED
 
 
 @pytest.fixture

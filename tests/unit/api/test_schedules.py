@@ -88,6 +88,7 @@ async def test_create_answers_the_whole_schedule(api: ApiHarness, key: str) -> N
         "cron_id": None,
         "rescheduled_from": None,
         "rescheduled_to": None,
+        "redelivered_at": None,
         "created_at": "2026-11-21T09:30:00.000Z",
     }
     assert (await api.send("GET", f"{SCHEDULES}/{made['schedule_id']}", key=key)).json == made

@@ -157,7 +157,7 @@ async def test_a_remembered_path_is_judged_anew_for_each_request(api: ApiHarness
         reply = await api.send("POST", SCHEDULES, key=given, json=schedule())
         assert reply.status == status
     assert (await api.send("PUT", SCHEDULES, key=key)).status == 405
-    assert (await api.send("POST", SCHEDULES + "?x=1", key=key, json=schedule())).status == 201
+    assert (await api.send("POST", SCHEDULES + "?x=1", key=key, json=schedule())).status == 422
     assert (await api.send("POST", SCHEDULES.replace("shop", "other"), key=key, json=schedule())).status == 404
 
 
@@ -179,7 +179,8 @@ async def test_what_storage_says_is_translated(
     for name in ("insert", "insert_many", "read_rows"):
         replace(monkeypatch, api.storage.schedules, name, fail)
     made = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
-    for method, path, body in (("POST", SCHEDULES, schedule()), ("GET", f"{SCHEDULES}/{made}", None)):
+    create, look = ("POST", SCHEDULES, schedule()), ("GET", f"{SCHEDULES}/{made}", None)
+    for method, path, body in (create,) if isinstance(error, ContentTooLarge) else (create, look):
         with capture_logs():
             reply = await api.send(method, path, key=key, json=body)
         assert (reply.status, reply.json["type"]) == (status, f"/problems/{kind}")

@@ -11,7 +11,7 @@ from tests.support.memory import InMemoryConnection
 
 KEY = ("shop", 0, 60_000)
 ROW = (*KEY, 60_001, UUID(int=1))
-NOTHING = (UNSET,) * 11
+NOTHING = (UNSET,) * 13
 OPEN: Item = ("schedules.open", (1, *KEY, None))
 
 
@@ -69,7 +69,7 @@ async def test_a_conditional_batch_has_one_partition() -> None:
 
 async def test_a_bad_value_late_in_a_batch_leaves_nothing_behind() -> None:
     connection = InMemoryConnection()
-    bad: Item = ("schedules.write_outcome", (*NOTHING[:10], "not a uuid", *ROW))
+    bad: Item = ("schedules.write_outcome", (*NOTHING[:10], "not a uuid", *NOTHING[11:], *ROW))
     with pytest.raises(TypeError):
         await connection.conditional([OPEN, bad])
     assert await connection.select("schedules.read_statics", KEY) == []

@@ -13,7 +13,7 @@ import typer.main
 from minutehand.cli import failures, options
 from minutehand.cli.app import app
 from minutehand.client import Minutehand
-from tests.support.scripted_api import CRON, PREVIEW, RUN, SCHEDULE, Script, problem
+from tests.support.scripted_api import ATTEMPT, CRON, LETTER, PREVIEW, RUN, SCHEDULE, Script, problem
 
 CLIENT = {
     "client_id": "shop",
@@ -25,6 +25,7 @@ CLIENT = {
     "created_at": "2026-11-21T09:00:00.000Z",
     "guaranteed_calls_per_minute": 2000,
 }
+CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "cancelled"}
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
 
 
@@ -60,6 +61,8 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume")}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "cancel", "list")}
+    wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
+    wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver")}
     verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")
     wanted |= {f"minutehand crons {verb}" for verb in verbs}
     assert wanted <= ALL.keys()
@@ -98,6 +101,27 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
             "crons put shop nightly https://a.example/ --expression @daily --timezone UTC",
             [httpx.Response(201, json=CRON)],
             "at 02:30 every day",
+        ),
+        ("schedules redeliver shop x", [httpx.Response(202, json={**SCHEDULE, "state": "retrying"})], "retrying"),
+        (
+            "schedules reschedule shop x --delay-seconds 5",
+            [httpx.Response(201, json={**SCHEDULE, "rescheduled_from": "the-old-one"})],
+            "the-old-one",
+        ),
+        ("schedules attempts shop x", [httpx.Response(200, json={"items": [ATTEMPT]})], "try later"),
+        ("dead-letters list shop", [httpx.Response(200, json={"items": [LETTER]})], "exhausted"),
+        (
+            "dead-letters redeliver shop",
+            [httpx.Response(200, json={"redelivered": 7, "passed_over": 1, "next_cursor": None})],
+            "7",
+        ),
+        (
+            "schedules cancel-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z",
+            [
+                httpx.Response(200, json={"items": [CANCELLED], "next_cursor": "c"}),
+                httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "state": "delivered"}]}),
+            ],
+            "delivered",
         ),
         ("crons list shop", [httpx.Response(200, json={"items": [CRON]})], "2026-11-22 01:30:00.000Z"),
         ("crons show shop nightly", [httpx.Response(200, json=CRON)], "2026-11-23 01:30:00.000Z"),

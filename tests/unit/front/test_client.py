@@ -184,7 +184,7 @@ async def test_both_clients_have_the_same_methods() -> None:
     pairs: list[tuple[object, object]] = [(plain, waiting), (plain.clients, waiting.clients)]
     scopes: tuple[ClientScope, AsyncClientScope] = (plain.client("a"), waiting.client("a"))
     assert vars(scopes[0]).keys() == vars(scopes[1]).keys()
-    parts = ("schedules", "crons", "keys", "signing_secrets")
+    parts = ("schedules", "dead_letters", "crons", "keys", "signing_secrets")
     pairs += [(getattr(scopes[0], name), getattr(scopes[1], name)) for name in parts]
     for one, other in pairs:
         assert methods(type(one)) == methods(type(other))

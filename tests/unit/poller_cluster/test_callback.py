@@ -103,7 +103,14 @@ def test_without_a_policy_a_call_is_made_however_late() -> None:
 
 
 @pytest.mark.parametrize(
-    "of", [claim(attempt_base=1), claim(redelivery=True), claim(options='{"in_doubt":true}')], ids=str
+    "of",
+    [
+        claim(attempt_base=1),
+        claim(redelivery=True),
+        claim(options='{"in_doubt":true}'),
+        claim(options='{"skip_after_seconds":1,"redelivery":{"at":1,"attempts":0}}'),
+    ],
+    ids=str,
 )
 def test_only_a_surely_first_attempt_is_skipped(of: Claim) -> None:
     prepared(of, for_tenant=tenant(late_policy=SKIP), now=NOW + 60_000)

@@ -1,10 +1,11 @@
 import pytest
 
-from poller_cluster.account import LATENESS_BOUNDS_MS, Account
 from poller_cluster.minute import PollerMinute
 from poller_cluster.steps import Phase, ReadPage, Stop, Wait, WriteBalance
+from scheduler_service.domain.books import LATENESS_BOUNDS_MS, NO_STAMP, Stamp, Tally
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import (
+    EDITS,
     EPOCH,
     SWEEP,
     advance,
@@ -82,6 +83,18 @@ def test_rows_found_late_are_fired() -> None:
     minute = sweeping(late)
     assert [each.row for each in claim(minute, SWEEP)] == [late]
     assert step(minute, SWEEP) == Wait(None)
+
+
+def test_the_books_are_stamped_with_the_edits_of_the_first_page_and_the_version_of_the_last_advance() -> None:
+    slow = row(59)
+    minute = reading(slow)
+    claim(minute, 58)
+    read(minute, slow, seconds=SWEEP, statics=opened_by(EPOCH, slow, edits=EDITS))
+    assert minute.account.stamp == Stamp(1, EDITS)
+    minute.attempt_ended(slow.key, outcome(), now=at(80))
+    apply(minute, 80)
+    assert step(minute, 80) == WriteBalance()
+    assert minute.account.stamp == Stamp(2, EDITS)
 
 
 def test_a_row_in_flight_keeps_the_minute_open_until_it_is_recorded() -> None:
@@ -191,14 +204,14 @@ def test_a_waiting_row_that_was_cancelled_is_dropped_and_counted() -> None:
 
 
 def test_lateness_is_that_of_first_attempts_in_buckets() -> None:
-    account = Account()
+    account = Tally()
     lateness = (-3, 0, 5, 6, 3_600_000, 3_600_001)
     for milliseconds in lateness:
         account.add(row(10), outcome(first_attempt_at=at(10) + milliseconds))
     account.add(row(10), outcome(State.CANCELLED))
     assert account.lateness == [3, 1, *[0] * (len(LATENESS_BOUNDS_MS) - 3), 1, 1]
     assert account.accepted == len(lateness) + 1
-    account.begin()
+    account.begin(NO_STAMP)
     assert (account.accepted, sum(account.lateness)) == (0, 0)
 
 

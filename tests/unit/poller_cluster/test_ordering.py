@@ -143,3 +143,11 @@ def test_a_line_is_what_was_seen_and_has_not_ended(events: list[tuple[int, str]]
             waiting |= {one.schedule_id} - over
         for each in rows:
             assert lane.rank(each) == sum(other < each.schedule_id for other in waiting)
+
+
+def test_a_redelivery_is_not_in_line(lane: Lane) -> None:
+    first, second = keyed(1), keyed(2)
+    lane.keys.read(second)
+    again = msgspec.structs.replace(with_state(first, State.RETRYING), redelivered_at=at(50), next_attempt_at=at(50))
+    lane.keys.read(again)
+    assert lane.rank(second) == 0

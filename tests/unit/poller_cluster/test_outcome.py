@@ -8,7 +8,7 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.outcome import conclude
 from poller_cluster.steps import Claim
 from scheduler_service.domain.clients import RetrySettings
-from scheduler_service.domain.options import NO_OPTIONS, RetryOverride, ScheduleOptions
+from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, result, tenant
@@ -109,3 +109,16 @@ def test_a_schedule_asks_for_itself() -> None:
     own_final = ScheduleOptions(retry=RetryOverride(final_statuses=(404,)))
     assert concluded(result(404), options=own_final).reason == "final-status"
     assert concluded(result(410), options=own_final).state is State.RETRYING
+
+
+def test_a_redelivery_has_attempts_and_a_deadline_of_its_own() -> None:
+    asked_for = ScheduleOptions(redelivery=Redelivery(at=NOW - 1_000, attempts=3))
+    again = claim(due=NOW - 900_000, attempt_base=3, first_attempt_at=NOW - 900_000)
+    policy = {"retry": RetrySettings(max_attempts=3, deadline_seconds=60)}
+    assert concluded(result(500), of=again, **policy).reason == "exhausted"
+    found = concluded(result(500), of=again, options=asked_for, **policy)
+    assert (found.state, found.attempts, found.next_attempt_at) == (State.RETRYING, 4, ENDED + BASE_MS)
+    last = concluded(result(500), of=claim(attempt_base=5), options=asked_for, **policy)
+    assert (last.reason, last.attempts) == ("exhausted", 6)
+    old = ScheduleOptions(redelivery=Redelivery(at=NOW - 60_000, attempts=3))
+    assert concluded(result(500), of=again, options=old, **policy).reason == "deadline"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from poller_cluster.put_off import put_off, until_open_again
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.options import NO_OPTIONS, RetryOverride, ScheduleOptions
+from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import State
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import claim
@@ -65,3 +65,27 @@ def test_no_row_fails_without_an_attempt() -> None:
     assert fresh.state is State.RETRYING
     again = claim(**old, kind="copy")
     assert until_open_again(again, options=NO_OPTIONS, settings=settings, at=AT, now=NOW) is None
+
+
+def test_a_redelivery_is_judged_by_what_came_since() -> None:
+    settings = ClientSettings(retry=RetrySettings(deadline_seconds=60))
+    long_ago = {"due": NOW - 600_000, "first_attempt_at": NOW - 600_000, "kind": "copy"}
+    fresh = ScheduleOptions(redelivery=Redelivery(at=NOW, attempts=4))
+    found = until_open_again(claim(**long_ago, attempt_base=4), options=fresh, settings=settings, at=AT, now=NOW)
+    assert found is not None
+    assert found.state is State.RETRYING
+    stale = ScheduleOptions(redelivery=Redelivery(at=NOW - 120_000, attempts=4))
+    untried = claim(**long_ago, attempt_base=4)
+    assert until_open_again(untried, options=stale, settings=settings, at=AT, now=NOW) is None
+    tried = until_open_again(claim(**long_ago, attempt_base=5), options=stale, settings=settings, at=AT, now=NOW)
+    assert tried is not None
+    assert (tried.state, tried.reason) == (State.FAILED, "deadline")
+
+
+def test_no_end_comes_before_the_instant_that_it_is_the_end_of() -> None:
+    settings = ClientSettings(retry=RetrySettings(deadline_seconds=60))
+    of = claim(due=NOW - 120_000)
+    ahead = claim(due=NOW + 4_000, schedule_id=of.row.schedule_id, kind="copy", attempt_base=1)
+    found = until_open_again(ahead, options=NO_OPTIONS, settings=settings, at=AT, now=NOW)
+    assert found is not None
+    assert (found.state, found.finished_at) == (State.FAILED, NOW + 4_000)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from poller_cluster.account import LATENESS_BOUNDS_MS
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import Phase, ReadPage, Stop, Wait, WriteAdvance
+from scheduler_service.domain.books import LATENESS_BOUNDS_MS
 from scheduler_service.domain.schedules import Outcome, RowWrite, State
 from tests.support.minutes import DELIVERED, END, START, SWEEP, MinuteBench, definition
 

@@ -1,12 +1,14 @@
 """Cancel has one winner: every row of the table, whatever the chain of copies has come to."""
 
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import pytest
 
+from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.schedules import Row, State
+from scheduler_service.domain.schedules import Outcome, Row, State
 from scheduler_service.usecases.edit_schedule import (
     AlreadyFinished,
     Cancelled,
@@ -16,6 +18,7 @@ from scheduler_service.usecases.edit_schedule import (
     Resolved,
 )
 from scheduler_service.usecases.place import MAX_TURNS
+from tests.contract.builders import edit, write
 from tests.unit.usecases.late_rows import (
     CLIENT,
     LATE,
@@ -268,3 +271,14 @@ async def test_a_cancel_says_why(late: LateWorld, retrying: bool) -> None:
     again = await late.editing.cancel(CLIENT, original().schedule_id)
     assert isinstance(again, Cancelled)
     assert again.row.reason == "cron-changed", "the first reason stays"
+
+
+async def test_whoever_cancelled_the_copy_has_said_why(late: LateWorld) -> None:
+    """A reschedule that was cut short between copy and original."""
+    await late.retrying(original(), T1)
+    outcome = Outcome(state=State.CANCELLED, attempts=1, finished_at=T1, reason="other", rescheduled_to=UUID(int=9))
+    moved = write(first_copy(), outcome, expect=State.SCHEDULED)
+    assert isinstance(await late.store.edit(edit(first_copy().partition, 1, moved)), Applied)
+    result = await cancel(late)
+    assert isinstance(result, Cancelled)
+    assert (result.row.reason, result.row.rescheduled_to) == ("other", UUID(int=9))

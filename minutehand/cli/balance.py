@@ -1,0 +1,52 @@
+"""`minutehand balance`: what was accepted for each minute, and what became of it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.output import print_json, print_table
+from minutehand.client import MinuteBalance
+
+COUNTS = ("accepted", "delivered", "failed", "cancelled", "skipped", "open")
+_PAGE = 1000
+
+
+def balance(
+    client_id: ClientId,
+    start: Annotated[
+        str | None, typer.Option("--from", help="First instant, RFC 3339. Without it: an hour ago.", show_default=False)
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option("--to", help="Before this instant, 24 hours later at most. Without it: now.", show_default=False),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a client's books: accepted = delivered + failed + cancelled + skipped + open, for every minute.
+
+    p50, p99 and max say how much later than due the first attempts began, in seconds.
+    """
+    with connect(url, key) as api:
+        minutes = list(api.client(client_id).balance(start=start, end=end, page_size=_PAGE))
+    total = {name: sum(getattr(minute, name) for minute in minutes) for name in COUNTS}
+    if as_json:
+        print_json({"minutes": minutes, "total": total})
+        return
+    rows = [_row(minute) for minute in minutes]
+    if minutes:
+        rows.append(("total", *_numbers(total.values()), "", "", ""))
+    print_table(("MINUTE", *map(str.upper, COUNTS), "P50", "P99", "MAX"), rows)
+
+
+def _row(minute: MinuteBalance) -> Sequence[Any]:
+    late = minute.lateness
+    lateness = (None,) * 3 if late is None else (late.p50_seconds, late.p99_seconds, late.max_seconds)
+    return (minute.minute, *_numbers(getattr(minute, name) for name in COUNTS), *lateness)
+
+
+def _numbers(values: Iterable[int]) -> list[str]:
+    return [f"{value:,}" for value in values]

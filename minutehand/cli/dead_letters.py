@@ -1,0 +1,69 @@
+"""`minutehand dead-letters`: schedules that gave up."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.output import print_json, print_table, say
+
+app = typer.Typer(help="List schedules that gave up, and have them called again. Takes the client's own key.")
+
+Start = Annotated[
+    str | None,
+    typer.Option("--from", help="First instant, RFC 3339. Without it: 24 hours before the last.", show_default=False),
+]
+End = Annotated[
+    str | None,
+    typer.Option("--to", help="Before this instant, 24 hours later at most. Without it: now.", show_default=False),
+]
+
+
+@app.command("list", epilog="Example: minutehand dead-letters list shop --from 2026-11-21T00:00:00Z")
+def list_(
+    client_id: ClientId,
+    start: Start = None,
+    end: End = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 100,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what gave up, by when it did, and what has become of it since."""
+    with connect(url, key) as api:
+        found = api.client(client_id).dead_letters.list(start=start, end=end, page_size=min(limit, 200))
+        letters = list(islice(found, limit))
+    if as_json:
+        print_json(letters)
+        return
+    rows = [
+        (one.failed_at, one.schedule_id, one.reason, one.attempts, one.last_status, one.last_error, one.state)
+        for one in letters
+    ]
+    print_table(("FAILED", "SCHEDULE ID", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"), rows)
+
+
+@app.command(epilog="Example: minutehand dead-letters redeliver shop --from 2026-11-21T00:00:00Z")
+def redeliver(
+    client_id: ClientId,
+    start: Start = None,
+    end: End = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call again everything that gave up within the window and has not been redelivered since."""
+    redelivered = passed_over = 0
+    with connect(url, key) as api:
+        letters = api.client(client_id).dead_letters
+        done = letters.redeliver(start=start, end=end, limit=1000)
+        while True:
+            redelivered, passed_over = redelivered + done.redelivered, passed_over + done.passed_over
+            if done.next_cursor is None:
+                break
+            done = letters.redeliver(limit=1000, cursor=done.next_cursor)
+    if as_json:
+        print_json({"redelivered": redelivered, "passed_over": passed_over})
+        return
+    say(f"{redelivered} are called again; {passed_over} were passed over.")

@@ -1,0 +1,55 @@
+"""What became of schedules, and of what was asked of many of them. Instants are aware datetimes."""
+
+from datetime import datetime
+
+import msgspec
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a schedule, its number from 1. `outcome` is delivered or failed; `error` a stable word where no
+    answer came; `excerpt` the beginning of what was answered to a failed one. None is what nobody has written down."""
+
+    attempt: int
+    outcome: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    duration_seconds: float | None = None
+    status: int | None = None
+    error: str | None = None
+    excerpt: str | None = None
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that gave up at `failed_at`, and why. `state` is the present one, expired where it is not kept any
+    more."""
+
+    schedule_id: str
+    failed_at: datetime
+    state: str
+    attempts: int = 0
+    reason: str | None = None
+    last_status: int | None = None
+    last_error: str | None = None
+    label: str | None = None
+
+
+class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one cancel of many: status 200 cancelled, 404 there is none, 409 in flight or ended otherwise
+    (`state` says how), 503 unknown: ask again."""
+
+    schedule_id: str
+    status: int
+    state: str | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        return self.status == 200
+
+
+class Redriven(msgspec.Struct, frozen=True, kw_only=True):
+    """How many schedules that gave up are called again, and how many letters were passed over: their schedules are not
+    kept any more, or have been redelivered since. `next_cursor` None: there are no more."""
+
+    redelivered: int
+    passed_over: int
+    next_cursor: str | None = None

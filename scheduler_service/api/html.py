@@ -1,0 +1,71 @@
+"""Pages without a single script: a frame, one style sheet of our own, and headers that let nothing else in."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import Final
+
+HTML: Final = "text/html; charset=utf-8"
+TEXT: Final = "text/plain; charset=utf-8"
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1b1f24; --dim: #59636e; --line: #d5dae0; --ground: #fff; --box: #f5f7f9;
+  --mark: #0b57a4; }
+@media (prefers-color-scheme: dark) { :root { --ink: #dfe4ea; --dim: #98a3b0; --line: #343b44; --ground: #14171b;
+  --box: #1d2229; --mark: #7db8f5; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 66rem; padding: 1.5rem; color: var(--ink); background: var(--ground);
+  font: 1rem/1.5 system-ui, sans-serif; }
+h1, h2, h3, h4 { line-height: 1.25; margin: 2rem 0 .5rem; }
+h2 { border-bottom: 1px solid var(--line); padding-bottom: .25rem; }
+h4 { margin: 1rem 0 .25rem; font-size: .95rem; }
+p { margin: .5rem 0; }
+a { color: var(--mark); }
+code, pre { font: .875rem/1.45 ui-monospace, monospace; }
+code { overflow-wrap: anywhere; }
+pre { background: var(--box); border: 1px solid var(--line); border-radius: .3rem; padding: .6rem .8rem;
+  overflow: auto; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); }
+th { color: var(--dim); font-weight: 600; }
+section.operation { margin: 1.25rem 0; padding: .25rem 1rem .75rem; border: 1px solid var(--line);
+  border-radius: .4rem; }
+section.operation h3 { margin: .6rem 0 .25rem; }
+section:target { border-color: var(--mark); }
+.method { display: inline-block; min-width: 4.5rem; color: var(--mark); font-weight: 700; }
+.dim { color: var(--dim); }
+nav ul { columns: 2 20rem; padding-left: 1.1rem; }
+"""
+_STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+PAGE_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+"""Only the style sheet above applies: no script, picture, font, form or frame, from wherever."""
+
+_CODE = re.compile(r"`([^`]+)`")
+_LINK = re.compile(r"\[([^\]]+)\]\((https://[^)\s]+)\)")
+
+
+def page(title: str, body: str) -> str:
+    """A whole page. `body` is HTML."""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def prose(text: str) -> str:
+    """Paragraphs with `code` and [links](https://...), as descriptions have them."""
+    paragraphs = [part.strip() for part in text.split("\n\n")]
+    return "".join(f"<p>{inline(part)}</p>\n" for part in paragraphs if part)
+
+
+def inline(text: str) -> str:
+    marked = _CODE.sub(r"<code>\1</code>", escape(text))
+    return _LINK.sub(r'<a href="\2">\1</a>', marked)

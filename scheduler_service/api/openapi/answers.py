@@ -1,0 +1,109 @@
+"""What an operation can answer: its success, and every kind of problem.
+
+everything        malformed, internal
+a key is needed   unauthorized, invalid (unknown parameters), storage-unavailable, overloaded
+administrators    forbidden
+names in the path not-found
+a body            malformed, request-timeout, content-too-large, unsupported-media-type
+the route's row   `problems`
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from scheduler_service.api.auth import Access
+from scheduler_service.api.problems import CONTENT_TYPE, KINDS, problem
+from scheduler_service.api.route import Route
+from scheduler_service.domain.errors import FieldError
+
+SAMPLE_REQUEST_ID: Final = "5f2b8c0a91d34e7f6a1b2c3d"
+REQUEST_ID_HEADER: Final = {"$ref": "#/components/headers/X-Request-Id"}
+HEADERS: Final[Mapping[str, Any]] = {
+    "X-Request-Id": {
+        "description": "The caller's own, or one made for this request. Logs carry it.",
+        "schema": {"type": "string"},
+        "required": True,
+    },
+    "Retry-After": {
+        "description": "Seconds after which it is worth asking again.",
+        "schema": {"type": "integer", "minimum": 1},
+        "required": True,
+    },
+    "WWW-Authenticate": {
+        "description": "What kind of key is asked for.",
+        "schema": {"type": "string", "const": 'Bearer realm="minutehand"'},
+        "required": True,
+    },
+}
+_ALWAYS = ("malformed", "internal")
+_WITH_KEY = ("unauthorized", "invalid", "storage-unavailable", "overloaded")
+_WITH_BODY = ("request-timeout", "content-too-large", "unsupported-media-type")
+_HEADER_OF_STATUS = {401: "WWW-Authenticate", 503: "Retry-After"}
+
+
+def kinds_of(route: Route) -> list[str]:
+    """Every kind of problem that a route can answer, in the order of `problems.KINDS`."""
+    kinds = {*_ALWAYS, *route.problems}
+    if route.access is not Access.OPEN:
+        kinds.update(_WITH_KEY)
+    if route.access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
+        kinds.add("forbidden")
+    if "{" in route.path:
+        kinds.add("not-found")
+    if route.request is not None:
+        kinds.update(_WITH_BODY)
+    unknown = kinds - KINDS.keys()
+    if unknown:
+        raise ValueError(f"{route.method} {route.path} names problems that there are none of: {sorted(unknown)}")
+    return [kind for kind in KINDS if kind in kinds]
+
+
+def by_status(kinds: Iterable[str]) -> dict[int, list[str]]:
+    """Kinds that share a status are told apart by their `type`."""
+    found: dict[int, list[str]] = {}
+    for kind in kinds:
+        found.setdefault(KINDS[kind].status, []).append(kind)
+    return dict(sorted(found.items()))
+
+
+def response_name(kinds: Iterable[str]) -> str:
+    """The name of the component that describes these kinds, which have one status."""
+    return ".".join(kinds)
+
+
+def problem_response(kinds: list[str]) -> dict[str, Any]:
+    """The response component of kinds with one status."""
+    status = KINDS[kinds[0]].status
+    headers = {"X-Request-Id": REQUEST_ID_HEADER}
+    if (more := _HEADER_OF_STATUS.get(status)) is not None:
+        headers[more] = {"$ref": f"#/components/headers/{more}"}
+    narrowed = {
+        "properties": {"type": {"enum": [f"/problems/{kind}" for kind in kinds]}, "status": {"const": status}},
+    }
+    return {
+        "description": " Or: ".join(f"{KINDS[kind].title}. {KINDS[kind].advice}" for kind in kinds),
+        "headers": headers,
+        "content": {
+            CONTENT_TYPE: {
+                "schema": {"allOf": [{"$ref": "#/components/schemas/Problem"}, narrowed]},
+                "examples": {kind: {"value": _sample(kind)} for kind in kinds},
+            }
+        },
+    }
+
+
+def problem_responses(routes: Iterable[Route]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The response components that these routes need."""
+    groups = {tuple(group) for route in routes for group in by_status(kinds_of(route)).values()}
+    for group in sorted(groups):
+        yield response_name(group), problem_response(list(group))
+
+
+def _sample(kind: str) -> Any:
+    errors = [FieldError("/due", "is more than 60 seconds in the past; it is 2026-11-21T09:30:00.000Z now")]
+    return problem(
+        kind,
+        "1 fault was found" if kind == "invalid" else KINDS[kind].advice,
+        request_id=SAMPLE_REQUEST_ID,
+        errors=errors if kind == "invalid" else (),
+    )

@@ -1,0 +1,161 @@
+"""The OpenAPI document as one page that needs nothing else: no script, no network.
+
+Anchors: `#OPERATION_ID`, `#tag-TAG`, `#schema-NAME`, `#problem-KIND`, `#callback`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from scheduler_service.api.html import inline, page, prose
+from scheduler_service.api.openapi.schema_html import schema_rows, schema_text
+from scheduler_service.api.problems import KINDS
+
+Document = Mapping[str, Any]
+_PROBLEMS = "/problems/"
+
+
+def docs_page(document: Document) -> str:
+    """The page of a document that `build_document` made."""
+    info = document["info"]
+    parts = [
+        f"<h1>{escape(info['title'])} API</h1>",
+        prose(info["description"]),
+        '<p><a href="/openapi.json">The same as OpenAPI 3.1</a></p>',
+        _security(document),
+        _contents(document),
+    ]
+    for tag in document["tags"]:
+        parts.append(f'<h2 id="tag-{tag["name"]}">{escape(tag["name"])}</h2>\n{prose(tag["description"])}')
+        parts += [_operation(document, *found) for found in _operations(document) if tag["name"] in found[2]["tags"]]
+    parts += [_problems(document), _schemas(document)]
+    return page(f"{info['title']} API", "\n".join(parts))
+
+
+def _operations(document: Document) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+    for methods in document["webhooks"].values():
+        for method, operation in methods.items():
+            yield method.upper(), "your URL", operation
+
+
+def _resolve(document: Document, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a reference stands for."""
+    found: Any = value
+    if (reference := value.get("$ref")) is not None:
+        found = document
+        for name in reference.removeprefix("#/").split("/"):
+            found = found[name]
+    resolved: Mapping[str, Any] = found
+    return resolved
+
+
+def _security(document: Document) -> str:
+    rows = "".join(
+        f"<tr><td><code>{escape(name)}</code></td><td>{inline(scheme['description'])}</td></tr>\n"
+        for name, scheme in document["components"]["securitySchemes"].items()
+    )
+    return f'<h2 id="keys-needed">Keys</h2>\n<table>\n{rows}</table>'
+
+
+def _contents(document: Document) -> str:
+    items = "".join(
+        f'<li><a href="#{operation["operationId"]}">{inline(operation["summary"])}</a></li>\n'
+        for _, _, operation in _operations(document)
+    )
+    more = '<li><a href="#problems">Problems</a></li>\n<li><a href="#schemas">Schemas</a></li>\n'
+    return f"<nav><h2>Contents</h2>\n<ul>\n{items}{more}</ul></nav>"
+
+
+def _operation(document: Document, method: str, path: str, operation: Mapping[str, Any]) -> str:
+    id_ = operation["operationId"]
+    parts = [
+        f'<section class="operation" id="{id_}">',
+        f'<h3><a href="#{id_}">{inline(operation["summary"])}</a></h3>',
+        f'<p><span class="method">{method}</span><code>{escape(path)}</code></p>',
+        prose(operation["description"]),
+        _parameters(document, operation),
+    ]
+    if (body := operation.get("requestBody")) is not None:
+        optional = "" if body.get("required") else ' <span class="dim">may be left out</span>'
+        parts.append(f"<h4>Body{optional}</h4>{inline(body.get('description', ''))}")
+        parts += [_content(media, content) for media, content in body["content"].items()]
+    parts.append("<h4>Answers</h4>")
+    parts += [
+        _answer(document, status, _resolve(document, answer)) for status, answer in operation["responses"].items()
+    ]
+    parts.append("</section>")
+    return "\n".join(part for part in parts if part)
+
+
+def _parameters(document: Document, operation: Mapping[str, Any]) -> str:
+    parameters = [_resolve(document, parameter) for parameter in operation["parameters"]]
+    rows = "".join(
+        f"<tr><td><code>{escape(one['name'])}</code></td>"
+        f"<td>{one['in']}{', required' if one['required'] and one['in'] != 'path' else ''}</td>"
+        f"<td>{schema_text(one['schema'])}</td><td>{inline(one['description'])}</td></tr>\n"
+        for one in parameters
+    )
+    return f"<h4>Parameters</h4>\n<table>\n<tr><th>Name<th>In<th>Type<th>Meaning</tr>\n{rows}</table>"
+
+
+def _content(media: str, content: Mapping[str, Any]) -> str:
+    examples = [example["value"] for example in content.get("examples", {}).values()]
+    if "example" in content:
+        examples.append(content["example"])
+    shown = "".join(f"\n<pre><code>{escape(_text(example))}</code></pre>" for example in examples)
+    return f'<p><span class="dim">{escape(media)}</span> {schema_text(content["schema"])}</p>{shown}'
+
+
+def _text(example: Any) -> str:
+    return example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
+
+
+def _answer(document: Document, status: str, answer: Mapping[str, Any]) -> str:
+    content = answer.get("content", {})
+    kinds = [kind for body in content.values() for kind in _kinds(body)]
+    if kinds:
+        links = ", ".join(f'<a href="#problem-{kind}">{kind}</a>' for kind in kinds)
+        return f"<p><strong>{status}</strong> {links}</p>"
+    headers = ", ".join(f"<code>{escape(name)}</code>" for name in answer.get("headers", {}) if name != "X-Request-Id")
+    with_headers = f' <span class="dim">with</span> {headers}' if headers else ""
+    bodies = "\n".join(_content(media, body) for media, body in content.items())
+    return f"<p><strong>{status}</strong> {inline(answer['description'])}{with_headers}</p>\n{bodies}"
+
+
+def _kinds(body: Mapping[str, Any]) -> list[str]:
+    narrowed = body["schema"].get("allOf", [{}])[-1].get("properties", {}).get("type", {})
+    return [type_.removeprefix(_PROBLEMS) for type_ in narrowed.get("enum", ())]
+
+
+def _problems(document: Document) -> str:
+    answering: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for _, _, operation in _operations(document):
+        for answer in operation["responses"].values():
+            for body in _resolve(document, answer).get("content", {}).values():
+                for kind in _kinds(body):
+                    answering[kind].append(operation["operationId"])
+    everywhere = max(len(ids) for ids in answering.values())
+    parts = ['<h2 id="problems">Problems</h2>']
+    for kind, known in KINDS.items():
+        ids = answering[kind]
+        links = "all" if len(ids) == everywhere else ", ".join(f'<a href="#{id_}">{id_}</a>' for id_ in ids) or "none"
+        parts.append(
+            f'<section id="problem-{kind}"><h3>{inline(known.title)}</h3>\n'
+            f"<p>{known.status} <code>{_PROBLEMS}{kind}</code></p>\n"
+            f'<p>{inline(known.advice)}</p>\n<p class="dim">Operations: {links}</p></section>'
+        )
+    return "\n".join(parts)
+
+
+def _schemas(document: Document) -> str:
+    parts = ['<h2 id="schemas">Schemas</h2>']
+    for name, schema in document["components"]["schemas"].items():
+        rows = "".join(schema_rows(schema))
+        table = f"<table>\n<tr><th>Field<th>Type<th>Meaning</tr>\n{rows}</table>" if rows else schema_text(schema)
+        description = prose(schema.get("description", ""))
+        parts.append(f'<section id="schema-{name}"><h3>{escape(name)}</h3>\n{description}{table}</section>')
+    return "\n".join(parts)

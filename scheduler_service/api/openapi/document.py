@@ -1,0 +1,238 @@
+"""The OpenAPI 3.1 document of a route table."""
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_service.api.auth import Access
+from scheduler_service.api.openapi.answers import (
+    HEADERS,
+    REQUEST_ID_HEADER,
+    by_status,
+    kinds_of,
+    problem_responses,
+    response_name,
+)
+from scheduler_service.api.openapi.examples import EXAMPLES, Example
+from scheduler_service.api.openapi.webhook import webhook
+from scheduler_service.api.parameters import PATH_PARTS
+from scheduler_service.api.problems import Problem
+from scheduler_service.api.route import JSON, Route
+from scheduler_service.api.schemas import NoRequest
+
+API_VERSION: Final = "1"
+"""That of the contract, as in the paths."""
+TAGS: Final[Mapping[str, str]] = {
+    "schedules": "Calls to be made at an instant: create one or many, look at them, cancel them.",
+    "crons": "Calls to be made again and again, by a rule.",
+    "dead-letters": "What gave up: list it, have it called again.",
+    "balance": "The books: what was accepted for each minute, and what became of it.",
+    "pollers": "Who makes a client's calls, and how far they are.",
+    "clients": "Tenants: their quota and settings.",
+    "keys": "The keys that clients call this API with.",
+    "signing-secrets": "The secrets that a client's callbacks are signed with.",
+    "admin-keys": "Administrators' own keys.",
+    "cluster": "The nodes that make the calls.",
+    "service": "Probes, metrics and this document.",
+    "callback": "What a receiver gets.",
+}
+_DESCRIPTION = """\
+Calls over HTTP at the time you ask for: once, or by a rule.
+
+Times are RFC 3339 with an offset, answered in UTC with milliseconds. Durations are numbers with the unit in the name.
+Unknown fields and parameters are refused. Lists answer `items` and `next_cursor`; the cursor of the last page is null.
+Refusals are problem documents (RFC 9457); their `type` is a path, readable there. Answers may get new fields.
+"""
+_ADMIN, _CLIENT, _CONFIGURED = "adminKey", "clientKey", "configuredAdminKey"
+_SCHEMES: Final[Mapping[Access, Sequence[str]]] = {
+    Access.OPEN: (),
+    Access.ANY: (_CLIENT, _ADMIN, _CONFIGURED),
+    Access.CLIENT: (_CLIENT, _ADMIN, _CONFIGURED),
+    Access.ADMIN: (_ADMIN, _CONFIGURED),
+    Access.CONFIGURED_ADMIN: (_CONFIGURED,),
+}
+_WHO: Final[Mapping[Access, str]] = {
+    Access.OPEN: "Needs no key.",
+    Access.ANY: "Takes any good key.",
+    Access.CLIENT: "Takes the client's own key, or an administrator's.",
+    Access.ADMIN: "Takes an administrator's key.",
+    Access.CONFIGURED_ADMIN: "Takes the configured administrator's key only.",
+}
+_SCHEMA = "#/components/schemas/{name}"
+_PAGE_OF = re.compile(rb"\bItems[_\[](\w+?)[_\]](?=\")")
+"""What msgspec calls a page of views, as a component or a title: a name that generated clients can bear is wanted."""
+_VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+def build_document(routes: Sequence[Route], examples: Mapping[str, Example] = EXAMPLES) -> dict[str, Any]:
+    """The whole document, ready for JSON. Raises ValueError for a route that names what there is not."""
+    types = [type_ for route in routes for type_ in _types(route)]
+    known = list(dict.fromkeys([Problem, *types]))
+    schemas, components = msgspec.json.schema_components(known, ref_template=_SCHEMA)
+    schema_of = dict(zip(known, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        operation = _operation(route, schema_of, examples.get(operation_id(route)))
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+    used = {tag_of(route.path) for route in routes} | {"callback"}
+    document = {
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Minutehand",
+            "version": API_VERSION,
+            "summary": "A multi-tenant callback scheduler.",
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        },
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "servers": [{"url": "/", "description": "Where this document is."}],
+        "security": [{_CLIENT: []}, {_ADMIN: []}, {_CONFIGURED: []}],
+        "tags": [{"name": name, "description": sentence} for name, sentence in TAGS.items() if name in used],
+        "paths": paths,
+        "webhooks": {"callback": webhook()},
+        "components": {
+            "securitySchemes": {
+                _CLIENT: _bearer("A client's key: reaches that client only."),
+                _ADMIN: _bearer("An administrator's key: reaches every client."),
+                _CONFIGURED: _bearer("The administrator's key from configuration: makes the others."),
+            },
+            "schemas": {name: _tidy(schema) for name, schema in sorted(components.items())},
+            "parameters": {"X-Request-Id": _REQUEST_ID, **_path_parameters(paths)},
+            "headers": dict(HEADERS),
+            "responses": dict(problem_responses(routes)),
+        },
+    }
+    plain: dict[str, Any] = msgspec.json.decode(_PAGE_OF.sub(rb"\1Page", msgspec.json.encode(document)))
+    return plain
+
+
+def operation_id(route: Route) -> str:
+    """The stable name of an operation: that of its handler. Examples are found by it, so a change is seen."""
+    return route.handler.__name__
+
+
+def tag_of(path: str) -> str:
+    """The thing that a path is about: its first fixed part behind the client, if there is one."""
+    prefix, _, rest = path.removeprefix("/").partition("/")
+    if prefix != "v1":
+        return "service"
+    parts = rest.split("/")
+    return (parts[2] if parts[0] == "clients" and len(parts) > 2 else parts[0]).partition(":")[0]
+
+
+_REQUEST_ID: Final[Mapping[str, Any]] = {
+    "name": "X-Request-Id",
+    "in": "header",
+    "required": False,
+    "description": "A name for this request of up to 128 visible ASCII characters: answer and log lines repeat it.",
+    "schema": {"type": "string"},
+}
+
+
+def _bearer(sentence: str) -> dict[str, str]:
+    return {"type": "http", "scheme": "bearer", "description": f"`Authorization: Bearer KEY`. {sentence}"}
+
+
+def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema whose description, a docstring, has lost its indentation."""
+    if (description := schema.get("description")) is not None:
+        return {**schema, "description": inspect.cleandoc(description)}
+    return schema
+
+
+def _types(route: Route) -> list[Any]:
+    return [type_ for type_ in (route.request, route.response, *route.others.values()) if type_ is not None]
+
+
+def _path_parameters(paths: Iterable[str]) -> dict[str, Any]:
+    names = dict.fromkeys(name for path in paths for name in _VARIABLE.findall(path))
+    return {
+        name: {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": PATH_PARTS[name].sentence,
+            "schema": dict(PATH_PARTS[name].schema),
+            "example": PATH_PARTS[name].example,
+        }
+        for name in names
+    }
+
+
+def _operation(route: Route, schema_of: Mapping[Any, Any], example: Example | None) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": operation_id(route),
+        "tags": [tag_of(route.path)],
+        "summary": route.summary,
+        "description": _WHO[route.access],
+        "security": [{name: []} for name in _SCHEMES[route.access]],
+        "parameters": _parameters(route, example),
+    }
+    if route.request is not None:
+        content: dict[str, Any] = {"schema": schema_of[route.request]}
+        if example is not None and example.request is not msgspec.UNSET:
+            content["examples"] = {"example": {"value": example.request}}
+        operation["requestBody"] = {"required": route.request is not NoRequest, "content": {JSON: content}}
+    operation["responses"] = _responses(route, schema_of, example)
+    return operation
+
+
+def _parameters(route: Route, example: Example | None) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = [
+        {"$ref": f"#/components/parameters/{name}"} for name in _VARIABLE.findall(route.path)
+    ]
+    for parameter in route.query:
+        declared = {
+            "name": parameter.name,
+            "in": "query",
+            "required": False,
+            "description": parameter.sentence,
+            "schema": dict(parameter.schema),
+        }
+        if example is not None and parameter.name in example.query:
+            declared["example"] = example.query[parameter.name]
+        parameters.append(declared)
+    parameters.append({"$ref": "#/components/parameters/X-Request-Id"})
+    return parameters
+
+
+def _responses(route: Route, schema_of: Mapping[Any, Any], example: Example | None) -> dict[str, Any]:
+    added = {
+        name: {"description": sentence, "schema": {"type": "string"}, "required": True}
+        for name, sentence in route.headers.items()
+    }
+    responses: dict[str, Any] = {
+        str(route.status): _success(route, route.status, route.response, schema_of, example, added)
+    }
+    for status, type_ in route.others.items():
+        responses[str(status)] = _success(route, status, type_, schema_of, None, {})
+    for status, kinds in by_status(kinds_of(route)).items():
+        reference = {"$ref": f"#/components/responses/{response_name(kinds)}"}
+        if str(status) not in responses:
+            responses[str(status)] = reference
+    return dict(sorted(responses.items()))
+
+
+def _success(
+    route: Route,
+    status: int,
+    type_: Any,
+    schema_of: Mapping[Any, Any],
+    example: Example | None,
+    headers: Mapping[str, Any],
+) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": HTTPStatus(status).phrase,
+        "headers": {"X-Request-Id": REQUEST_ID_HEADER, **headers},
+    }
+    if status in (204, 304):
+        return response
+    content: dict[str, Any] = {"schema": {"type": "string"} if type_ is None else schema_of[type_]}
+    if example is not None:
+        content["examples"] = {"example": {"value": example.answer}}
+    response["content"] = {media.partition(";")[0]: content for media in route.media}
+    return response

@@ -1,0 +1,109 @@
+"""The callback that a receiver gets, as the document's webhook. The pollers set these headers
+(`poller_cluster.delivery.headers`); a test compares the names."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from scheduler_service.domain.callbacks import METHODS
+
+SIGNED = """\
+The request that the schedule asks for: its method, URL, headers and bytes, and the headers below, which callers can't
+override. Every attempt has the same `webhook-id`: a receiver that remembers the ids it has handled does nothing twice.
+
+`webhook-signature` is that of [Standard Webhooks](https://www.standardwebhooks.com): the texts
+`v1,` + base64(HMAC-SHA256(secret, id.timestamp.body)), one for each of the client's active secrets, separated by
+spaces. `secret` is what follows `whsec_`, decoded from base64; `id` and `timestamp` are the headers' values, `body` the
+raw bytes. Compare in constant time, accept any of the signatures, and refuse a timestamp that is more than five minutes
+off.
+`minutehand.webhooks.verify` does all of this.
+"""
+
+
+class Sent(NamedTuple):
+    """A header of every callback, or of some."""
+
+    sentence: str
+    schema: Mapping[str, Any]
+    example: str
+    always: bool = True
+
+
+_TEXT: Final[Mapping[str, Any]] = {"type": "string"}
+_COUNT: Final[Mapping[str, Any]] = {"type": "integer", "minimum": 1}
+
+CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
+    "webhook-id": Sent(
+        "The schedule's id, the same in all its attempts.",
+        {"type": "string", "format": "uuid"},
+        "01a1fd71-2c58-8000-882a-6d1f0c3e5a97",
+    ),
+    "webhook-timestamp": Sent("When this attempt was signed, in Unix seconds.", {"type": "integer"}, "1795253415"),
+    "webhook-signature": Sent(
+        "One signature for each active secret. Missing where the client has no secret.",
+        _TEXT,
+        "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+        always=False,
+    ),
+    "Minutehand-Client": Sent("The client's id.", _TEXT, "shop"),
+    "Minutehand-Schedule-Id": Sent(
+        "The schedule's id.", {"type": "string", "format": "uuid"}, "01a1fd71-2c58-8000-882a-6d1f0c3e5a97"
+    ),
+    "Minutehand-Cron-Id": Sent("The cron that this is a run of.", _TEXT, "nightly", always=False),
+    "Minutehand-Due": Sent(
+        "The nominal time of the call.", {"type": "string", "format": "date-time"}, "2026-11-21T09:30:15.000Z"
+    ),
+    "Minutehand-Attempt": Sent("Which attempt this is, from 1.", _COUNT, "1"),
+    "Minutehand-Fence": Sent(
+        "Grows with every change of the poller's owner: refuse a call whose fence is lower than one seen before for "
+        "the same schedule.",
+        _COUNT,
+        "4",
+    ),
+    "Minutehand-Redelivery": Sent(
+        "Set when an earlier owner may have made this very call.",
+        {"type": "string", "const": "true"},
+        "true",
+        always=False,
+    ),
+    "User-Agent": Sent("`Minutehand/` and its version.", _TEXT, "Minutehand/0.1.0"),
+}
+
+
+def webhook() -> dict[str, Any]:
+    """The path item of the callback, under the method that schedules have unless they say otherwise."""
+    parameters = [
+        {
+            "name": name,
+            "in": "header",
+            "required": sent.always,
+            "description": sent.sentence,
+            "schema": dict(sent.schema),
+            "example": int(sent.example) if sent.schema["type"] == "integer" else sent.example,
+        }
+        for name, sent in CALLBACK_HEADERS.items()
+    ]
+    others = ", ".join(sorted(METHODS - {"POST"}))
+    return {
+        "post": {
+            "operationId": "callback",
+            "tags": ["callback"],
+            "summary": "The callback that a receiver gets",
+            "description": f"{SIGNED}\nThe method is the schedule's: POST, or one of {others}.",
+            "security": [],
+            "parameters": parameters,
+            "requestBody": {
+                "description": "The schedule's bytes, with the content type of its headers.",
+                "content": {"*/*": {"schema": {}, "example": {"order": 17}}},
+            },
+            "responses": {
+                "2XX": {"description": "Delivered. The body is not looked at."},
+                "410": {
+                    "description": "Failed, and not tried again: 410 is final unless the client's settings differ."
+                },
+                "default": {
+                    "description": "Anything else, redirects included, is a failed attempt: it is repeated under the "
+                    "client's retry settings."
+                },
+            },
+        }
+    }

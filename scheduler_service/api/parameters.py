@@ -1,0 +1,126 @@
+"""Query parameters and the variable parts of paths: each declared once, read by its declaration and documented from it.
+
+A route names its query parameters (`Route.query`); `Call.query` refuses every other one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.errors import FieldError
+from scheduler_service.domain.ids import MAX_DUE, UnixMillis
+from scheduler_service.domain.instants import parse_instant
+from scheduler_service.usecases.schedule_request import MAX_TEXT
+
+T = TypeVar("T")
+
+Schema = Mapping[str, Any]
+"""JSON Schema of draft 2020-12."""
+DEFAULT_LIMIT = 100
+MAX_CURSOR = 4096
+"""Characters of a cursor; longer ones are not looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter(Generic[T]):
+    """A query parameter. `sentence` is for callers; `read` turns its text into a value, or raises ValueError with a
+    sentence that says what it must be."""
+
+    name: str
+    sentence: str
+    schema: Schema
+    read: Callable[[str], T]
+
+    def of(self, query: Mapping[str, str], faults: list[FieldError]) -> T | None:
+        """None where it is not given, and beside a fault."""
+        text = query.get(self.name)
+        if text is None:
+            return None
+        try:
+            return self.read(text)
+        except ValueError as error:
+            faults.append(FieldError(f"/{self.name}", str(error)))
+            return None
+
+
+def instant_parameter(name: str, sentence: str) -> Parameter[UnixMillis]:
+    return Parameter(name=name, sentence=sentence, schema={"type": "string", "format": "date-time"}, read=_instant)
+
+
+def limit_parameter(most: int) -> Parameter[int]:
+    """How many items a page holds at most: 1 to `most`."""
+
+    def read(text: str) -> int:
+        if text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= most:
+            return int(text)
+        raise ValueError(f"must be an integer from 1 to {most}")
+
+    schema = {"type": "integer", "minimum": 1, "maximum": most, "default": min(DEFAULT_LIMIT, most)}
+    return Parameter(
+        name="limit", sentence="How many items to list at most. A page may hold fewer.", schema=schema, read=read
+    )
+
+
+def choice_parameter(name: str, sentence: str, choices: Callable[[str], T], values: Iterable[str]) -> Parameter[T]:
+    """One of `values`, which `choices` makes a T of or refuses with ValueError."""
+    known = list(values)
+
+    def read(text: str) -> T:
+        try:
+            return choices(text)
+        except ValueError:
+            raise ValueError(f"must be one of {', '.join(known)}") from None
+
+    return Parameter(name=name, sentence=sentence, schema={"type": "string", "enum": known}, read=read)
+
+
+def text_parameter(name: str, sentence: str) -> Parameter[str]:
+    def read(text: str) -> str:
+        if len(text) > MAX_TEXT:
+            raise ValueError(f"must have at most {MAX_TEXT} characters")
+        return text
+
+    return Parameter(name=name, sentence=sentence, schema={"type": "string", "maxLength": MAX_TEXT}, read=read)
+
+
+CURSOR: Final = Parameter(
+    name="cursor",
+    sentence="`next_cursor` of the page before. It carries its listing: what is given beside it must agree.",
+    schema={"type": "string", "maxLength": MAX_CURSOR},
+    read=str,
+)
+
+
+def _instant(text: str) -> UnixMillis:
+    # An offset's plus sign that was not percent-encoded arrives as a space.
+    instant = parse_instant(text.replace(" ", "+"))
+    if not 0 <= instant <= MAX_DUE:
+        raise ValueError("must not be before 1970")
+    return instant
+
+
+@dataclass(frozen=True, slots=True)
+class PathPart:
+    """A variable part of a path. What does not fit the schema names nothing: 404."""
+
+    sentence: str
+    schema: Schema
+    example: str
+
+
+_ID: Final[Schema] = {"type": "string", "pattern": CLIENT_ID_PATTERN}
+_KEY_ID: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 64}
+
+PATH_PARTS: Final[Mapping[str, PathPart]] = {
+    "client_id": PathPart("The client.", _ID, "shop"),
+    "schedule_id": PathPart(
+        "The schedule.", {"type": "string", "format": "uuid"}, "01a1fd71-2c58-8000-882a-6d1f0c3e5a97"
+    ),
+    "cron_id": PathPart("The cron.", _ID, "nightly"),
+    "key_id": PathPart("The key: the part between the underscores.", _KEY_ID, "5c1f0e83d2a94b67"),
+    "secret_id": PathPart("The signing secret.", _KEY_ID, "9b2e74d1c06f4a38"),
+    "node_id": PathPart("The node.", {"type": "string", "minLength": 1, "maxLength": 128}, "node-a"),
+    "kind": PathPart("The last part of a problem's `type`.", {"type": "string", "minLength": 1}, "invalid"),
+}
+"""By name, the same in every path."""

@@ -1,0 +1,130 @@
+"""What else can be asked of schedules that are there: their attempts; to be called again, or at another time; cancels
+of many."""
+
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from scheduler_service.api.auth import Access
+from scheduler_service.api.bulk_cancel import (
+    MAX_CANCELS,
+    CancelItemView,
+    CancelRequest,
+    cancel_item,
+    known_ids,
+    read_cancel,
+)
+from scheduler_service.api.cursor import encode_cursor
+from scheduler_service.api.decoding import Body
+from scheduler_service.api.outcome_views import AttemptView, attempt_view
+from scheduler_service.api.page import Items
+from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
+from scheduler_service.api.routes.schedules import no_such_schedule, schedule_id_of, state_of
+from scheduler_service.api.schemas import NoRequest, ScheduleView
+from scheduler_service.api.views import schedule_view
+from scheduler_service.domain.errors import Conflict
+from scheduler_service.usecases.edit_schedule import AlreadyFinished, InFlight, NoSuchSchedule
+from scheduler_service.usecases.redeliver_schedule import EndedOtherwise, Redelivering, StillOpen, WasCancelled
+from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest
+
+_SCHEDULES = "/v1/clients/{client_id}/schedules"
+_SCHEDULE = _SCHEDULES + "/{schedule_id}"
+_CANCEL = Body(CancelRequest)
+_RESCHEDULE = Body(RescheduleRequest)
+
+
+async def list_attempts(call: Call) -> web.Response:
+    attempts = await call.services.show_attempts(call.tenant.client_id, schedule_id_of(call))
+    return answer(Items([attempt_view(attempt) for attempt in attempts]))
+
+
+async def cancel_schedules(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    request = await call.body(_CANCEL)
+    asked = read_cancel(client_id, request, now=call.services.clock.wall_ms())
+    cursor = None
+    if asked is None:
+        texts: Sequence[str] = request.schedule_ids or ()
+    else:
+        found = await call.services.list_schedules(asked.window, limit=asked.limit, position=asked.position)
+        texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
+        cursor = None if found.next is None else encode_cursor(asked.window, found.next)
+    ids = known_ids(texts)
+    outcomes = await call.services.cancel_schedules(client_id, list(ids.values()))
+    return answer(Items([cancel_item(text, ids.get(text), outcomes) for text in texts], cursor))
+
+
+async def redeliver_schedule(call: Call) -> web.Response:
+    client, schedule_id = call.tenant, schedule_id_of(call)
+    call.services.create_schedules.admit(client)
+    await call.no_body()
+    match await call.services.redeliver_schedule(client, schedule_id):
+        case Redelivering(row=row):
+            return answer(schedule_view(client.client_id, row, in_flight=False), status=202)
+        case StillOpen(row=row) | EndedOtherwise(row=row):
+            raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
+        case WasCancelled(row=row):
+            raise Conflict("cancelled", "it was cancelled, which is for good", state=state_of(row))
+        case NoSuchSchedule():
+            raise no_such_schedule()
+
+
+async def reschedule_schedule(call: Call) -> web.Response:
+    client, schedule_id, reschedule = call.tenant, schedule_id_of(call), call.services.reschedule_schedule
+    call.services.create_schedules.admit(client)
+    request = await call.body(_RESCHEDULE, lambda wrong: reschedule.faults(client, wrong))
+    match await reschedule(client, schedule_id, request):
+        case Rescheduled(new=new):
+            location = f"/v1/clients/{client.client_id}/schedules/{new.row.schedule_id}"
+            view = schedule_view(client.client_id, new.row, in_flight=new.in_flight)
+            return answer(view, status=201, headers={"Location": location})
+        case InFlight(row=row):
+            raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
+        case AlreadyFinished(row=row):
+            raise Conflict("already-finished", f"it has ended before: {state_of(row)}", state=state_of(row))
+        case NoSuchSchedule():
+            raise no_such_schedule()
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=_SCHEDULE + ":reschedule",
+        access=Access.CLIENT,
+        handler=reschedule_schedule,
+        summary="Cancel a schedule and create it anew at another instant, as one call",
+        request=RescheduleRequest,
+        response=ScheduleView,
+        status=201,
+        headers=LOCATION,
+        problems=(*CREATES, "in-flight", "already-finished"),
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULES + ":cancel",
+        access=Access.CLIENT,
+        handler=cancel_schedules,
+        summary=f"Cancel up to {MAX_CANCELS} schedules, each for itself: by id, or all of a window of 24 hours",
+        request=CancelRequest,
+        response=Items[CancelItemView],
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULE + ":redeliver",
+        access=Access.CLIENT,
+        handler=redeliver_schedule,
+        summary="Call a schedule again that was delivered, skipped or has failed",
+        request=NoRequest,
+        response=ScheduleView,
+        status=202,
+        problems=(*CREATES, "already-open", "cancelled"),
+    ),
+    Route(
+        method="GET",
+        path=_SCHEDULE + "/attempts",
+        access=Access.CLIENT,
+        handler=list_attempts,
+        summary="List every attempt of a schedule",
+        response=Items[AttemptView],
+    ),
+)

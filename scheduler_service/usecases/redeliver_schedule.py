@@ -1,0 +1,174 @@
+"""Redeliver: a schedule that has ended is called again, now, under the same id.
+
+    delivered, failed, skipped -> retrying at t IF it has the very end that was read; then the copy of t   (202)
+    scheduled, retrying        -> it is open already                                                       (409)
+    cancelled                  -> it stays so                                                              (409)
+
+An end is known by its state and its instant, so an edit that arrives late, or twice, finds another end and changes
+nothing: of many callers one wins, and the others find it open (those who asked in the same millisecond are one). t is
+later than now and than every instant that the schedule has named before, since no end comes before the instant it is
+the end of; so a copy of old is never taken for the new one.
+
+The original's minute may be settled long ago, and nobody but its caller may ever look there: the copy is placed before
+the answer. A caller that dies between the two leaves a pointer; whoever asks for the schedule again, or looks at it,
+places what it names. Attempts are numbered on, and counted anew by the retry policy: the original says from where.
+"""
+
+from dataclasses import dataclass
+
+from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.copies import REDELIVERY, definition_of, outcome_of
+from scheduler_service.domain.ids import MAX_DUE, Partition, ScheduleId, UnixMillis, key_of, minute_end, partition_of
+from scheduler_service.domain.ports import AttemptStore, ScheduleStore
+from scheduler_service.domain.schedules import Edit, Outcome, Row, RowWrite, State
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.edit_schedule import NoSuchSchedule
+from scheduler_service.usecases.place import MAX_TURNS, Place
+from scheduler_service.usecases.schedule_request import DAY_MS
+
+DELETION_MARGIN_MS = 3_600_000
+"""Rows this close to the end of their retention count as gone: their partition may be deleted while it is edited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redelivering:
+    """It will be called, or has been by now. `row` is the original as last seen."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class StillOpen:
+    """It has not ended, or not yet ended again."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class WasCancelled:
+    """It was cancelled, which is for good."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class EndedOtherwise:
+    """It has ended, but not as the caller had seen it."""
+
+    row: Row
+
+
+RedeliverResult = Redelivering | StillOpen | WasCancelled | EndedOtherwise | NoSuchSchedule
+
+
+class RedeliverSchedule:
+    """Redelivers schedules of clients that the caller has looked up, and that may create."""
+
+    def __init__(
+        self,
+        *,
+        schedules: ScheduleStore,
+        attempts: AttemptStore,
+        place: Place,
+        clock: Clock,
+        randomness: Randomness,
+    ) -> None:
+        self._schedules = schedules
+        self._attempts = attempts
+        self._place = place
+        self._clock = clock
+        self._randomness = randomness
+
+    async def __call__(
+        self, client: Client, schedule_id: ScheduleId, *, failed_at: UnixMillis | None = None
+    ) -> RedeliverResult:
+        """With `failed_at` only if it is still failed since that instant. Raises StoreUnavailable when it stays unknown
+        what came of it: ask again.
+        """
+        partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
+        kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
+        if minute_end(partition.minute) < self._clock.wall_ms() - kept_ms:
+            return NoSuchSchedule()
+        ours: set[UnixMillis] = set()
+        for _ in range(MAX_TURNS):
+            _, rows = await self._schedules.read_rows(partition, [key], serial=True)
+            row = rows.get(key)
+            if row is None or not row.defined:
+                return NoSuchSchedule()
+            if row.redelivered_at in ours:
+                return await self._redelivering(partition, row)
+            if row.state == State.CANCELLED:
+                return WasCancelled(row)
+            if not row.ended:
+                await self._complete(partition, row)
+                return StillOpen(row)
+            if failed_at is not None and (row.state != State.FAILED or row.finished_at != failed_at):
+                return EndedOtherwise(row)
+            at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0) + 1)
+            if at > MAX_DUE:
+                raise StoreUnavailable("the schedule's end lies too far ahead")
+            ours.add(at)
+            await self._point(partition, row, at)
+        raise StoreUnavailable("the minute of this schedule changes too often")
+
+    async def _redelivering(self, partition: Partition, row: Row) -> Redelivering:
+        await self._complete(partition, row)
+        return Redelivering(row)
+
+    async def _complete(self, partition: Partition, row: Row) -> None:
+        """See that what a redelivery has come to is placed; of other pointers the lane's owner does. It may point on
+        already: a copy that was placed late is re-homed, by whoever placed it."""
+        outcome = outcome_of(row)
+        if outcome is not None and row.state == State.RETRYING and row.redelivered_at is not None:
+            await self._place.complete(definition_of(partition, row), outcome)
+
+    async def _point(self, partition: Partition, row: Row, at: UnixMillis) -> None:
+        """One turn at the pointer. The caller reads again and sees."""
+        if row.state == State.DELIVERED:
+            await self._attempts.record_failed([_success_of(partition, row)])
+        attempts = (row.attempts or 0) + _uncounted(row)
+        outcome = Outcome(
+            state=State.RETRYING,
+            attempts=attempts,
+            next_attempt_at=at,
+            last_status=row.last_status,
+            last_error=row.last_error,
+            reason=REDELIVERY,
+            redelivered_at=at,
+            redelivered_after=attempts,
+        )
+        write = RowWrite(
+            key=row.key, outcome=outcome, expect_state=State(row.state or ""), expect_finished_at=row.finished_at
+        )
+        edit = Edit(
+            partition=partition, edits=self._randomness.uuid4(), version=None, version_known=False, writes=(write,)
+        )
+        match await self._schedules.edit(edit):
+            case Applied() | Rejected() | Unknown():
+                return
+
+
+def _uncounted(row: Row) -> int:
+    """An attempt that was perhaps made and that nobody has counted: its number is not used again."""
+    unsent = row.last_status is None and row.last_error is None
+    return 1 if row.state == State.FAILED and row.reason == "in-doubt" and unsent else 0
+
+
+def _success_of(partition: Partition, row: Row) -> FailedAttempt:
+    """The attempt that delivered, for the record: its row will tell of another."""
+    finished, number = row.finished_at or row.due, row.attempts or 1
+    started = row.first_attempt_at if number == 1 and row.first_attempt_at is not None else finished
+    return FailedAttempt(
+        client_id=partition.client_id,
+        schedule_id=row.schedule_id,
+        attempt=number,
+        started_at=UnixMillis(started),
+        status=row.last_status,
+        error=None,
+        duration_ms=finished - started,
+        excerpt="",
+    )

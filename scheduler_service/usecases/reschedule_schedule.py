@@ -1,0 +1,156 @@
+"""Reschedule: a schedule that was not called yet is cancelled and created anew at another instant, as one call.
+
+    choose the new id -> cancel, and write that id into the very edit (rescheduled_to) -> place what it names
+
+So there is one winner against the owner's claim, and the cancel says what has become of the schedule. A caller that
+dies in between leaves an id with nothing behind it: whoever looks at the old schedule places it, unless it was to be
+called otherwise than before, which only its caller knows; he asks again.
+
+The new id's free bits derive from the old id and the request, so the same request asked again is recognised, whenever
+it comes and however its delay is counted: it is answered with what it came to the first time.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.copies import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import (
+    ScheduleId,
+    derived_schedule_id,
+    due_of,
+    key_of,
+    minute_of,
+    partition_of,
+    poller_of,
+)
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.options import encode_headers
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.quotas import LaneChooser, pinned_lane
+from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.usecases.edit_schedule import (
+    AlreadyFinished,
+    Cancelled,
+    EditSchedule,
+    InFlight,
+    NoSuchSchedule,
+    Resolved,
+)
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_request import DAY_MS, CallbackRequest, asked_due, draft_callback
+
+
+class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When to call instead: `due` (RFC 3339 with an offset) or `delay_seconds` from now, exactly one of them. And what,
+    if not the same."""
+
+    due: str | None = None
+    delay_seconds: float | None = None
+    callback: CallbackRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rescheduled:
+    """The old one will not be called, the new one will be."""
+
+    new: Resolved
+
+
+RescheduleResult = Rescheduled | InFlight | AlreadyFinished | NoSuchSchedule
+
+
+class RescheduleSchedule:
+    """Reschedules schedules of clients that the caller has looked up, and that may create."""
+
+    def __init__(
+        self,
+        *,
+        schedules: ScheduleStore,
+        edit: EditSchedule,
+        place: Place,
+        lanes: LaneChooser,
+        policy: NetworkPolicy,
+        clock: Clock,
+    ) -> None:
+        self._schedules = schedules
+        self._edit = edit
+        self._place = place
+        self._lanes = lanes
+        self._check_url = policy.check_url
+        self._clock = clock
+
+    def faults(self, client: Client, request: RescheduleRequest) -> list[FieldError]:
+        """Everything wrong with a request."""
+        faults: list[FieldError] = []
+        asked_due(request, now=self._clock.wall_ms(), horizon_days=client.settings.horizon_days, faults=faults)
+        if request.callback is not None:
+            draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=faults)
+        return faults
+
+    async def __call__(self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest) -> RescheduleResult:
+        """Raises Invalid, ContentTooLarge; StoreUnavailable when it stays unknown what came of it: ask again."""
+        partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
+        name = _name(schedule_id, request)
+        row = (await self._schedules.find_rows(partition, [key], serial=True)).get(key)
+        if row is None or not row.defined:
+            return NoSuchSchedule()
+        if row.rescheduled_to is not None:
+            return await self._recognised(client, row, name, request)
+        due = self._due(client, request)
+        if row.ordering_key is None:
+            poller_id = self._lanes.choose(client.client_id, minute_of(due), quota=client.poller_quota)
+        else:
+            poller_id = pinned_lane(client.client_id, row.ordering_key, quota=client.poller_quota)
+        result = await self._edit.cancel(
+            client.client_id,
+            schedule_id,
+            reason=RESCHEDULED if request.callback is None else RESCHEDULED_OTHERWISE,
+            rescheduled_to=derived_schedule_id(due=due, poller_id=poller_id, name=name),
+        )
+        return await self._recognised(client, result.row, name, request) if isinstance(result, Cancelled) else result
+
+    def _due(self, client: Client, request: RescheduleRequest) -> int:
+        faults = self.faults(client, request)
+        if faults:
+            raise Invalid(faults)
+        return asked_due(request, now=self._clock.wall_ms(), horizon_days=client.settings.horizon_days, faults=faults)
+
+    async def _recognised(
+        self, client: Client, row: Row, name: str, request: RescheduleRequest
+    ) -> Rescheduled | AlreadyFinished:
+        """What a cancelled row came to, if by this request: it is placed if nobody has."""
+        new = row.rescheduled_to
+        if new is None or new != derived_schedule_id(due=due_of(new), poller_id=poller_of(new), name=name):
+            return AlreadyFinished(row)
+        known = await self._edit.resolve(client.client_id, ScheduleId(new))
+        if known is None:
+            if due_of(new) < self._clock.wall_ms() - client.settings.retention_days * DAY_MS:
+                return AlreadyFinished(row)
+            await self._place(self._definition(client, row, request))
+            known = await self._edit.resolve(client.client_id, ScheduleId(new))
+        if known is None:
+            raise StoreUnavailable("the schedule was deleted while it was being created")
+        return Rescheduled(known)
+
+    def _definition(self, client: Client, row: Row, request: RescheduleRequest) -> Definition:
+        same = rescheduled(client.client_id, row)
+        if request.callback is None:
+            return same
+        callback, faults = request.callback, list[FieldError]()
+        headers, body = draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
+        if faults:
+            raise Invalid(faults)
+        return msgspec.structs.replace(
+            same, method=callback.method, url=callback.url, headers=encode_headers(headers), body=body
+        )
+
+
+def _name(schedule_id: ScheduleId, request: RescheduleRequest) -> str:
+    asked = hashlib.blake2b(msgspec.json.encode(request), digest_size=16).hexdigest()
+    return f"reschedule {schedule_id} {asked}"

@@ -1,0 +1,174 @@
+"""Show the books of a client's minutes: what was accepted, what became of it, and how late first attempts were.
+
+    index of occupied minutes -> stored balances -> stamps of those partitions -> rows of the others
+
+A stored balance counts as long as its stamp is its partition's (`domain.books`): the stamp is read after the balance,
+so it speaks for this instant. Every other partition is counted from its rows: those of minutes not settled yet, and
+those of which something changed since. What was counted whole is stored, so that the next to ask is spared it.
+
+One call does a bounded amount of work, so it may answer few minutes, even none, and still say where to go on; a minute
+of a million rows takes several calls, and the place to go on carries what was counted of it so far. Such a count is not
+stored: it comes from the caller's hands. Storage that gives no answer is an error, never a smaller sum.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler_service.domain.books import MinuteBalance, Tally
+from scheduler_service.domain.ids import (
+    MINUTES_PER_HOUR,
+    ClientId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    hour_of,
+)
+from scheduler_service.domain.ports import BalanceStore, ScheduleStore
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import WIDTH, concurrently
+from scheduler_service.usecases.count_minute import Count, CountMinute
+
+MAX_PARTITIONS = 1_000
+"""Partitions that one call looks at."""
+MAX_ROWS = 50_000
+"""Rows after which one call begins no more pages; it may read a page of each of 16 partitions beyond."""
+
+_FIRST_LANE = PollerId(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to go on: in this minute, at this lane, behind this row. `tally`: what was counted of the minute before."""
+
+    minute: Minute
+    poller_id: PollerId = _FIRST_LANE
+    after: RowKey | None = None
+    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteBooks:
+    """One minute over all lanes."""
+
+    minute: Minute
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Minutes without calls are absent. `next` None: the window is exhausted."""
+
+    minutes: list[MinuteBooks]
+    next: Position | None
+
+
+class ShowBalance:
+    """Answers for one client at a time."""
+
+    def __init__(self, *, schedules: ScheduleStore, balances: BalanceStore, clock: Clock) -> None:
+        self._schedules = schedules
+        self._balances = balances
+        self.count = CountMinute(schedules=schedules, balances=balances, clock=clock)
+
+    async def __call__(self, client_id: ClientId, *, position: Position, last: Minute, limit: int) -> Books:
+        """Up to `limit` minutes from `position` to `last`, which is included. Raises StoreUnavailable."""
+        scan = _Scan(self, position, limit)
+        for begin, end in _hours(position.minute, last):
+            if scan.spent:
+                return Books(scan.minutes, Position(begin))
+            occupied = await self._schedules.occupied(client_id, first=begin, last=end)
+            stored = {
+                balance.partition: balance for balance in await self._balances.read(client_id, first=begin, last=end)
+            }
+            partitions = [
+                Partition(client_id, poller_id, minute)
+                for minute in sorted(occupied)
+                for poller_id in sorted(occupied[minute])
+                if (minute, poller_id) >= (position.minute, position.poller_id)
+            ]
+            stopped = await scan.run(partitions, stored)
+            if stopped is not None:
+                return Books(scan.minutes, stopped)
+            scan.finish()
+        return Books(scan.minutes, None)
+
+    async def look(self, partition: Partition, stored: MinuteBalance | None, after: RowKey | None) -> Count:
+        """One partition, by its balance or as far as one page goes. `after`: where an earlier call left off in it."""
+        count = Count(partition, after)
+        if after is None and self.count.may_store(partition.minute):
+            count.store_under = 0 if stored is None else stored.epoch
+        if after is None and stored is not None and stored.holds(await self._schedules.read_stamp(partition)):
+            count.tally.add_balance(stored)
+            count.more = False
+            return count
+        await self.count.go_on(count)
+        return count
+
+
+class _Scan:
+    """One call: what it found so far, and what it may still look at."""
+
+    def __init__(self, show: ShowBalance, position: Position, limit: int) -> None:
+        self._show = show
+        self._limit = limit
+        self._partitions = MAX_PARTITIONS
+        self._rows = MAX_ROWS
+        self._begun = position
+        self._minute = position.minute
+        self._tally = position.tally
+        self.minutes: list[MinuteBooks] = []
+
+    @property
+    def spent(self) -> bool:
+        return self._partitions <= 0 or self._rows <= 0 or len(self.minutes) >= self._limit
+
+    async def run(self, partitions: Sequence[Partition], stored: Mapping[Partition, MinuteBalance]) -> Position | None:
+        """Add up these, in their order. Where to go on; None when they are done."""
+        for start in range(0, len(partitions), WIDTH):
+            several = partitions[start : start + WIDTH]
+            counts = await concurrently(
+                lambda partition: self._show.look(partition, stored.get(partition), self._left_off(partition)), several
+            )
+            for count in counts:
+                if count.partition.minute != self._minute:
+                    self.finish()
+                    self._minute = count.partition.minute
+                if self.spent:
+                    return Position(
+                        self._minute, count.partition.poller_id, self._left_off(count.partition), self._tally
+                    )
+                stopped = await self._add(count)
+                if stopped is not None:
+                    return stopped
+        return None
+
+    async def _add(self, count: Count) -> Position | None:
+        """Count a partition to its end, or as far as this call may."""
+        minute, poller_id = count.partition.minute, count.partition.poller_id
+        self._partitions -= 1
+        self._rows -= count.rows
+        while count.more and not self.spent:
+            before = count.rows
+            await self._show.count.go_on(count)
+            self._rows -= count.rows - before
+        self._tally.merge(count.tally)
+        return Position(minute, poller_id, count.after, self._tally) if count.more else None
+
+    def _left_off(self, partition: Partition) -> RowKey | None:
+        begun = self._begun
+        return begun.after if (partition.minute, partition.poller_id) == (begun.minute, begun.poller_id) else None
+
+    def finish(self) -> None:
+        """The minute is complete."""
+        if self._tally.accepted:
+            self.minutes.append(MinuteBooks(self._minute, self._tally))
+        self._tally = Tally()
+
+
+def _hours(first: Minute, last: Minute) -> Iterator[tuple[Minute, Minute]]:
+    """The window cut at whole hours, as its index is."""
+    while first <= last:
+        end = min(last, Minute((hour_of(first) + 1) * MINUTES_PER_HOUR - 1))
+        yield first, end
+        first = Minute(end + 1)

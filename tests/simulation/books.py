@@ -1,0 +1,89 @@
+"""The books of a simulated world, checked against its rows and against what it was asked for."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from scheduler_service.domain.books import Tally
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import MINUTES_PER_HOUR, ClientId, Minute, Partition, PollerId, minute_of
+from scheduler_service.domain.schedules import State
+from scheduler_service.usecases.show_balance import Position, ShowBalance
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Counts = Counter[str]
+OPEN = "open"
+
+
+async def check_books(world: "World") -> None:
+    """Every minute of every client: what the books say is what its rows say, and what the world knows of it."""
+    for client in world.clients.values():
+        if client.client_id == CRON_CLIENT:
+            continue
+        before = counted_rows(world, client.client_id)
+        shown = await shown_books(world, client.client_id)
+        if before != counted_rows(world, client.client_id):
+            continue  # something happened while the books were read
+        for minute in before.keys() | shown.keys():
+            _check_minute(world, client.client_id, minute, before.get(minute), shown.get(minute))
+    check_epochs(world)
+
+
+def _check_minute(
+    world: "World", client_id: ClientId, minute: Minute, rows: Counts | None, shown: Counts | None
+) -> None:
+    if rows != shown:
+        raise world.violation(f"{client_id}, minute {minute}: the books say {shown}, the rows {rows}")
+    assert shown is not None
+    if any(row["client_id"] == client_id for row in world.memory.rows("crons")):
+        return  # its crons ask too
+    asked = [one for one in world.asked.values() if one.client_id == client_id and minute_of(one.due) == minute]
+    least, most = sum(one.acknowledged for one in asked), len(asked)
+    if not least <= shown.total() <= most:
+        raise world.violation(f"{client_id}, minute {minute}: {shown} of {least} to {most} that were asked for")
+    cancelled = sum(one.cancelled for one in asked)
+    if shown[State.CANCELLED] < cancelled:
+        raise world.violation(f"{client_id}, minute {minute}: {shown}, but {cancelled} cancels were answered")
+
+
+def counted_rows(world: "World", client_id: ClientId) -> dict[Minute, Counts]:
+    """What the table itself holds, counted by nobody's code but this."""
+    found: dict[Minute, Counts] = {}
+    for row in world.memory.rows("schedules"):
+        if row["client_id"] == client_id and row["kind"] == "call":
+            state = row["state"] if row["state"] not in (None, "retrying") else OPEN
+            found.setdefault(minute_of(row["minute"]), Counter())[state] += 1
+    return found
+
+
+async def shown_books(world: "World", client_id: ClientId, *, limit: int = 7) -> dict[Minute, Counts]:
+    """What a caller is shown of all hours that have rows, page by page."""
+    show = ShowBalance(schedules=world.truth.schedules, balances=world.truth.balances, clock=world.api_clock)
+    rows = world.memory.rows("occupied_minutes")
+    hours = {minute_of(row["hour"]) for row in rows if row["client_id"] == client_id}
+    found: dict[Minute, Counts] = {}
+    for first in sorted(hours):
+        position: Position | None = Position(first)
+        while position is not None:
+            last = Minute(first + MINUTES_PER_HOUR - 1)
+            books = await show(client_id, position=position, last=last, limit=limit)
+            found.update((one.minute, _counts(one.tally)) for one in books.minutes)
+            position = books.next
+    return found
+
+
+def _counts(tally: Tally) -> Counts:
+    ends = (State.DELIVERED, State.FAILED, State.CANCELLED, State.SKIPPED)
+    counts = {**{str(state): tally.of(state) for state in ends}, OPEN: tally.open}
+    return Counter({name: count for name, count in counts.items() if count})
+
+
+def check_epochs(world: "World") -> None:
+    """A balance is never replaced by one of a lower epoch."""
+    for row in world.memory.rows("minute_balance"):
+        partition = Partition(row["client_id"], PollerId(row["poller_id"]), minute_of(row["minute"]))
+        highest = world.balance_epochs.get(partition, 0)
+        if row["epoch"] < highest:
+            raise world.violation(f"the balance of {partition} has fallen from epoch {highest} to {row['epoch']}")
+        world.balance_epochs[partition] = row["epoch"]

@@ -1,0 +1,85 @@
+"""The API's OpenAPI document as a judge of what is sent and answered."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from scheduler_service.api.openapi.built import documents_of
+from scheduler_service.api.route import Route
+from scheduler_service.api.routes import ROUTES
+
+_PATTERNS = [(re.compile(re.sub(r"\{\w+\}", "[^/:]+", route.path)), route) for route in ROUTES]
+
+
+class ApiDocument:
+    """The document of `routes.ROUTES`. What it checks raises AssertionError with the place that is wrong."""
+
+    def __init__(self) -> None:
+        self.value: dict[str, Any] = msgspec.json.decode(documents_of(ROUTES).openapi.body)
+        self._validators: dict[str, Any] = {}
+
+    def resolve(self, value: Mapping[str, Any]) -> Any:
+        """What a reference stands for."""
+        found: Any = value
+        if "$ref" in value:
+            found = self.value
+            for token in value["$ref"].removeprefix("#/").split("/"):
+                found = found[token.replace("~1", "/").replace("~0", "~")]
+        return found
+
+    def operation(self, route: Route) -> Any:
+        return self.value["paths"][route.path][route.method.lower()]
+
+    def check_request(self, route: Route, body: Any) -> None:
+        schema = self.operation(route)["requestBody"]["content"]["application/json"]["schema"]
+        self._check(f"{route.method} {route.path} request", schema, body)
+
+    def check_answer(self, route: Route, status: int, body: Any, *, media: str = "application/json") -> None:
+        """`body` is JSON, decoded; or text where `media` says so."""
+        response = self._response(route, status)
+        assert media in response["content"], f"{media} of {route.method} {route.path} is not documented"
+        self._check(f"{route.method} {route.path} {status}", response["content"][media]["schema"], body)
+
+    def check_exchange(self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """An answer of the API to a request for this path. Nothing is said of paths and methods that no route has."""
+        route = route_of(method, path)
+        if route is None:
+            return
+        response = self._response(route, status)
+        for name, header in response.get("headers", {}).items():
+            assert name in headers or not self.resolve(header)["required"], f"{name} is missing"
+        if not body:
+            assert "content" not in response, f"{method} {path} answered {status} without the body that is documented"
+            return
+        media = headers["Content-Type"].partition(";")[0]
+        self.check_answer(route, status, msgspec.json.decode(body) if "json" in media else body.decode(), media=media)
+
+    def _response(self, route: Route, status: int) -> Any:
+        responses = self.operation(route)["responses"]
+        assert str(status) in responses, f"{status} of {route.method} {route.path} is not documented"
+        return self.resolve(responses[str(status)])
+
+    def _check(self, name: str, schema: Any, value: Any) -> None:
+        if name not in self._validators:
+            whole = {**schema, "components": self.value["components"]}
+            self._validators[name] = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        faults = [
+            f"{'/'.join(map(str, error.instance_path))}: {error}" for error in self._validators[name].iter_errors(value)
+        ]
+        assert not faults, f"{name}: {faults}"
+
+
+@cache
+def api_document() -> ApiDocument:
+    """Made once: its validators are worth keeping."""
+    return ApiDocument()
+
+
+def route_of(method: str, path: str) -> Route | None:
+    """The route that a path leads to."""
+    plain = path.partition("?")[0]
+    return next((route for found, route in _PATTERNS if route.method == method and found.fullmatch(plain)), None)

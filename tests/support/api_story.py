@@ -1,0 +1,37 @@
+"""The document's examples, sent one after the other."""
+
+import re
+
+import msgspec
+
+from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.openapi.examples import EXAMPLES
+from scheduler_service.api.parameters import PATH_PARTS
+from scheduler_service.api.routes import ROUTES
+from tests.support.api import ApiHarness, Reply
+
+ROUTE = {operation_id(route): route for route in ROUTES}
+
+
+class Story:
+    """Sends examples, and knows the ids that the server chose."""
+
+    def __init__(self, api: ApiHarness) -> None:
+        self.api = api
+        self.names = {name: part.example for name, part in PATH_PARTS.items()}
+
+    async def send(self, id_: str) -> Reply:
+        """Raises AssertionError unless it succeeds."""
+        reply, route = await self.try_(id_), ROUTE[id_]
+        assert reply.status == route.status, reply.body
+        if reply.status == 201:
+            self.names |= {name: chosen for name in self.names if (chosen := reply.json.get(name)) is not None}
+            assert set(route.headers) <= set(reply.headers), id_
+        return reply
+
+    async def try_(self, id_: str) -> Reply:
+        """Whatever is answered."""
+        route, example = ROUTE[id_], EXAMPLES[id_]
+        path = re.sub(r"\{(\w+)\}", lambda match: self.names[match[1]], route.path)
+        body = None if example.request is msgspec.UNSET else example.request
+        return await self.api.send(route.method, path, json=body, params=example.query)

@@ -1,0 +1,93 @@
+"""Schedules of the API harness that have come to something, as a poller would have recorded it."""
+
+from typing import Any
+from uuid import UUID
+
+from membership.conditional import Applied
+from scheduler_service.domain.books import DeadLetter, FailedAttempt
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
+from scheduler_service.domain.schedules import Advance, Outcome, Row, RowWrite, State
+from tests.support.api import ApiHarness, schedule
+
+SHOP = ClientId("shop")
+
+
+async def created(api: ApiHarness, key: str, **fields: object) -> ScheduleId:
+    """A schedule of the client `shop`."""
+    reply = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule(**fields))
+    assert reply.status == 201, reply.body
+    return ScheduleId(UUID(reply.json["schedule_id"]))
+
+
+async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | None, *, in_flight: bool = False) -> None:
+    """An advance of the owner of epoch 1; without an outcome it only claims."""
+    partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
+    statics, _ = await api.storage.schedules.read_rows(partition, [key], serial=True)
+    answer = await api.storage.schedules.advance(
+        Advance(
+            partition=partition,
+            epoch=1,
+            expect_epoch=statics.claim_epoch,
+            version=statics.version,
+            edits=statics.edits,
+            edits_known=True,
+            in_flight=statics.in_flight | {schedule_id} if in_flight else statics.in_flight - {schedule_id},
+            writes=() if outcome is None else (RowWrite(key=key, outcome=outcome),),
+        )
+    )
+    assert isinstance(answer, Applied)
+
+
+async def ended(api: ApiHarness, schedule_id: ScheduleId, state: State, **columns: Any) -> Outcome:
+    """It has ended now, after one attempt unless said otherwise."""
+    known: dict[str, Any] = {
+        "attempts": 0 if state is State.SKIPPED else 1,
+        "finished_at": UnixMillis(api.clock.now),
+        "first_attempt_at": None if state is State.SKIPPED else UnixMillis(api.clock.now - 7),
+        "last_status": {State.DELIVERED: 204, State.FAILED: 503}.get(state),
+        "reason": "exhausted" if state is State.FAILED else None,
+    }
+    outcome = Outcome(state=state, **{**known, **columns})
+    await record(api, schedule_id, outcome)
+    return outcome
+
+
+async def gave_up(api: ApiHarness, schedule_id: ScheduleId, **columns: Any) -> None:
+    """It has failed now, and has its letter."""
+    outcome = await ended(api, schedule_id, State.FAILED, **columns)
+    assert outcome.finished_at is not None
+    letter = DeadLetter(
+        client_id=SHOP,
+        poller_id=poller_of(schedule_id),
+        failed_at=outcome.finished_at,
+        schedule_id=schedule_id,
+        reason=outcome.reason,
+        last_status=outcome.last_status,
+        last_error=outcome.last_error,
+        attempts=outcome.attempts,
+    )
+    await api.storage.dead_letters.insert([letter])
+
+
+async def attempted(api: ApiHarness, schedule_id: ScheduleId, number: int, **columns: Any) -> None:
+    """An attempt that failed now."""
+    known: dict[str, Any] = {"status": 503, "error": None, "duration_ms": 12, "excerpt": "no"}
+    attempt = FailedAttempt(
+        client_id=SHOP,
+        schedule_id=schedule_id,
+        attempt=number,
+        started_at=UnixMillis(api.clock.now),
+        **{**known, **columns},
+    )
+    await api.storage.attempts.record_failed([attempt])
+
+
+async def row_of(api: ApiHarness, schedule_id: ScheduleId, *, at: int | None = None) -> Row | None:
+    """The original, or the copy of an instant."""
+    partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
+    if at is not None:
+        partition, key = (
+            partition._replace(minute=type(partition.minute)(at // 60_000)),
+            key._replace(due=UnixMillis(at)),
+        )
+    return (await api.storage.schedules.find_rows(partition, [key], serial=True)).get(key)

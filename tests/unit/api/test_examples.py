@@ -1,0 +1,121 @@
+"""Every operation has an example that fits its schema and is what the API answers."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.openapi.examples import EXAMPLES, Example
+from scheduler_service.api.route import Route
+from scheduler_service.api.routes import ROUTES
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.schedules import Outcome, State
+from tests.support.api import NOW, ApiHarness
+from tests.support.api_document import api_document
+from tests.support.api_story import ROUTE, Story
+from tests.support.cron_calls import end
+from tests.support.nodes import Nodes
+
+FIRST = ("put_client", "create_schedule", "put_cron", "create_key", "create_secret", "create_admin_key")
+"""What is there before an example is sent, unless the example makes it."""
+BEFORE = {
+    "put_client": (),
+    "list_clients": ("put_client",),
+    "get_cluster": ("put_client",),
+    "create_schedule": ("put_client",),
+    "list_pollers": ("put_client",),
+    "put_cron": ("put_client",),
+    "create_key": ("put_client",),
+    "list_keys": ("put_client", "create_key"),
+    "create_secret": ("put_client",),
+    "create_admin_key": (),
+    "revoke_key": ("put_client", "create_key"),
+    "delete_client": (*FIRST, "suspend_client"),
+    "resume_client": (*FIRST, "suspend_client"),
+    "resume_cron": (*FIRST, "pause_cron"),
+}
+CHOSEN_BY_THE_SERVER = {
+    "schedule_id",
+    "rescheduled_from",
+    "poller_id",
+    "key_id",
+    "key",
+    "secret_id",
+    "secret",
+    "request_id",
+}
+GAVE_UP = Outcome(state=State.FAILED, attempts=5, finished_at=UnixMillis(NOW), last_status=503, reason="exhausted")
+SHAPE = [(re.compile(r"(?<=whsec_).{43}"), "0"), (re.compile(r"[0-9a-f]"), "0")]
+
+
+def shape(value: Any) -> Any:
+    """What two ids of a kind have in common."""
+    if not isinstance(value, str):
+        return type(value)
+    for pattern, text in SHAPE:
+        value = pattern.sub(text, value)
+    return value
+
+
+def same(answer: Any, example: Any, *, name: str = "", partial: bool = False) -> None:
+    if isinstance(example, dict):
+        assert isinstance(answer, dict)
+        assert partial or list(answer) == list(example)
+        for key in example:
+            same(answer[key], example[key], name=key)
+    elif isinstance(example, list):
+        assert len(answer) == len(example)
+        for one, other in zip(answer, example, strict=True):
+            same(one, other, name=name)
+    elif name in CHOSEN_BY_THE_SERVER:
+        assert shape(answer) == shape(example), name
+    else:
+        assert answer == example, name
+
+
+@pytest.mark.parametrize("id_", ROUTE)
+async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> None:
+    story, example = Story(api), EXAMPLES[id_]
+    before = BEFORE.get(id_, FIRST)
+    if "put_cron" in (*before, id_):
+        await api.add_built_in_clients()
+    for one in before:
+        await story.send(one)
+    if id_ in ("get_cluster", "drain_node"):
+        nodes = Nodes(api)
+        await nodes.beat(await nodes.add("node-a"), seconds=2)
+    if id_ == "redeliver_schedule":
+        await end(api, story.names["schedule_id"], GAVE_UP)
+    reply = await story.send(id_)
+    if example.answer is None:
+        assert reply.body == b""
+    elif isinstance(example.answer, str):
+        assert example.partial
+        assert example.answer in reply.body.decode()
+    else:
+        same(reply.json, example.answer, partial=example.partial)
+
+
+def test_there_is_one_for_every_operation_and_no_other() -> None:
+    assert len(ROUTE) == len(ROUTES), "two operations have one name"
+    assert sorted(EXAMPLES) == sorted(ROUTE)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=ROUTE)
+def test_it_fits_the_schema(route: Route) -> None:
+    document, example = api_document(), EXAMPLES[operation_id(route)]
+    if example.request is not msgspec.UNSET:
+        document.check_request(route, example.request)
+    if example.answer is not None and not example.partial:
+        document.check_answer(route, route.status, example.answer)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"state": "asleep"}, {"due": "tomorrow"}, {"attempts": "none"}, {"callback": {"url": "https://a.b/"}}]
+)
+def test_an_example_that_does_not_fit_is_found(wrong: dict[str, Any]) -> None:
+    right: Example = EXAMPLES["get_schedule"]
+    with pytest.raises(AssertionError, match=next(iter(wrong))):
+        api_document().check_answer(ROUTE["get_schedule"], 200, {**right.answer, **wrong})

@@ -1,0 +1,170 @@
+"""The OpenAPI document: a valid one, with every route in it, that is served as the same bytes to everybody."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
+from poller_cluster.delivery.headers import callback_headers
+from scheduler_service.api.auth import Access
+from scheduler_service.api.openapi.answers import kinds_of
+from scheduler_service.api.openapi.document import TAGS, build_document, operation_id, tag_of
+from scheduler_service.api.openapi.webhook import CALLBACK_HEADERS
+from scheduler_service.api.parameters import PATH_PARTS
+from scheduler_service.api.problems import KINDS
+from scheduler_service.api.route import Call, Route, no_content
+from scheduler_service.api.routes import ROUTES
+from tests.support.api import ApiHarness
+from tests.support.api_document import api_document
+
+NAMES = [f"{route.method} {route.path}" for route in ROUTES]
+DOCUMENT = api_document().value
+OPERATION_IDS = {
+    "create_schedule", "get_schedule", "cancel_schedule", "create_batch", "list_schedules",
+    "put_cron", "get_cron", "delete_cron", "list_crons", "pause_cron", "resume_cron", "trigger_cron", "list_runs",
+    "preview_cron", "get_balance", "cancel_schedules", "reschedule_schedule", "redeliver_schedule", "list_attempts",
+    "list_dead_letters", "redeliver_dead_letters",
+    "put_client", "list_clients", "get_client", "delete_client", "suspend_client", "resume_client",
+    "create_key", "list_keys", "revoke_key", "create_secret", "list_secrets", "delete_secret",
+    "create_admin_key", "list_admin_keys", "revoke_admin_key",
+    "get_cluster", "drain_node", "list_pollers", "livez", "readyz", "metrics",
+    "get_openapi", "get_docs", "get_problem",
+}  # fmt: skip
+"""Generated clients name their methods by these: adding to them is fine, nothing else."""
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for one in value.values():
+            yield from references(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from references(one)
+
+
+async def nothing(call: Call) -> Any:
+    return no_content()
+
+
+def test_it_is_valid_openapi_3_1() -> None:
+    assert [str(error) for error in OPENAPI_31_VALIDATOR.iter_errors(DOCUMENT)] == []
+    assert list(OPENAPI_31_VALIDATOR.iter_errors({**DOCUMENT, "info": {}})) != []
+
+
+def test_every_reference_leads_somewhere() -> None:
+    found = set(references(DOCUMENT))
+    assert len(found) > 60
+    for reference in found:
+        assert api_document().resolve({"$ref": reference}) is not None
+    unused = {
+        f"#/components/{section}/{name}"
+        for section in ("schemas", "parameters", "headers", "responses")
+        for name in DOCUMENT["components"][section]
+    } - found
+    assert unused == set()
+
+
+def test_exactly_the_routes_are_in_it() -> None:
+    described = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+    assert described == {(route.method, route.path) for route in ROUTES}
+
+
+def test_operations_have_names_that_stay() -> None:
+    assert {operation_id(route) for route in ROUTES} >= OPERATION_IDS
+    assert len({operation_id(route) for route in ROUTES}) == len(ROUTES)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=NAMES)
+def test_what_every_operation_says(route: Route) -> None:
+    operation = api_document().operation(route)
+    assert set(operation["tags"]) == {tag_of(route.path)} <= TAGS.keys()
+    assert operation["summary"][0].isupper()
+    assert not operation["summary"].endswith(".")
+    assert (operation["security"] == []) == (route.access is Access.OPEN)
+    parameters = [api_document().resolve(parameter) for parameter in operation["parameters"]]
+    assert [one["name"] for one in parameters if one["in"] == "path"] == re.findall(r"\{(\w+)\}", route.path)
+    assert all(parameter["description"].endswith(".") for parameter in parameters)
+    assert ("requestBody" in operation) == (route.request is not None)
+    for response in operation["responses"].values():
+        assert "X-Request-Id" in api_document().resolve(response)["headers"]
+
+
+def test_a_route_that_names_an_unknown_problem_is_refused() -> None:
+    route = Route(
+        method="GET", path="/v1/x", access=Access.ANY, handler=nothing, summary="X", problems=("no-such-problem",)
+    )
+    with pytest.raises(ValueError, match="no-such-problem"):
+        build_document([route])
+
+
+def test_every_problem_is_somewhere_or_says_why_not() -> None:
+    nowhere = KINDS.keys() - {kind for route in ROUTES for kind in kinds_of(route)}
+    assert nowhere == {"method-not-allowed", "conflict"}, "the first is of no operation, the second for unnamed kinds"
+
+
+def test_path_parts_are_declared_and_used() -> None:
+    assert {name for route in ROUTES for name in re.findall(r"\{(\w+)\}", route.path)} == PATH_PARTS.keys()
+
+
+def test_the_callback_has_the_headers_that_are_sent() -> None:
+    sent = callback_headers(
+        [],
+        timestamp=0,
+        signature="v1,x",
+        client_id="shop",
+        schedule_id="s",
+        cron_id="nightly",
+        due_ms=0,
+        attempt=1,
+        fence=1,
+        in_doubt=True,
+        user_agent="Minutehand/1",
+    )
+    assert {name for name, _ in sent} == CALLBACK_HEADERS.keys()
+    least = callback_headers(
+        [],
+        timestamp=0,
+        signature="",
+        client_id="shop",
+        schedule_id="s",
+        cron_id=None,
+        due_ms=0,
+        attempt=1,
+        fence=1,
+        in_doubt=False,
+        user_agent="Minutehand/1",
+    )
+    assert {name for name, _ in least} == {name for name, header in CALLBACK_HEADERS.items() if header.always}
+    described = DOCUMENT["webhooks"]["callback"]["post"]["parameters"]
+    assert {parameter["name"] for parameter in described} == CALLBACK_HEADERS.keys()
+
+
+async def test_a_query_parameter_that_is_not_declared_is_refused(api: ApiHarness, key: str) -> None:
+    for method, path in (("GET", "/v1/clients"), ("POST", "/v1/clients/shop/schedules"), ("GET", "/v1/cluster")):
+        reply = await api.send(method, f"{path}?surprise=1", json={} if method == "POST" else None)
+        assert reply.status == 422
+        assert reply.faults == {"/surprise": "is not a known parameter; there are none here"}
+    assert (await api.send("GET", "/livez?now=1", key=None)).status == 200
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
+async def test_who_has_the_document_is_not_sent_it_again(api: ApiHarness, path: str) -> None:
+    first = await api.send("GET", path, key=None)
+    etag = first.headers["ETag"]
+    assert first.status == 200
+    for given in (etag, f'"other", {etag}', "*", f"W/{etag}"):
+        again = await api.send("GET", path, key=None, headers={"If-None-Match": given})
+        assert (again.status, again.body, again.headers["ETag"]) == (304, b"", etag)
+    changed = await api.send("GET", path, key=None, headers={"If-None-Match": '"other"'})
+    assert (changed.status, changed.body) == (200, first.body)
+    assert (await api.send("HEAD", path, key=None)).headers["ETag"] == etag
+
+
+async def test_it_is_served_to_everybody(api: ApiHarness) -> None:
+    reply = await api.send("GET", "/openapi.json", key=None)
+    assert reply.headers["Content-Type"] == "application/json"
+    assert reply.json == DOCUMENT

@@ -1,0 +1,142 @@
+"""Reschedule over REST: cancelled and created anew as one call."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from scheduler_service.domain.ids import ScheduleId, UnixMillis
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.schedules import Outcome, State
+from tests.support.api import NOW, ApiHarness, Reply
+from tests.support.outcomes import created, ended, record, row_of
+from tests.unit.usecases.late_rows import Meddled
+
+SCHEDULES = "/v1/clients/shop/schedules"
+LATER = format_instant(NOW + 7_200_000)
+
+
+async def reschedule(api: ApiHarness, key: str, schedule_id: UUID, **body: object) -> Reply:
+    return await api.send("POST", f"{SCHEDULES}/{schedule_id}:reschedule", key=key, json=body)
+
+
+async def shown(api: ApiHarness, key: str, schedule_id: object) -> dict[str, Any]:
+    return dict((await api.send("GET", f"{SCHEDULES}/{schedule_id}", key=key)).json)
+
+
+async def test_the_same_call_at_another_instant(api: ApiHarness, key: str) -> None:
+    one = await created(api, key, label="x", ordering_key="order", timeout_seconds=2.5)
+    reply = await reschedule(api, key, one, due=LATER)
+    assert reply.status == 201, reply.body
+    new = reply.json
+    assert (new["due"], new["state"], new["rescheduled_from"]) == (LATER, "scheduled", str(one))
+    assert reply.headers["Location"] == f"{SCHEDULES}/{new['schedule_id']}"
+    old = await shown(api, key, one)
+    assert (old["state"], old["reason"], old["rescheduled_to"]) == ("cancelled", "rescheduled", new["schedule_id"])
+    for column in ("callback", "label", "ordering_key", "timeout_seconds", "poller_id"):
+        assert new[column] == old[column]
+    assert await shown(api, key, new["schedule_id"]) == new
+
+
+async def test_another_call(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    callback = {"url": "https://other.example/", "method": "PUT", "json": {"n": 1}}
+    reply = await reschedule(api, key, one, delay_seconds=300, callback=callback)
+    assert (reply.json["callback"]["url"], reply.json["callback"]["body"]) == ("https://other.example/", '{"n":1}')
+    assert reply.json["due"] == format_instant(NOW + 300_000)
+
+
+async def test_the_same_words_again_are_the_same_schedule(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    first = await reschedule(api, key, one, delay_seconds=300)
+    api.clock.advance(20)
+    again = await reschedule(api, key, one, delay_seconds=300)
+    assert (again.status, again.json) == (201, first.json)
+    other = await reschedule(api, key, one, delay_seconds=301)
+    assert (other.status, other.json["type"]) == (409, "/problems/already-finished")
+    moved = await reschedule(api, key, UUID(first.json["schedule_id"]), due=LATER)
+    assert (moved.status, moved.json["rescheduled_from"]) == (201, first.json["schedule_id"])
+
+
+async def test_too_late_is_too_late(api: ApiHarness, key: str) -> None:
+    flying, done, gone = [await created(api, key) for _ in range(3)]
+    await record(api, flying, None, in_flight=True)
+    await ended(api, done, State.DELIVERED)
+    await api.send("DELETE", f"{SCHEDULES}/{gone}", key=key)
+    for one, kind, state in (
+        (flying, "in-flight", "scheduled"),
+        (done, "already-finished", "delivered"),
+        (gone, "already-finished", "cancelled"),
+    ):
+        reply = await reschedule(api, key, one, due=LATER)
+        assert (reply.status, reply.json["type"], reply.json["state"]) == (409, f"/problems/{kind}", state)
+    assert (await reschedule(api, key, UUID("01a1fe7b-0a24-8000-81b0-6435e6edef00"), due=LATER)).status == 404
+
+
+async def test_a_retrying_schedule_is_cancelled_copy_first(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    at = NOW + 500_000
+    await record(api, one, Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(at)))
+    new = (await reschedule(api, key, one, due=LATER)).json
+    copy, original = await row_of(api, one, at=at), await row_of(api, one)
+    assert copy is not None
+    assert original is not None
+    for row in (copy, original):
+        assert (row.state, str(row.rescheduled_to)) == ("cancelled", new["schedule_id"])
+    assert (new["attempts"], new["state"]) == (0, "scheduled")
+
+
+async def crashed(api: ApiHarness, key: str, connection: Meddled, **body: object) -> tuple[ScheduleId, str]:
+    """A reschedule whose caller died before it could place the new row: the old one, and the id of the new one."""
+    one = await created(api, key)
+
+    async def die() -> None:
+        raise AssertionError("dead")
+
+    connection.before["occupied_minutes.insert"] = die
+    assert (await reschedule(api, key, one, **body)).status == 500
+    row = await row_of(api, one)
+    assert row is not None
+    assert row.rescheduled_to is not None
+    assert await row_of(api, ScheduleId(row.rescheduled_to)) is None
+    return one, str(row.rescheduled_to)
+
+
+@pytest.mark.parametrize("asks", ["again", "looks"])
+async def test_a_crash_in_between_is_made_good_by_whoever_asks_next(asks: str) -> None:
+    connection = Meddled()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        one, new = await crashed(api, key, connection, due=LATER)
+        api.clock.advance(20)
+        if asks == "again":
+            assert (await reschedule(api, key, one, due=LATER)).status == 201
+        else:
+            assert (await shown(api, key, one))["rescheduled_to"] == new
+        assert (await shown(api, key, new))["due"] == LATER
+
+
+async def test_what_is_called_otherwise_only_its_caller_knows() -> None:
+    connection = Meddled()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        body = {"due": LATER, "callback": {"url": "https://other.example/"}}
+        one, new = await crashed(api, key, connection, **body)
+        assert (await shown(api, key, one))["state"] == "cancelled"
+        assert (await api.send("GET", f"{SCHEDULES}/{new}", key=key)).status == 404
+        assert (await reschedule(api, key, one, **body)).json["callback"]["url"] == "https://other.example/"
+
+
+async def test_faults_are_named_and_nothing_is_cancelled(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    for body, faults in (
+        ({}, {"/due"}),
+        ({"due": LATER, "delay_seconds": 1}, {"/due"}),
+        ({"due": "x", "callback": {"url": "ftp://a/"}}, {"/due", "/callback/url"}),
+        ({"due": LATER, "label": "x"}, {"/label"}),
+    ):
+        reply = await reschedule(api, key, one, **body)
+        assert (reply.status, set(reply.faults)) == (422, faults)
+    assert (await shown(api, key, one))["state"] == "scheduled"
+    await api.send("POST", "/v1/clients/shop:suspend")
+    assert (await reschedule(api, key, one, due=LATER)).status == 403

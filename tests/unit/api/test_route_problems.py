@@ -1,0 +1,42 @@
+"""The problems that a row of the route table names are those that its route answers, no more and no fewer."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.route import CREATES, Route
+from scheduler_service.api.routes import ROUTES
+from tests.support.api import ApiHarness
+from tests.support.api_story import Story
+
+IDS = [operation_id(route) for route in ROUTES]
+Situation = Callable[[ApiHarness, Story], Awaitable[None]]
+
+
+async def suspended(api: ApiHarness, story: Story) -> None:
+    await story.send("suspend_client")
+
+
+async def built_in(api: ApiHarness, story: Story) -> None:
+    story.names["client_id"] = "$cron"
+
+
+async def doubtful_clock(api: ApiHarness, story: Story) -> None:
+    api.clock.trusted = False
+
+
+SITUATIONS = dict(zip(CREATES, (suspended, built_in, doubtful_clock), strict=True))
+
+
+@pytest.mark.parametrize("kind", SITUATIONS)
+@pytest.mark.parametrize("route", ROUTES, ids=IDS)
+async def test_it_is_answered_where_it_is_named(api: ApiHarness, route: Route, kind: str) -> None:
+    await api.add_built_in_clients()
+    story = Story(api)
+    for before in ("put_client", "put_cron", "create_schedule", "create_key", "create_secret"):
+        await story.send(before)
+    await SITUATIONS[kind](api, story)
+    reply = await story.try_(operation_id(route))
+    answered = reply.json["type"] if reply.headers.get("Content-Type") == "application/problem+json" else None
+    assert (answered == f"/problems/{kind}") == (kind in route.problems), answered

@@ -1,0 +1,100 @@
+"""What the SDK asks of schedules that are there, against a scripted API: what it sends and what it reads."""
+
+from datetime import UTC, datetime
+
+import httpx
+
+from minutehand.client import Callback
+from tests.support.scripted_api import ATTEMPT, LETTER, SCHEDULE, Script
+
+ID = SCHEDULE["schedule_id"]
+ONE = f"/v1/clients/shop/schedules/{ID}"
+
+
+def page(*items: object, cursor: str | None = None) -> httpx.Response:
+    return httpx.Response(200, json={"items": items, "next_cursor": cursor})
+
+
+async def test_attempts_of_a_schedule() -> None:
+    script = Script(page(ATTEMPT, {**ATTEMPT, "attempt": 3, "excerpt": None}), page(ATTEMPT))
+    with script.api() as api:
+        first, second = api.client("shop").schedules.attempts(str(ID))
+    async with script.async_api() as waiting:
+        assert await waiting.client("shop").schedules.attempts(str(ID)) == (first,)
+    assert (first.duration_seconds, first.status, first.excerpt, second.attempt) == (0.012, 503, "try later", 3)
+    assert first.started_at == datetime(2026, 11, 21, 9, 30, 15, 250_000, UTC)
+    assert [(one.method, one.url.path) for one in script.requests] == [("GET", f"{ONE}/attempts")] * 2
+
+
+async def test_dead_letters_page_by_page() -> None:
+    script = Script(page(LETTER, cursor="c"), page(LETTER), page(LETTER))
+    start = datetime(2026, 11, 21, tzinfo=UTC)
+    with script.api() as api:
+        found = list(api.client("shop").dead_letters.list(start=start, end="2026-11-22T00:00:00Z", page_size=1))
+    async with script.async_api() as waiting:
+        assert [one async for one in waiting.client("shop").dead_letters.list()] == found[:1]
+    assert [(one.schedule_id, one.reason, one.state) for one in found] == [(ID, "exhausted", "failed")] * 2
+    assert [dict(one.url.params) for one in script.requests] == [
+        {"from": "2026-11-21T00:00:00+00:00", "to": "2026-11-22T00:00:00Z", "limit": "1"},
+        {"limit": "1", "cursor": "c"},
+        {},
+    ]
+
+
+async def test_redeliver() -> None:
+    shown = {**SCHEDULE, "redelivered_at": "2026-11-21T09:31:00.000Z"}
+    script = Script(httpx.Response(202, json=shown), httpx.Response(202, json=shown))
+    with script.api() as api:
+        found = api.client("shop").schedules.redeliver(str(ID))
+    async with script.async_api() as waiting:
+        assert await waiting.client("shop").schedules.redeliver(str(ID)) == found
+    assert found.redelivered_at == datetime(2026, 11, 21, 9, 31, tzinfo=UTC)
+    assert [(one.method, one.url.path, one.content) for one in script.requests] == [
+        ("POST", f"{ONE}:redeliver", b"")
+    ] * 2
+
+
+async def test_redeliver_a_window_step_by_step() -> None:
+    first = {"redelivered": 5, "passed_over": 1, "next_cursor": "c"}
+    script = Script(httpx.Response(200, json=first), httpx.Response(200, json={**first, "next_cursor": None}))
+    with script.api() as api:
+        done = api.client("shop").dead_letters.redeliver(start=datetime(2026, 11, 21, tzinfo=UTC), limit=6)
+    async with script.async_api() as waiting:
+        last = await waiting.client("shop").dead_letters.redeliver(cursor=done.next_cursor)
+    assert (done.redelivered, done.passed_over, done.next_cursor, last.next_cursor) == (5, 1, "c", None)
+    assert {one.url.path for one in script.requests} == {"/v1/clients/shop/dead-letters:redeliver"}
+    assert (script.sent(), script.sent(1)) == ({"from": "2026-11-21T00:00:00+00:00", "limit": 6}, {"cursor": "c"})
+
+
+async def test_cancel_many_by_id_and_by_window() -> None:
+    gone = {"schedule_id": ID, "status": 200, "state": "cancelled"}
+    left = {"schedule_id": ID, "status": 404, "state": None}
+    script = Script(page(gone, left), page(gone, cursor="c"), page(left), page(gone), page(gone))
+    start, end = datetime(2026, 11, 21, tzinfo=UTC), "2026-11-22T00:00:00Z"
+    with script.api() as api:
+        schedules = api.client("shop").schedules
+        found = schedules.cancel_many(["a", "b"])
+        assert schedules.cancel_window(start=start, end=end, label="x") == found
+    async with script.async_api() as waiting:
+        assert await waiting.client("shop").schedules.cancel_many(["a"]) == found[:1]
+        assert await waiting.client("shop").schedules.cancel_window(start=start, end=end) == found[:1]
+    assert [one.cancelled for one in found] == [True, False]
+    window = {"from": "2026-11-21T00:00:00+00:00", "to": end}
+    sent = [{"schedule_ids": ["a", "b"]}, {**window, "label": "x"}, {"cursor": "c"}, {"schedule_ids": ["a"]}, window]
+    assert [script.sent(number) for number in range(5)] == sent
+    assert {(one.method, one.url.path) for one in script.requests} == {("POST", "/v1/clients/shop/schedules:cancel")}
+
+
+async def test_reschedule() -> None:
+    shown = {**SCHEDULE, "rescheduled_from": "the-old-one"}
+    script = Script(httpx.Response(201, json=shown), httpx.Response(201, json=shown))
+    with script.api() as api:
+        found = api.client("shop").schedules.reschedule(str(ID), due=datetime(2026, 11, 22, tzinfo=UTC))
+    async with script.async_api() as waiting:
+        other = Callback(url="https://b.example/")
+        asked = waiting.client("shop").schedules.reschedule(str(ID), delay_seconds=5, callback=other)
+        assert await asked == found
+    assert found.rescheduled_from == "the-old-one"
+    assert {one.url.path for one in script.requests} == {f"{ONE}:reschedule"}
+    assert script.sent() == {"due": "2026-11-22T00:00:00+00:00"}
+    assert script.sent(1) == {"delay_seconds": 5, "callback": {"url": "https://b.example/"}}
