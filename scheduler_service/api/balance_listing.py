@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.cursor import no_cursor, seal, unseal
+from scheduler_service.api.cursor import disagreeing, no_cursor, seal, unseal
 from scheduler_service.api.listing import MAX_WINDOW_MS
 from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.api.schemas import BalanceView, LatenessView
@@ -92,11 +92,7 @@ def read_balance(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
             position = _position(cursor)
         except Invalid as invalid:
             raise Invalid([*faults, *invalid.errors]) from None
-        faults += [
-            FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
-            for name, given, meant in (("from", start, cursor.start), ("to", end, cursor.end))
-            if given is not None and given != meant
-        ]
+        faults += disagreeing((("from", start, cursor.start), ("to", end, cursor.end)))
         if faults:
             raise Invalid(faults)
         return BalanceAsked(cursor.start, cursor.end, position, limit)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from scheduler_service.api.cursor import no_cursor, seal, unseal
+from scheduler_service.api.cursor import disagreeing, no_cursor, seal, unseal
 from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -101,11 +101,7 @@ def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, s
                 raise no_cursor()
         except Invalid as invalid:
             raise Invalid([*faults, *invalid.errors]) from None
-        faults += [
-            FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
-            for name, given, meant in (("from", start, cursor.start), ("to", end, cursor.end))
-            if given is not None and given != meant
-        ]
+        faults += disagreeing((("from", start, cursor.start), ("to", end, cursor.end)))
         if faults:
             raise Invalid(faults)
         return RunsAsked(cursor.start, cursor.end, UnixMillis(cursor.after + 1), limit)

@@ -8,7 +8,7 @@ reaches what its forger may list anyway.
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -89,6 +89,16 @@ def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T
         return decode(data)
     except (ValueError, binascii.Error, msgspec.DecodeError):
         raise no_cursor() from None
+
+
+def disagreeing(beside: Iterable[tuple[str, object, object]]) -> list[FieldError]:
+    """What is wrong with parameters given beside a cursor: names, what was given (None: nothing that could be read),
+    and what the cursor's listing has."""
+    return [
+        FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
+        for name, given, meant in beside
+        if given is not None and given != meant
+    ]
 
 
 def no_cursor() -> Invalid:

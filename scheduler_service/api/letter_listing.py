@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.cursor import no_cursor, seal, unseal
+from scheduler_service.api.cursor import disagreeing, no_cursor, seal, unseal
 from scheduler_service.api.listing import MAX_WINDOW_MS
 from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.domain.books import LetterKey
@@ -73,11 +73,7 @@ def read_letter_listing(client_id: ClientId, query: Mapping[str, str], *, now: i
         asked = letters_behind(client_id, query["cursor"], limit=limit)
     except Invalid as invalid:
         raise Invalid([*faults, *invalid.errors]) from None
-    faults += [
-        FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
-        for name, given, meant in (("from", start, asked.start), ("to", end, asked.end))
-        if given is not None and given != meant
-    ]
+    faults += disagreeing((("from", start, asked.start), ("to", end, asked.end)))
     if faults:
         raise Invalid(faults)
     return asked

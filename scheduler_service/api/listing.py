@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from scheduler_service.api.cursor import decode_cursor
+from scheduler_service.api.cursor import decode_cursor, disagreeing
 from scheduler_service.api.parameters import (
     CURSOR,
     DEFAULT_LIMIT,
@@ -54,12 +54,14 @@ def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
             window, position = decode_cursor(client_id, query["cursor"])
         except Invalid as invalid:
             raise Invalid([*faults, *invalid.errors]) from None
-        given = {"from": start, "to": end, "state": state, "label": label, "cron_id": cron_id}
-        meant = (window.start, window.end, window.state, window.label, window.cron_id)
-        faults.extend(
-            FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
-            for (name, value), before in zip(given.items(), meant, strict=True)
-            if name in query and value != before and not _named(faults, name)
+        faults += disagreeing(
+            (
+                ("from", start, window.start),
+                ("to", end, window.end),
+                ("state", state, window.state),
+                ("label", label, window.label),
+                ("cron_id", cron_id, window.cron_id),
+            )
         )
         if faults:
             raise Invalid(faults)
@@ -74,7 +76,3 @@ def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
         raise Invalid(faults)
     window = Window(client_id=client_id, start=first, end=last, state=state, label=label, cron_id=cron_id)
     return Asked(window, None, limit)
-
-
-def _named(faults: list[FieldError], name: str) -> bool:
-    return any(fault.pointer == f"/{name}" for fault in faults)

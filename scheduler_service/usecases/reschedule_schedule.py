@@ -21,6 +21,7 @@ from scheduler_service.domain.copies import RESCHEDULED, RESCHEDULED_OTHERWISE, 
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import (
     ScheduleId,
+    UnixMillis,
     derived_schedule_id,
     due_of,
     key_of,
@@ -87,11 +88,7 @@ class RescheduleSchedule:
 
     def faults(self, client: Client, request: RescheduleRequest) -> list[FieldError]:
         """Everything wrong with a request."""
-        faults: list[FieldError] = []
-        asked_due(request, now=self._clock.wall_ms(), horizon_days=client.settings.horizon_days, faults=faults)
-        if request.callback is not None:
-            draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=faults)
-        return faults
+        return self._judged(client, request)[1]
 
     async def __call__(self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest) -> RescheduleResult:
         """Raises Invalid, ContentTooLarge; StoreUnavailable when it stays unknown what came of it: ask again."""
@@ -102,7 +99,9 @@ class RescheduleSchedule:
             return NoSuchSchedule()
         if row.rescheduled_to is not None:
             return await self._recognised(client, row, name, request)
-        due = self._due(client, request)
+        due, faults = self._judged(client, request)
+        if faults:
+            raise Invalid(faults)
         if row.ordering_key is None:
             poller_id = self._lanes.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
@@ -115,11 +114,14 @@ class RescheduleSchedule:
         )
         return await self._recognised(client, result.row, name, request) if isinstance(result, Cancelled) else result
 
-    def _due(self, client: Client, request: RescheduleRequest) -> int:
-        faults = self.faults(client, request)
-        if faults:
-            raise Invalid(faults)
-        return asked_due(request, now=self._clock.wall_ms(), horizon_days=client.settings.horizon_days, faults=faults)
+    def _judged(self, client: Client, request: RescheduleRequest) -> tuple[UnixMillis, list[FieldError]]:
+        """The instant to store, and everything wrong with the request."""
+        faults: list[FieldError] = []
+        now, horizon_days = self._clock.wall_ms(), client.settings.horizon_days
+        due = asked_due(request, now=now, horizon_days=horizon_days, faults=faults)
+        if request.callback is not None:
+            draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=faults)
+        return due, faults
 
     async def _recognised(
         self, client: Client, row: Row, name: str, request: RescheduleRequest
