@@ -36,7 +36,6 @@ PLANNED_SECONDS = 2.0
 DEATH_SECONDS = 12.0
 QUIET_SECONDS = 25.0
 PAUSE_SECONDS = 10.0
-SENT_WITHIN_SECONDS = 1.0
 CALLED_WITHIN_SECONDS = 15.0
 SHOWN = 20
 
@@ -116,8 +115,6 @@ def _befall(run: Run) -> None:
 
     lanes = _lanes_of(cluster, "b")
     stages = run.begin("b is killed", at_most_late=DEATH_SECONDS)
-    # What is due at this very instant is not sent yet, and as late as what is due later.
-    time.sleep(SENT_WITHIN_SECONDS)
     cluster.programs["b"].kill()
     for client, stage in stages.items():
         stage.doubt(lanes[client], since=stage.start, until=time.time())

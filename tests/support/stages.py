@@ -1,8 +1,10 @@
 """A long run judged stage by stage: how late its calls were, which came twice, and whether those were in doubt.
 
 A stage is what lasts from one act upon the deployment (a kill, a restart, an outage) to the next. A call belongs to the
-stage in which it was due, a repetition to the stage whose act explains it. An act that may leave rows in doubt says
-which: the lanes whose owner it disturbed, and when their calls must have arrived to be sent and not yet recorded.
+stage in which it was due, a repetition to the stage whose act explains it. What was not sent yet when the next act came
+is as late as that act makes it: a call due a moment before its owner is killed waits for the owner's death like those
+due a moment after. An act that may leave rows in doubt says which: the lanes whose owner it disturbed, and when their
+calls must have arrived to be sent and not yet recorded.
 """
 
 import time
@@ -117,13 +119,22 @@ class Stages:
         attempts = _by_attempt(calls)
         found = [f"{_told(call)} came early" for group in attempts for call in group if call["arrived"] < call["due"]]
         for stage in self.every:
-            judged = [group for group in attempts if _judged(stage, group, punctual)]
-            late = [_told(group[0]) for group in judged if _late(group) > stage.at_most_late]
+            judged = [group[0] for group in attempts if _judged(stage, group, punctual)]
+            late = [_told(call) for call in judged if call["arrived"] > self._latest(call["due"], stage)]
             found += [f"{stage.name}: {one} is over {stage.at_most_late:g} s late" for one in late]
         for group in attempts:
             if len(group) > 1:
                 found += self._repeated(group)
         return found
+
+    def _latest(self, due: float, stage: Stage) -> float:
+        """When the call due then, in `stage`, must have arrived, Unix seconds. A later act counts from when it came, if
+        the call was still in time by then and the act may delay what comes after it for longer."""
+        latest = due + stage.at_most_late
+        for act in self.every:
+            if stage.start < act.start <= latest and act.at_most_late > stage.at_most_late:
+                latest = max(latest, act.start + act.at_most_late)
+        return latest
 
     def _repeated(self, group: Sequence[Call]) -> Iterable[str]:
         stage = next((one for one in self.every if one.has(group[0]["arrived"])), self.every[0])
