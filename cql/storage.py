@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass
 
+from cql.audit import CqlAuditStore
 from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.clients import CqlClientStore
 from cql.connection import Connection
@@ -35,6 +36,7 @@ class Storage:
     balances: CqlBalanceStore
     attempts: CqlAttemptStore
     dead_letters: CqlDeadLetterStore
+    audit: CqlAuditStore
 
     @classmethod
     def over(cls, connection: Connection, *, settings: StorageSettings | None = None) -> "Storage":
@@ -54,6 +56,7 @@ class Storage:
             balances=CqlBalanceStore(connection),
             attempts=CqlAttemptStore(connection),
             dead_letters=CqlDeadLetterStore(connection),
+            audit=CqlAuditStore(connection),
         )
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from minutehand.cli import (
+    audit_log,
     balance,
     cassandra,
     clients,
@@ -51,6 +52,7 @@ app.command(short_help="Run a poller node.")(servers.poller)
 app.command(short_help="Create the keyspace, or bring it up to date.")(servers.migrate)
 app.command(short_help="Watch the nodes and what they own.")(cluster.cluster)
 app.command(short_help="Show what became of a client's schedules, minute by minute.")(balance.balance)
+app.command(short_help="Show what administrators did.")(audit_log.audit_log)
 app.command(short_help="Print every setting with its default.")(config.config)
 app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)

@@ -53,13 +53,14 @@ from minutehand.client._models import (
     SentCallback,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Redriven
 from minutehand.client._sync import ClientScope, Minutehand
 
 __all__ = [
     "AsyncClientScope",
     "AsyncMinutehand",
     "Attempt",
+    "AuditEntry",
     "BatchItem",
     "Callback",
     "CancelItem",

@@ -31,7 +31,7 @@ from minutehand.client._models import (
     Schedule,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Redriven
 
 T = TypeVar("T")
 JSON: Final = "application/json"
@@ -77,6 +77,13 @@ def get_cluster() -> Operation[Cluster]:
 
 def drain_node(node_id: str) -> Operation[DrainingNode]:
     return Operation(method="POST", path=f"/v1/cluster/nodes/{_segment(node_id)}:drain", answer=DrainingNode)
+
+
+def list_audit_log(
+    *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
+) -> Operation[Page[AuditEntry]]:
+    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    return Operation(method="GET", path="/v1/audit-log", answer=Page[AuditEntry], query=query)
 
 
 def register_client(client_id: str, poller_quota: int, settings: Mapping[str, Any] | None) -> Operation[Client]:

@@ -1,5 +1,6 @@
 """What became of schedules, and of what was asked of many of them. Instants are aware datetimes."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -53,3 +54,23 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
     redelivered: int
     passed_over: int
     next_cursor: str | None = None
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What an administrator did. `actor` is the administrator's name, `key_id` None for the key from configuration;
+    `action` an operation of the API, `target` the names in its path, `details` the ids of what was done.
+
+    `result`: done; refused, then nothing was changed; or unknown, then it may have been done."""
+
+    entry_id: str
+    at: datetime
+    actor: str
+    action: str
+    result: str
+    request_id: str
+    key_id: str | None = None
+    client_id: str | None = None
+    target: Mapping[str, str] = {}
+    status: int | None = None
+    problem: str | None = None
+    details: Mapping[str, str | int] = {}

@@ -33,7 +33,7 @@ from minutehand.client._models import (
     ScheduleOptions,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Redriven
 
 T = TypeVar("T")
 
@@ -66,6 +66,17 @@ class Minutehand:
     def cluster(self) -> Cluster:
         """The nodes, who owns the pollers, guarantees against capacity. For administrators."""
         return self.perform(calls.get_cluster())
+
+    def audit_log(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[AuditEntry]:
+        """What administrators did, newest first, page by page: from `start` (24 hours before `end`; at most 31 days) to
+        before `end` (now). For administrators."""
+        return _every(self.perform, calls.list_audit_log(start=start, end=end, page_size=page_size))
 
     def preview_cron(
         self,

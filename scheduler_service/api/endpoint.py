@@ -14,6 +14,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from scheduler_service.api.audited import audited
 from scheduler_service.api.auth import Access, authorize
 from scheduler_service.api.deadlines import Deadlines
 from scheduler_service.api.health import StorageHealth
@@ -71,7 +72,8 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
     """The aiohttp handler of a route."""
     services, settings = around.services, around.settings
     series = around.metrics.route(route.method, route.path)
-    handler, deadlines, health = route.handler, around.deadlines, around.health
+    handler = audited(route) if route.audited else route.handler
+    deadlines, health = around.deadlines, around.health
     monotonic, registry, documents = services.clock.monotonic, around.metrics.registry, around.documents
     touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
 

@@ -38,12 +38,13 @@ class Call:
     """One request on its way through a route.
 
     `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
-    on its way.
+    on its way. `logged`: the ids that `log` was given.
     """
 
     __slots__ = (
         "client",
         "documents",
+        "logged",
         "principal",
         "reading",
         "registry",
@@ -75,6 +76,7 @@ class Call:
         self.principal: Principal | None = None
         self.client: Client | None = None
         self.reading = False
+        self.logged: dict[str, str | int] = {}
 
     @property
     def tenant(self) -> Client:
@@ -137,8 +139,10 @@ class Call:
             raise Invalid(faults)
         return query
 
-    def log(self, action: str, **ids: object) -> None:
-        """One line about a change that an operator cares for. Never payloads, headers or secrets."""
+    def log(self, action: str, **ids: str | int) -> None:
+        """One line about a change that an operator cares for; the audit log keeps its ids. Never payloads, headers or
+        secrets."""
+        self.logged.update(ids)
         by = self.principal.name if self.principal is not None else None
         _log.info(action, by=by, request_id=self.request_id, **ids)
 
@@ -187,6 +191,11 @@ class Route:
     media: tuple[str, ...] = (JSON,)
     others: Mapping[int, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+
+    @property
+    def audited(self) -> bool:
+        """Whether it is an administrator's action that changes something."""
+        return self.access in (Access.ADMIN, Access.CONFIGURED_ADMIN) and self.method not in ("GET", "HEAD")
 
 
 CREATES: Final = ("client-suspended", "built-in-client", "clock-in-doubt")

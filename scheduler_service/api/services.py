@@ -7,6 +7,7 @@ from membership.ports import LeaseStore
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ports import (
     AttemptStore,
+    AuditStore,
     BalanceStore,
     ClientStore,
     CronStore,
@@ -19,6 +20,7 @@ from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.audit_actions import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.catalog import Catalog
@@ -72,6 +74,9 @@ class StoragePorts(Protocol):
     @property
     def dead_letters(self) -> DeadLetterStore: ...
 
+    @property
+    def audit(self) -> AuditStore: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
@@ -104,6 +109,7 @@ class ApiServices:
     show_cluster: ShowCluster
     show_pollers: ShowPollers
     drain_node: DrainNode
+    audit: AuditActions
 
 
 def build_services(
@@ -176,4 +182,5 @@ def build_services(
         show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),
         show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),
         drain_node=DrainNode(members=members, nodes=nodes),
+        audit=AuditActions(store=storage.audit, clock=clock, randomness=randomness),
     )

@@ -11,6 +11,7 @@ from typing import Protocol
 from membership.conditional import Answer
 from membership.identity import Life
 from membership.ports import StoreUnavailable
+from scheduler_service.domain.audit import AuditEntry, EntryId
 from scheduler_service.domain.books import CountPage, DeadLetter, FailedAttempt, LetterKey, MinuteBalance, Stamp
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
 from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
@@ -39,6 +40,7 @@ from scheduler_service.domain.schedules import (
 
 __all__ = [
     "AttemptStore",
+    "AuditStore",
     "BalanceStore",
     "ClientStore",
     "CronStore",
@@ -243,6 +245,22 @@ class DeadLetterStore(Protocol):
         self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
         """Up to `limit` letters of one lane's hour behind `after`, in the order of failing (at once: of their ids)."""
+
+
+class AuditStore(Protocol):
+    """What administrators did. Entries are kept 400 days."""
+
+    async def begin(self, entry: AuditEntry) -> None:
+        """Insert an entry, its end left out. Repeating equal values is harmless."""
+
+    async def end(self, entry: AuditEntry) -> None:
+        """Add the end of an entry that was begun: status, problem, details. Repeating equal values is harmless."""
+
+    async def read_page(self, *, first: EntryId, last: EntryId, limit: int) -> Sequence[AuditEntry]:
+        """Up to `limit` entries with first <= entry_id <= last, newest first.
+
+        Reads day by day until `limit` is reached, so the caller bounds the two: a request for each day.
+        """
 
 
 class HintSender(Protocol):

@@ -1,8 +1,9 @@
 """Who is calling, told from an `Authorization: Bearer KEY` header.
 
 Keys look like `mh_<key id>_<secret>`. The secret has 192 random bits, so a plain SHA-256 of it is what is stored; it is
-compared in constant time. The configured administrator's key is any text of the operator's choice. Keys are cached (see
-`catalog`): a revoked one is refused everywhere within five seconds, by the process that revoked it at once.
+compared in constant time, and an unknown key id costs the same work as a known one. The configured administrator's key
+is any text of the operator's choice. Keys are cached (see `catalog`): a revoked one is refused everywhere within five
+seconds, by the process that revoked it at once.
 """
 
 import hashlib
@@ -19,6 +20,9 @@ KEY_PREFIX: Final = "mh"
 CONFIGURED_ADMIN: Final = "configured"
 """The name under which the configured key acts."""
 
+_NOBODYS: Final = bytes(hashlib.sha256().digest_size)
+"""No secret is known that has this hash."""
+
 
 class Unauthenticated(MinutehandError):
     """No key, or not one that counts. Never says which, so that a guess teaches nothing."""
@@ -31,12 +35,13 @@ class Forbidden(MinutehandError):
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who acts. `client_id` None: an administrator called `name`; else that client, which is `client`. `configured`: by
-    the key from configuration."""
+    the key from configuration, which alone has no `key_id`."""
 
     name: str
     client_id: ClientId | None = None
     client: Client | None = None
     configured: bool = False
+    key_id: str | None = None
 
 
 def hash_secret(secret: str) -> bytes:
@@ -73,14 +78,13 @@ class Authenticate:
         if prefix != KEY_PREFIX or not (key_id.isascii() and key_id.isalnum()) or len(key_id) > 64 or not secret:
             return None
         stored = await self._catalog.key(key_id)
-        if stored is None or not hmac.compare_digest(stored.secret_hash, hash_secret(secret)):
-            return None
-        if stored.revoked_at is not None:
+        expected = _NOBODYS if stored is None else stored.secret_hash
+        if not hmac.compare_digest(expected, hash_secret(secret)) or stored is None or stored.revoked_at is not None:
             return None
         if stored.admin:
-            return Principal(stored.owner)
+            return Principal(stored.owner, key_id=key_id)
         try:
             client = await self._catalog.client(ClientId(stored.owner))
         except NotFound:
             return None
-        return Principal(stored.owner, client.client_id, client)
+        return Principal(stored.owner, client.client_id, client, key_id=key_id)

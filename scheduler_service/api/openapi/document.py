@@ -36,6 +36,7 @@ TAGS: Final[Mapping[str, str]] = {
     "keys": "The keys that clients call this API with.",
     "signing-secrets": "The secrets that a client's callbacks are signed with.",
     "admin-keys": "Administrators' own keys.",
+    "audit-log": "Who did which administrator's action, and when.",
     "cluster": "The nodes that make the calls.",
     "service": "Probes, metrics and this document.",
     "callback": "What a receiver gets.",

@@ -295,6 +295,28 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answer=_page({"key_id": _KEY_ID, "name": "ops", "created_at": _NOW, "revoked_at": None})
     ),
     "revoke_admin_key": Example(),
+    "list_audit_log": Example(
+        query={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"},
+        answer={
+            "items": [
+                {
+                    "entry_id": "019e0b1f-7b40-8000-8a5c-0c6f1d2e3b47",
+                    "at": _NOW,
+                    "actor": "configured",
+                    "key_id": None,
+                    "action": "put_client",
+                    "client_id": "shop",
+                    "target": {"client_id": "shop"},
+                    "request_id": "5f2b8c0a91d34e7f6a1b2c3d",
+                    "result": "done",
+                    "status": 201,
+                    "problem": None,
+                    "details": {"client_id": "shop", "poller_quota": 3, "revision": 1},
+                }
+            ],
+            "next_cursor": None,
+        },
+    ),
     "get_cluster": Example(
         answer={
             "nodes": [_NODE],

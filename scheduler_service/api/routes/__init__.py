@@ -6,6 +6,7 @@ A variable part of a path ends at a colon, so that `/clients/{client_id}` and `/
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import (
     admin_keys,
+    audit_log,
     balance,
     clients,
     cluster,
@@ -29,6 +30,7 @@ ROUTES: tuple[Route, ...] = (
     *keys.ROUTES,
     *signing_secrets.ROUTES,
     *admin_keys.ROUTES,
+    *audit_log.ROUTES,
     *cluster.ROUTES,
     *health.ROUTES,
     *documents.ROUTES,

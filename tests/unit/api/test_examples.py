@@ -31,12 +31,14 @@ BEFORE = {
     "list_keys": ("put_client", "create_key"),
     "create_secret": ("put_client",),
     "create_admin_key": (),
+    "list_audit_log": ("put_client",),
     "revoke_key": ("put_client", "create_key"),
     "delete_client": (*FIRST, "suspend_client"),
     "resume_client": (*FIRST, "suspend_client"),
     "resume_cron": (*FIRST, "pause_cron"),
 }
 CHOSEN_BY_THE_SERVER = {
+    "entry_id",
     "schedule_id",
     "rescheduled_from",
     "poller_id",

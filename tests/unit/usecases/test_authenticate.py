@@ -20,13 +20,17 @@ async def test_the_configured_key_is_an_administrators(world: ApiHarness) -> Non
 async def test_a_clients_key_is_that_clients(world: ApiHarness) -> None:
     key = await client_key(world)
     client = await world.storage.clients.read_client(SHOP)
-    assert await world.services.authenticate(f"Bearer {key}") == Principal("shop", SHOP, client)
-    assert await world.services.authenticate(f"bearer  {key} ") == Principal("shop", SHOP, client)
+    assert await world.services.authenticate(f"Bearer {key}") == Principal(
+        "shop", SHOP, client, key_id=key.split("_")[1]
+    )
+    assert await world.services.authenticate(f"bearer  {key} ") == Principal(
+        "shop", SHOP, client, key_id=key.split("_")[1]
+    )
 
 
 async def test_a_named_administrators_key_is_not_the_configured_one(world: ApiHarness) -> None:
     new = await world.services.keys.create("ops", admin=True)
-    assert await world.services.authenticate(f"Bearer {new.text}") == Principal("ops")
+    assert await world.services.authenticate(f"Bearer {new.text}") == Principal("ops", key_id=new.key.key_id)
 
 
 async def test_several_keys_are_good_at_once_and_each_is_revoked_alone(world: ApiHarness) -> None:

@@ -1,0 +1,52 @@
+"""The audit log."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cql.connection import Connection
+from scheduler_service.domain.audit import AuditEntry, EntryId, entry_id_before, first_entry_id, instant_of
+
+_DAY_MS = 86_400_000
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode_target = msgspec.json.Decoder(dict[str, str]).decode
+_decode_details = msgspec.json.Decoder(dict[str, str | int]).decode
+
+
+class CqlAuditStore:
+    """`domain.ports.AuditStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def begin(self, entry: AuditEntry) -> None:
+        target = _encode(entry.target).decode()
+        values = (entry.actor, entry.key_id, entry.action, target, entry.request_id)
+        await self._connection.write("audit_log.begin", (_day_of(entry.entry_id), entry.entry_id, *values))
+
+    async def end(self, entry: AuditEntry) -> None:
+        values = (entry.status, entry.problem, _encode(entry.details).decode())
+        await self._connection.write("audit_log.end", (*values, _day_of(entry.entry_id), entry.entry_id))
+
+    async def read_page(self, *, first: EntryId, last: EntryId, limit: int) -> Sequence[AuditEntry]:
+        found: list[AuditEntry] = []
+        while first <= last and len(found) < limit:
+            day = _day_of(last)
+            parameters = (day, max(first, first_entry_id(day)), last, limit - len(found))
+            found += map(_entry, await self._connection.select("audit_log.read", parameters))
+            if day == 0:
+                break
+            last = entry_id_before(first_entry_id(day))
+        return found
+
+
+def _day_of(entry_id: EntryId) -> int:
+    return instant_of(entry_id) // _DAY_MS * _DAY_MS
+
+
+def _entry(values: tuple[Any, ...]) -> AuditEntry:
+    found = dict(zip(AuditEntry.__struct_fields__, values, strict=True))
+    found["target"] = _decode_target(found["target"] or "{}")
+    found["details"] = _decode_details(found["details"] or "{}")
+    return AuditEntry(**{**found, "actor": found["actor"] or "", "action": found["action"] or ""})

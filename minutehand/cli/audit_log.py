@@ -1,0 +1,49 @@
+"""`minutehand audit-log`: who did what as an administrator."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
+from minutehand.cli.output import print_json, print_table
+from minutehand.client import AuditEntry
+
+_PAGE = 1000
+
+
+def audit_log(
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="First instant, RFC 3339. Without it: 24 hours before the last.", show_default=False
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option("--to", help="Before this instant, 31 days later at most. Without it: now.", show_default=False),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what administrators did, newest first. Takes an administrator's key.
+
+    A result that is unknown may have been done.
+    """
+    with connect(url, key) as api:
+        entries = list(islice(api.audit_log(start=start, end=end, page_size=min(limit, _PAGE)), limit))
+    if as_json:
+        print_json(entries)
+        return
+    rows = [
+        (one.at, one.actor, one.key_id, one.action, _named(one), one.result, one.problem, one.request_id)
+        for one in entries
+    ]
+    print_table(("AT", "WHO", "KEY ID", "ACTION", "ON", "RESULT", "PROBLEM", "REQUEST ID"), rows)
+
+
+def _named(entry: AuditEntry) -> str:
+    """What it was done to: the names in the path, and the ids of what was made."""
+    return ", ".join(f"{name}={value}" for name, value in {**entry.target, **entry.details}.items())

@@ -1,0 +1,55 @@
+"""The audit log around the handlers of administrators' routes: `usecases.audit_actions` says what holds.
+
+Which routes these are follows from the route table (`Route.audited`), so that no handler can forget it. What it did, a
+handler says by `Call.log`: the ids of that line are the entry's details.
+"""
+
+import structlog
+from aiohttp import web
+
+from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.problems import Problem, internal_problem, problem_of
+from scheduler_service.api.route import Call, Handler, Route
+from scheduler_service.domain.audit import AuditEntry
+from scheduler_service.domain.errors import MinutehandError
+
+_log = structlog.get_logger("minutehand.api")
+
+
+def audited(route: Route) -> Handler:
+    """The route's handler, with an entry begun before it and ended behind it."""
+    action, handler = operation_id(route), route.handler
+
+    async def handle(call: Call) -> web.Response:
+        assert call.principal is not None
+        entry = await call.services.audit.begin(
+            call.principal, action=action, target=call.request.match_info, request_id=call.request_id
+        )
+        try:
+            response = await handler(call)
+        except MinutehandError as error:
+            await _refused(call, entry, problem_of(error, request_id=call.request_id))
+            raise
+        except Exception:
+            await _refused(call, entry, internal_problem(request_id=call.request_id))
+            raise
+        await _end(call, entry, status=response.status, problem=None)
+        return response
+
+    return handle
+
+
+async def _refused(call: Call, entry: AuditEntry, problem: Problem) -> None:
+    await _end(call, entry, status=problem.status, problem=problem.type.rpartition("/")[2])
+
+
+async def _end(call: Call, entry: AuditEntry, *, status: int, problem: str | None) -> None:
+    if not await call.services.audit.end(entry, status=status, problem=problem, details=call.logged):
+        _log.error(
+            "audit-end-unrecorded",
+            entry_id=str(entry.entry_id),
+            operation=entry.action,
+            by=entry.actor,
+            request_id=entry.request_id,
+            status=status,
+        )

@@ -1,0 +1,70 @@
+"""The audit log's vocabulary: what an administrator did.
+
+An entry is written twice: its beginning before anything is done, its end when the answer is known.
+
+    begun --status 2xx--> done
+      |-----status 4xx--> refused: nothing was changed
+      `-----status 5xx, or no status at all--> it may have been done
+"""
+
+from collections.abc import Mapping
+from typing import NewType
+from uuid import UUID
+
+import msgspec
+
+from scheduler_service.domain.ids import UnixMillis, compose_schedule_id, due_of, new_schedule_id
+from scheduler_service.runtime.randomness import Randomness
+
+EntryId = NewType("EntryId", UUID)
+"""Built like a schedule_id of lane 0 (`domain.ids`), its instant in the place of the due: ids sort by time."""
+
+_HIGHEST_TAIL = -1
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One action. `actor` is the administrator's name, `key_id` None for the key from configuration. `action` is the
+    name of an operation of the API; `target` holds the names in its path.
+
+    `status`, `problem` (its kind) and `details` (the ids of what was done) are the end. Nothing here is ever a secret.
+    """
+
+    entry_id: EntryId
+    actor: str
+    key_id: str | None
+    action: str
+    target: Mapping[str, str]
+    request_id: str
+    status: int | None = None
+    problem: str | None = None
+    details: Mapping[str, str | int] = {}
+
+    @property
+    def at(self) -> UnixMillis:
+        return instant_of(self.entry_id)
+
+
+def new_entry_id(at: int, *, randomness: Randomness) -> EntryId:
+    return EntryId(new_schedule_id(due=at, poller_id=0, randomness=randomness))
+
+
+def instant_of(entry_id: EntryId) -> UnixMillis:
+    return due_of(entry_id)
+
+
+def first_entry_id(at: int) -> EntryId:
+    """The lowest that an entry of this instant can have."""
+    return EntryId(compose_schedule_id(due=at, poller_id=0, tail=0))
+
+
+def last_entry_id(at: int) -> EntryId:
+    """The highest that an entry of this instant can have."""
+    return EntryId(compose_schedule_id(due=at, poller_id=0, tail=_HIGHEST_TAIL))
+
+
+def entry_id_before(entry_id: EntryId) -> EntryId:
+    """The highest of those below this one."""
+    at = instant_of(entry_id)
+    if entry_id == first_entry_id(at):
+        return last_entry_id(at - 1)
+    return EntryId(UUID(int=entry_id.int - 1))

@@ -1,0 +1,82 @@
+"""Audit: no administrator's action without a record of it.
+
+    begin -> the action -> end -> the answer
+
+The beginning is durable before anything is done; where it can't be written, nothing is done (StoreUnavailable). The end
+is written before the answer is sent. Where only the end can't be written the action has taken place all the same, and
+an answer may hold a key that is never shown again: the answer stands, the entry stays without an end, and the caller is
+told so that it can say so in its log. A process that is killed in between leaves such an entry too. So an entry without
+an end means that the action may have been done.
+
+Not recorded: what was refused for its key, for that is nobody's action.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from scheduler_service.domain.audit import (
+    AuditEntry,
+    EntryId,
+    entry_id_before,
+    first_entry_id,
+    new_entry_id,
+)
+from scheduler_service.domain.errors import StoreUnavailable
+from scheduler_service.domain.ports import AuditStore
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.authenticate import Principal
+
+MAX_TEXT = 128
+"""Characters of a name in a path, or of an id: longer ones are cut."""
+
+
+class AuditPage(NamedTuple):
+    """Newest first. `next`: the entry to go on behind; None: the window is exhausted."""
+
+    items: Sequence[AuditEntry]
+    next: EntryId | None
+
+
+class AuditActions:
+    """Writes and lists the audit log."""
+
+    def __init__(self, *, store: AuditStore, clock: Clock, randomness: Randomness) -> None:
+        self._store = store
+        self._clock = clock
+        self._randomness = randomness
+
+    async def begin(
+        self, principal: Principal, *, action: str, target: Mapping[str, str], request_id: str
+    ) -> AuditEntry:
+        """Raises StoreUnavailable: then the action must not be done."""
+        entry = AuditEntry(
+            entry_id=new_entry_id(self._clock.wall_ms(), randomness=self._randomness),
+            actor=principal.name,
+            key_id=principal.key_id,
+            action=action,
+            target={name: value[:MAX_TEXT] for name, value in target.items()},
+            request_id=request_id,
+        )
+        await self._store.begin(entry)
+        return entry
+
+    async def end(
+        self, entry: AuditEntry, *, status: int, problem: str | None, details: Mapping[str, str | int]
+    ) -> bool:
+        """Whether it was written."""
+        cut = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in details.items()}
+        try:
+            await self._store.end(msgspec.structs.replace(entry, status=status, problem=problem, details=cut))
+        except StoreUnavailable:
+            return False
+        return True
+
+    async def page(self, *, start: int, end: int, after: EntryId | None, limit: int) -> AuditPage:
+        """Entries with start <= at < end behind `after` (None: from the newest on). The caller bounds the window, of
+        which every day may cost a request. Raises StoreUnavailable."""
+        last = entry_id_before(first_entry_id(end) if after is None else after)
+        found = await self._store.read_page(first=first_entry_id(start), last=last, limit=limit)
+        return AuditPage(found, found[-1].entry_id if len(found) == limit else None)

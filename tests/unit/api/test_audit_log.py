@@ -1,0 +1,241 @@
+"""Every administrator's action leaves a record, or is not done: for every route there is."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import structlog
+
+from scheduler_service.api.audited import audited
+from scheduler_service.api.auth import Access
+from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.openapi.examples import EXAMPLES
+from scheduler_service.api.route import Call, Route, no_content
+from scheduler_service.api.routes import ROUTES
+from scheduler_service.domain.audit import AuditEntry
+from scheduler_service.domain.errors import StoreUnavailable
+from tests.support.api import ADMIN_KEY, ApiHarness
+from tests.support.api_story import Story
+from tests.support.nodes import Nodes
+
+LOG = "/v1/audit-log"
+AUDITED = {operation_id(route): route for route in ROUTES if route.audited}
+BEFORE = ("put_client", "create_key", "create_secret")
+ALSO = {"delete_client": "suspend_client", "revoke_admin_key": "create_admin_key"}
+SECRETS = re.compile(r"mh_[0-9a-f]+_|whsec_|[0-9a-f]{32}")
+
+
+async def entries(api: ApiHarness, **params: str) -> list[dict[str, Any]]:
+    reply = await api.send("GET", LOG, params=params)
+    assert reply.status == 200, reply.body
+    return list(reply.json["items"])
+
+
+async def story_for(api: ApiHarness, id_: str) -> Story:
+    """One of everything is there; the clock moves on, so that what follows is the newest."""
+    story = Story(api)
+    for one in (*BEFORE, *filter(None, [ALSO.get(id_)])):
+        await story.send(one)
+        api.clock.advance(0.1)
+    nodes = Nodes(api)
+    await nodes.beat(await nodes.add("node-a"), seconds=2)
+    return story
+
+
+def rows(api: ApiHarness) -> Mapping[str, Any]:
+    return {name: api.connection.rows(name) for name in api.connection.tables if name != "audit_log"}
+
+
+def test_what_is_audited_follows_from_the_table() -> None:
+    assert AUDITED.keys() == {
+        operation_id(route)
+        for route in ROUTES
+        if route.access in (Access.ADMIN, Access.CONFIGURED_ADMIN) and route.method != "GET"
+    }
+    assert {"put_client", "delete_client", "create_key", "revoke_key", "create_admin_key", "drain_node"} <= set(AUDITED)
+
+
+@pytest.mark.parametrize("id_", AUDITED)
+async def test_an_action_is_recorded(api: ApiHarness, id_: str) -> None:
+    story = await story_for(api, id_)
+    reply = await story.try_(id_)
+    assert reply.status < 300, reply.body
+    (newest, *_) = await entries(api)
+    names = re.findall(r"\{(\w+)\}", AUDITED[id_].path)
+    assert newest["target"] == {name: story.names[name] for name in names}
+    assert (newest["action"], newest["actor"], newest["key_id"]) == (id_, "configured", None)
+    assert (newest["result"], newest["status"], newest["problem"]) == ("done", reply.status, None)
+    assert newest["request_id"] == reply.headers["X-Request-Id"]
+    assert newest["client_id"] == newest["target"].get("client_id")
+    assert newest["details"], "the handler says by `Call.log` what it did"
+    assert not SECRETS.search(str({**newest, "entry_id": ""}))
+
+
+@pytest.mark.parametrize("id_", AUDITED)
+async def test_nothing_is_done_that_can_not_be_recorded(
+    api: ApiHarness, id_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = await story_for(api, id_)
+    before, drained = rows(api), list(api.nodes.drained)
+
+    async def lost(entry: AuditEntry) -> None:
+        raise StoreUnavailable("nobody answers")
+
+    monkeypatch.setattr(api.storage.audit, "begin", lost)
+    reply = await story.try_(id_)
+    assert (reply.status, reply.json["type"]) == (503, "/problems/storage-unavailable")
+    assert (rows(api), api.nodes.drained) == (before, drained)
+
+
+@pytest.mark.parametrize("id_", AUDITED)
+async def test_an_end_that_can_not_be_recorded_is_told_in_the_log(
+    api: ApiHarness, id_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = await story_for(api, id_)
+
+    async def lost(entry: AuditEntry) -> None:
+        raise StoreUnavailable("nobody answers")
+
+    monkeypatch.setattr(api.storage.audit, "end", lost)
+    with structlog.testing.capture_logs() as said:
+        reply = await story.try_(id_)
+    assert reply.status < 300, "what was done is answered: it may hold a key that is never shown again"
+    (line,) = [one for one in said if one["event"] == "audit-end-unrecorded"]
+    (newest, *_) = await entries(api)
+    assert (newest["action"], newest["result"], newest["status"]) == (id_, "unknown", None)
+    assert (line["entry_id"], line["operation"], line["status"]) == (newest["entry_id"], id_, reply.status)
+
+
+@pytest.mark.parametrize("id_", AUDITED)
+async def test_the_beginning_is_durable_before_anything_is_done(
+    api: ApiHarness, id_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the handler would do, the row is there when it is called."""
+    story = await story_for(api, id_)
+    seen = []
+
+    async def handler(call: Call) -> Any:
+        seen.append([row for row in api.connection.rows("audit_log") if row["request_id"] == call.request_id])
+        raise RuntimeError("killed")
+
+    handler.__name__ = id_
+    route = Route(method="POST", path="/x", access=Access.ADMIN, handler=handler, summary="X")
+    around = audited(route)
+    request = type("Request", (), {"match_info": dict(story.names)})()
+    call = Call(
+        request,
+        route=route,
+        request_id="of-this-test",
+        services=api.services,
+        settings=api.settings,
+        registry=None,  # type: ignore[arg-type]
+        documents=None,  # type: ignore[arg-type]
+    )
+    call.principal = await api.services.authenticate(f"Bearer {ADMIN_KEY}")
+    with pytest.raises(RuntimeError):
+        await around(call)
+    ((row,),) = seen
+    assert (row["action"], row["status"]) == (id_, None)
+    (newest, *_) = await entries(api)
+    assert (newest["result"], newest["status"], newest["problem"]) == ("unknown", 500, "internal")
+
+
+async def test_refusals_are_recorded_as_such(api: ApiHarness) -> None:
+    await api.register("shop")
+    api.clock.advance(0.1)
+    assert (await api.send("DELETE", "/v1/clients/shop")).status == 409
+    api.clock.advance(0.1)
+    assert (await api.send("PUT", "/v1/clients/UPPER", json={"poller_quota": 0})).status == 422
+    found = [(one["action"], one["result"], one["status"], one["problem"]) for one in await entries(api)]
+    assert found[:2] == [("put_client", "refused", 422, "invalid"), ("delete_client", "refused", 409, "not-suspended")]
+
+
+async def test_whose_key_is_no_administrators_leaves_no_record(api: ApiHarness) -> None:
+    key = await api.register("shop")
+    before = api.connection.rows("audit_log")
+    for other in (key, "nonsense", None):
+        assert (await api.send("POST", "/v1/clients/shop/keys", key=other)).status in (401, 403)
+    named = (await api.send("POST", "/v1/admin-keys", json={"name": "ops"})).json
+    assert (await api.send("POST", "/v1/admin-keys", key=named["key"], json={"name": "x"})).status == 403
+    assert len(api.connection.rows("audit_log")) == len(before) + 1
+
+
+async def test_a_named_administrator_is_told_apart(api: ApiHarness) -> None:
+    named = (await api.send("POST", "/v1/admin-keys", json={"name": "configured"})).json
+    api.clock.advance(0.1)
+    await api.send("PUT", "/v1/clients/shop", key=named["key"], json={"poller_quota": 2})
+    (newest, made) = await entries(api)
+    assert (newest["actor"], newest["key_id"]) == ("configured", named["key_id"])
+    assert newest["details"] == {"client_id": "shop", "poller_quota": 2, "revision": 1}
+    assert (made["key_id"], made["details"]) == (None, {"name": "configured", "key_id": named["key_id"]})
+
+
+async def test_long_names_are_cut(api: ApiHarness) -> None:
+    assert (await api.send("DELETE", f"/v1/clients/{'x' * 4000}")).status == 404
+    (newest,) = await entries(api)
+    assert newest["target"] == {"client_id": "x" * 128}
+
+
+async def test_pages_go_on_where_the_one_before_ended(api: ApiHarness) -> None:
+    for number in range(7):
+        await api.send("POST", f"/v1/clients/c{number}:suspend")
+        api.clock.advance(50_000 if number % 2 else 0)
+    window = {"from": "2026-11-20T00:00:00Z", "to": "2026-12-01T00:00:00Z"}
+    every = await entries(api, **window)
+    assert len(every) == 7
+    assert [one["at"] for one in every] == sorted((one["at"] for one in every), reverse=True)
+    for size in (1, 2, 3, 7):
+        found: list[Any] = []
+        reply = await api.send("GET", LOG, params={**window, "limit": str(size)})
+        while True:
+            found += reply.json["items"]
+            assert len(reply.json["items"]) <= size
+            if (cursor := reply.json["next_cursor"]) is None:
+                break
+            reply = await api.send("GET", LOG, params={"limit": str(size), "cursor": cursor})
+        assert found == every
+
+
+async def test_the_window_is_bounded_and_what_is_left_out_is_now(api: ApiHarness) -> None:
+    await api.register("shop")
+    assert len(await entries(api)) == 2
+    assert len(await entries(api, **{"from": "2026-11-21T09:30:00Z"})) == 2
+    assert await entries(api, to="2026-11-21T09:30:00Z") == []
+    api.clock.advance(25 * 3600)
+    assert await entries(api) == []
+    assert len(await entries(api, **{"from": "2026-11-01T00:00:00Z"})) == 2
+    for params, pointer in (
+        ({"from": "2026-01-01T00:00:00Z", "to": "2026-02-02T00:00:00Z"}, "/to"),
+        ({"from": "2026-01-02T00:00:00Z", "to": "2026-01-02T00:00:00Z"}, "/to"),
+        ({"from": "yesterday", "limit": "1001"}, "/from"),
+        ({"cursor": "bm90aGluZw"}, "/cursor"),
+    ):
+        reply = await api.send("GET", LOG, params=params)
+        assert reply.status == 422
+        assert pointer in reply.faults
+
+
+async def test_a_cursor_of_another_listing_or_beside_another_window_is_refused(api: ApiHarness) -> None:
+    key = await api.register("shop")
+    cursor = (await api.send("GET", LOG, params={"limit": "1"})).json["next_cursor"]
+    assert cursor is not None
+    reply = await api.send("GET", LOG, params={"cursor": cursor, "from": "2026-11-01T00:00:00Z"})
+    assert list(reply.faults) == ["/from"]
+    reply = await api.send("GET", "/v1/clients/shop/dead-letters", key=key, params={"cursor": cursor})
+    assert list(reply.faults) == ["/cursor"]
+
+
+def test_a_route_that_is_added_is_audited() -> None:
+    async def act(call: Call) -> Any:
+        return no_content()
+
+    for access in Access:
+        for method in ("GET", "POST", "PUT", "DELETE"):
+            route = Route(method=method, path="/v1/x", access=access, handler=act, summary="X")
+            assert route.audited is (method != "GET" and access in (Access.ADMIN, Access.CONFIGURED_ADMIN))
+
+
+def test_the_example_is_of_what_is_audited() -> None:
+    (shown,) = EXAMPLES["list_audit_log"].answer["items"]
+    assert shown["action"] in AUDITED
