@@ -1,0 +1,228 @@
+"""A client that owns one of everything, another that has a key, and requests by which the one reaches for the other's.
+
+What a request is made of is enumerated from the route table: whatever is added there is covered, or refused here with a
+sentence that says what to add.
+"""
+
+import asyncio
+import re
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints
+
+from hypothesis import strategies as st
+
+from scheduler_service.api.auth import Access
+from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.openapi.examples import EXAMPLES
+from scheduler_service.api.parameters import CURSOR
+from scheduler_service.api.route import Route
+from scheduler_service.api.routes import ROUTES
+from tests.support.api import ApiHarness, Reply, cron, schedule
+from tests.support.cron_calls import expand
+from tests.support.outcomes import created, gave_up
+
+T = TypeVar("T")
+
+CANARY = "canary-7f3a"
+"""In every text that the owner chose itself, but for ids. The thief never sends it."""
+OWNER, THIEF = "shop", "thief"
+UNKNOWN_ID = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
+WINDOW = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z"}
+_VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One request with the thief's key."""
+
+    route: Route
+    path: str
+    query: Mapping[str, str]
+    body: Any
+
+    @property
+    def text(self) -> str:
+        """Everything that the thief knew already."""
+        return f"{self.path} {self.query} {self.body}"
+
+
+@dataclass(slots=True)
+class Tenants:
+    """`names`: for every variable part of a path the values of the owner and of the thief. `secrets`: texts of the
+    owner's that no answer to the thief may hold, unless the thief sent or stored them. `cursors`: the owner's.
+    `stored`: what the thief stored of its own."""
+
+    api: ApiHarness
+    owners_key: str = ""
+    thiefs_key: str = ""
+    names: dict[str, list[str]] = field(default_factory=dict)
+    secrets: list[str] = field(default_factory=list)
+    cursors: list[str] = field(default_factory=list)
+    stored: str = ""
+
+    async def settle(self) -> None:
+        """Fill the store."""
+        api = self.api
+        await api.add_built_in_clients()
+        self.owners_key = await api.register(OWNER, settings={"destinations": {f"{CANARY}.example": {}}})
+        self.thiefs_key = await api.register(THIEF)
+        owned, stolen_to = await self._things_of(OWNER, self.owners_key), await self._things_of(THIEF, self.thiefs_key)
+        self.names = {
+            "client_id": [OWNER, THIEF],
+            "kind": ["invalid"],
+            "node_id": ["node-a"],
+            **{name: [*owned[name], *stolen_to[name]] for name in owned},
+        }
+        self.secrets = [CANARY, self.owners_key, *(one for ids in owned.values() for one in ids)]
+        self.cursors = [cursor for route in ROUTES for cursor in await self._cursors_of(route)]
+        body = {"limit": 1, **WINDOW}
+        redriven = await self._as_owner("POST", f"/v1/clients/{OWNER}/dead-letters:redeliver", json=body)
+        self.cursors.append(redriven.json["next_cursor"])
+
+    async def _things_of(self, client_id: str, key: str) -> dict[str, list[str]]:
+        api, base = self.api, f"/v1/clients/{client_id}"
+        mine = CANARY if client_id == OWNER else "own"
+        callback = {
+            "url": f"https://{mine}.example/hook?{mine}",
+            "headers": {"x-one": mine, "authorization": mine},
+            "body": mine,
+        }
+        schedules = [
+            (await api.send("POST", f"{base}/schedules", key=key, json=schedule(callback=callback, label=mine))).json
+            for _ in range(3)
+        ]
+        crons = [f"of-{client_id}-{number}" for number in range(2)]
+        for cron_id in crons:
+            reply = await api.send("PUT", f"{base}/crons/{cron_id}", key=key, json=cron(callback=callback, label=mine))
+            assert reply.status == 201
+            if client_id == OWNER:
+                await expand(api, cron_id)
+        ids = [one["schedule_id"] for one in schedules]
+        if client_id == OWNER:
+            for _ in range(2):
+                letter = await created(api, key, callback=callback, label=mine)
+                await gave_up(api, letter)
+                ids.append(str(letter))
+        secret = (await api.send("POST", f"{base}/signing-secrets")).json
+        return {
+            "schedule_id": ids,
+            "cron_id": crons,
+            "key_id": [key.split("_")[1]],
+            "secret_id": [secret["secret_id"]],
+        }
+
+    async def _cursors_of(self, route: Route) -> list[str]:
+        """The owner's, of a listing."""
+        if CURSOR not in route.query or route.access is not Access.CLIENT:
+            return []
+        names = {parameter.name for parameter in route.query}
+        query = {"limit": "1", **{name: value for name, value in WINDOW.items() if name in names}}
+        path = _VARIABLE.sub(lambda match: self.names[match[1]][0], route.path)
+        reply = await self._as_owner(route.method, path, params=query)
+        return [] if (cursor := reply.json["next_cursor"]) is None else [cursor]
+
+    async def _as_owner(self, method: str, path: str, **other: Any) -> Reply:
+        reply = await self.api.send(method, path, key=self.owners_key, **other)
+        assert reply.status == 200, reply.body
+        return reply
+
+    def attempts(self, route: Route) -> st.SearchStrategy[Attempt]:
+        """Requests of one route: own and foreign names in path, query and body."""
+        variables = _VARIABLE.findall(route.path)
+        for name in variables:
+            assert name in self.names, (
+                f"{route.path} has a variable part {name} that is new: let `Tenants.settle` make one for the owner and "
+                "one for the thief, and add both to `Tenants.names`"
+            )
+        parts = st.fixed_dictionaries({name: st.sampled_from([*self.names[name], UNKNOWN_ID]) for name in variables})
+        return st.builds(
+            lambda names, query, body: Attempt(
+                route=route, path=_VARIABLE.sub(lambda match: names[match[1]], route.path), query=query, body=body
+            ),
+            parts,
+            self._queries(route),
+            self._bodies(route),
+        )
+
+    def _foreign(self) -> st.SearchStrategy[str]:
+        return st.sampled_from([*self.cursors, OWNER, *(one for ids in self.names.values() for one in ids)])
+
+    def _queries(self, route: Route) -> st.SearchStrategy[dict[str, str]]:
+        values: dict[str, st.SearchStrategy[str]] = {}
+        for parameter in route.query:
+            if parameter.name in WINDOW:
+                values[parameter.name] = st.just(WINDOW[parameter.name])
+            elif parameter.name == CURSOR.name:
+                values[parameter.name] = st.sampled_from(self.cursors)
+            elif parameter.name == "limit":
+                values[parameter.name] = st.just("50")
+            else:
+                values[parameter.name] = self._foreign()
+        return st.fixed_dictionaries({}, optional=values)
+
+    def _bodies(self, route: Route) -> st.SearchStrategy[Any]:
+        """The example, with the owner's names in one or more of its fields."""
+        if route.request is None:
+            return st.none()
+        asked = EXAMPLES[operation_id(route)].request
+        base = asked if isinstance(asked, dict) else {}
+        foreign: dict[str, st.SearchStrategy[Any]] = {}
+        for field_, type_ in get_type_hints(route.request).items():
+            name = {"start": "from", "end": "to"}.get(field_, field_)
+            if name in WINDOW:
+                foreign[name] = st.just(WINDOW[name])
+            elif "list" in str(type_):
+                foreign[name] = st.lists(self._foreign(), min_size=1, max_size=5)
+            elif "str" in str(type_):
+                foreign[name] = self._foreign()
+        changed = st.fixed_dictionaries({}, optional=foreign)
+        return st.one_of(changed, changed.map(lambda other: {**base, **other}))
+
+    async def send(self, attempt: Attempt) -> Reply:
+        body = {"json": attempt.body} if attempt.body is not None else {}
+        reply = await self.api.send(
+            attempt.route.method, attempt.path, key=self.thiefs_key, params=attempt.query, **body
+        )
+        if reply.status < 300 and attempt.route.method in ("PUT", "POST"):
+            self.stored += attempt.text
+        return reply
+
+    def owners_rows(self) -> Mapping[str, Sequence[Any]]:
+        """All that is stored of the owner's, wherever it is."""
+        marks = (f"'{OWNER}'", *self.secrets)
+
+        def owners(row: Mapping[str, Any]) -> bool:
+            text = repr(row)
+            return row.get("client_id") == OWNER or (THIEF not in text and any(mark in text for mark in marks))
+
+        connection = self.api.connection
+        return {table: [row for row in connection.rows(table) if owners(row)] for table in connection.tables}
+
+
+class Stage:
+    """Tenants on an event loop of their own, so that plain tests of generated cases share them."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._api: ApiHarness
+        self.tenants: Tenants
+
+    def __enter__(self) -> "Stage":
+        self._runner.__enter__()
+        self.run(self._open())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self.run(self._api.__aexit__(None, None, None))
+        finally:
+            self._runner.__exit__(None, None, None)
+
+    def run(self, what: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(what)
+
+    async def _open(self) -> None:
+        self._api = await ApiHarness().__aenter__()
+        self.tenants = Tenants(self._api)
+        await self.tenants.settle()
