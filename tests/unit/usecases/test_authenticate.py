@@ -1,7 +1,11 @@
+import hmac
+from types import SimpleNamespace
+
 import pytest
 
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.usecases.authenticate import Principal, Unauthenticated
+from scheduler_service.usecases import authenticate
+from scheduler_service.usecases.authenticate import Principal, Unauthenticated, hash_secret
 from tests.support.api import ADMIN_KEY, ApiHarness
 
 SHOP = ClientId("shop")
@@ -93,3 +97,31 @@ async def test_no_secret_is_stored(world: ApiHarness) -> None:
     stored = repr([world.connection.rows(table) for table in world.connection.tables])
     assert secret not in stored
     assert key.split("_")[1] in stored
+
+
+async def test_an_unknown_key_id_costs_the_same_work_as_a_known_one(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await client_key(world)
+    _, key_id, secret = key.split("_")
+    revoked = (await world.services.keys.create(SHOP)).text
+    await world.services.keys.revoke(revoked.split("_")[1], client_id=SHOP)
+    work: list[str] = []
+
+    def compare(one: bytes, other: bytes) -> bool:
+        work.append(f"compare {len(one)} {len(other)}")
+        return hmac.compare_digest(one, other)
+
+    def hashed(text: str) -> bytes:
+        work.append("hash")
+        return hash_secret(text)
+
+    monkeypatch.setattr(authenticate, "hmac", SimpleNamespace(compare_digest=compare))
+    monkeypatch.setattr(authenticate, "hash_secret", hashed)
+    seen = []
+    for guess in (f"mh_{key_id}_{'0' * 48}", f"mh_{'0' * 16}_{secret}", revoked):
+        work.clear()
+        with pytest.raises(Unauthenticated):
+            await world.services.authenticate(f"Bearer {guess}")
+        seen.append(list(work))
+    assert seen == [["hash", "compare 32 32", "hash", "compare 32 32"]] * 3
