@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from scheduler_service.api.cursor import disagreeing, no_cursor, seal, unseal
+from scheduler_service.api.cursor import disagreeing, is_window, no_cursor, seal, unseal
 from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.audit import AuditEntry, EntryId, instant_of
@@ -82,8 +82,8 @@ def read_audit_listing(query: Mapping[str, str], *, now: int) -> AuditAsked:
     if "cursor" in query:
         try:
             cursor = unseal(_NOBODYS, query["cursor"], decode=_decode)
-            within = 0 <= cursor.start <= instant_of(cursor.entry_id) < cursor.end <= cursor.start + MAX_WINDOW_MS
-            if not within:
+            within = cursor.start <= instant_of(cursor.entry_id) < cursor.end
+            if not within or not is_window(cursor.start, cursor.end, longest_ms=MAX_WINDOW_MS):
                 raise no_cursor()
         except Invalid as invalid:
             raise Invalid([*faults, *invalid.errors]) from None

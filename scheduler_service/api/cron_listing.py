@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from scheduler_service.api.cursor import disagreeing, no_cursor, seal, unseal
+from scheduler_service.api.cursor import disagreeing, is_window, no_cursor, seal, unseal
 from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -98,6 +98,10 @@ def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, s
         try:
             cursor = unseal(client_id, query["cursor"], decode=_decode_runs)
             if cursor.version != _VERSION or cursor.cron_id != cron_id:
+                raise no_cursor()
+            # A day more, for clocks differ: another process may have made it.
+            bounded = cursor.end <= now + SEARCHED_MS + DAY_MS and cursor.start - 1 <= cursor.after < cursor.end
+            if not bounded or not is_window(cursor.start, cursor.end, longest_ms=MAX_SPAN_MS):
                 raise no_cursor()
         except Invalid as invalid:
             raise Invalid([*faults, *invalid.errors]) from None

@@ -1,8 +1,9 @@
 """Cursors of listings: opaque, versioned, and good for the listing they came from only.
 
 A cursor holds the whole listing (window and filters) beside the place to go on, so that it is enough by itself. A
-checksum keyed by the client catches what was cut, edited or taken from elsewhere. It protects nothing: a forged cursor
-reaches what its forger may list anyway.
+checksum keyed by the client catches what was cut, edited or taken from elsewhere. It protects nothing: whoever forges a
+cursor may list the same without one. So its window is held to the bounds of one that is given (`is_window`): else a
+forged one could make a process read the index of a million years.
 """
 
 import base64
@@ -15,9 +16,10 @@ import msgspec
 
 from scheduler_service.api.parameters import MAX_CURSOR
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.list_schedules import Position, Window
+from scheduler_service.usecases.schedule_request import DAY_MS
 
 T = TypeVar("T")
 
@@ -57,7 +59,9 @@ def encode_cursor(window: Window, position: Position) -> str:
 def decode_cursor(client_id: ClientId, text: str) -> tuple[Window, Position]:
     """Raises Invalid."""
     cursor = unseal(client_id, text, decode=_decode)
-    if cursor.version != VERSION or not cursor.start <= cursor.due <= cursor.end:
+    if cursor.version != VERSION or not is_window(cursor.start, cursor.end, longest_ms=DAY_MS):
+        raise no_cursor()
+    if not cursor.start <= cursor.due <= cursor.end:
         raise no_cursor()
     window = Window(
         client_id=client_id,
@@ -89,6 +93,11 @@ def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T
         return decode(data)
     except (ValueError, binascii.Error, msgspec.DecodeError):
         raise no_cursor() from None
+
+
+def is_window(start: int, end: int, *, longest_ms: int) -> bool:
+    """Whether a listing may span [start, end)."""
+    return 0 <= start < end <= min(start + longest_ms, MAX_DUE)
 
 
 def disagreeing(beside: Iterable[tuple[str, object, object]]) -> list[FieldError]:

@@ -72,6 +72,9 @@ class Body(Generic[T]):
         if rules is not None and isinstance(rest, self.type):
             wrong = {fault.pointer for fault in faults}
             faults.extend(fault for fault in rules(rest) if not _under(fault.pointer, wrong))
+        if not faults:
+            # Read as a plain object, only the last of the same names counts.
+            faults.append(FieldError("", "a field is given more than once, and once with a wrong value"))
         return Invalid(faults)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.cursor import disagreeing, no_cursor, seal, unseal
+from scheduler_service.api.cursor import disagreeing, is_window, no_cursor, seal, unseal
 from scheduler_service.api.listing import MAX_WINDOW_MS
 from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.domain.books import LetterKey
@@ -102,6 +102,8 @@ def letter_window(start: UnixMillis | None, end: UnixMillis | None, *, now: int)
 def letters_behind(client_id: ClientId, cursor: str, *, limit: int) -> LettersAsked:
     """What a cursor goes on with. Raises Invalid."""
     known = unseal(client_id, cursor, decode=_decode)
+    if not is_window(known.start, known.end, longest_ms=MAX_WINDOW_MS):
+        raise no_cursor()
     if not known.start - 1 <= known.failed_at <= known.end:
         raise no_cursor()
     return LettersAsked(known.start, known.end, LetterKey(known.failed_at, known.schedule_id), limit)

@@ -88,7 +88,7 @@ class _Runner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         built = await super()._make_server()
         return _Server(
-            _RememberedPaths(self.app).handle,
+            _RememberedPaths(self.app, services=self._services).handle,
             services=self._services,
             request_factory=built.request_factory,
             **self._kwargs,
@@ -99,8 +99,9 @@ class _RememberedPaths:
     """The application, with the route of a path looked up once where paths are few: callers create by the same ones
     again and again. It costs a tenth of an empty request to find out anew."""
 
-    def __init__(self, app: web.Application) -> None:
+    def __init__(self, app: web.Application, *, services: ApiServices) -> None:
         self._app = app
+        self._services = services
         self._found: dict[tuple[str, str], UrlMappingMatchInfo] = {}
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -109,7 +110,12 @@ class _RememberedPaths:
         if match is not None:
             request._match_info = match
             return await match.handler(request)
-        response = await self._app._handle(request)
+        try:
+            response = await self._app._handle(request)
+        except web.HTTPNotFound:
+            # Targets that are no paths, which not even the last route takes: `*`, the authority of CONNECT.
+            request_id = request_id_of(request, self._services)
+            return problem_response(problem("not-found", "there is no such path", request_id=request_id))
         match = request.match_info
         if match.http_exception is None and match.keys() == _FEW and request.method == "POST":
             if len(self._found) >= REMEMBERED_PATHS:

@@ -1,7 +1,7 @@
 """What a user may ask us to send: methods, headers and bodies of callbacks. Pure rules, all problems at once.
 
 Refused header names are those that belong to the connection (hop-by-hop, framing) and those that are ours: a receiver
-must be able to trust them.
+must be able to trust them. An underscore is as good as a hyphen: to receivers behind CGI or WSGI both names are one.
 """
 
 import re
@@ -36,8 +36,8 @@ def is_token(name: str) -> bool:
 
 def is_ours(name: str) -> bool:
     """Whether a header of this name is Minutehand's own to set."""
-    lower = name.lower()
-    return lower.startswith(_OURS) or lower in _OUR_NAMES
+    folded = _folded(name)
+    return folded.startswith(_OURS) or folded in _OUR_NAMES
 
 
 def check_method(method: str, *, pointer: str) -> list[Problem]:
@@ -82,12 +82,16 @@ def check_headers(headers: Iterable[tuple[str, str]], *, max_bytes: int, pointer
 def _wrong_with_name(name: str) -> str | None:
     if not is_token(name):
         return "the name is not a valid header name"
-    lower = name.lower()
-    if is_ours(lower):
+    if is_ours(name):
         return "this header is set by Minutehand"
-    if lower in _OF_CONNECTION or lower in _OF_FRAMING or lower.startswith("proxy-"):
+    folded = _folded(name)
+    if folded in _OF_CONNECTION or folded in _OF_FRAMING or folded.startswith("proxy-"):
         return "this header belongs to the connection and can't be given"
     return None
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def _escaped(name: str) -> str:

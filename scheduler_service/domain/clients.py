@@ -26,7 +26,7 @@ class RetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     base_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
     cap_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 600.0
     deadline_seconds: Annotated[float, Meta(ge=1, le=604_800)] = 86_400.0
-    final_statuses: tuple[Annotated[int, Meta(ge=100, le=599)], ...] = (410,)
+    final_statuses: Annotated[tuple[Annotated[int, Meta(ge=100, le=599)], ...], Meta(max_length=500)] = (410,)
 
 
 class LatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

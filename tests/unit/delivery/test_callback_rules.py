@@ -49,6 +49,9 @@ def test_values_hold_no_line_breaks_or_control_characters(value: str) -> None:
         "minutehand-x",
         "User-Agent",
         "USER-AGENT",
+        "webhook_id",
+        "Minutehand_Client",
+        "User_Agent",
     ],
 )
 def test_ours_cannot_be_given(name: str) -> None:
@@ -70,6 +73,8 @@ def test_ours_cannot_be_given(name: str) -> None:
         "TE",
         "Trailer",
         "Transfer-Encoding",
+        "Transfer_Encoding",
+        "content_length",
         "Upgrade",
     ],
 )
