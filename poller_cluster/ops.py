@@ -25,6 +25,7 @@ from aiohttp import web
 from msgspec import Meta
 
 from membership.identity import Life
+from poller_cluster.ops_connection import OpsRunner
 from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import (
     MAX_DUE,
@@ -169,7 +170,7 @@ class OpsServer:
         app.router.add_get("/livez", self._live)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._show_metrics)
-        runner = web.AppRunner(app, access_log=None, keepalive_timeout=120.0, shutdown_timeout=1.0)
+        runner = OpsRunner(app, access_log=None, keepalive_timeout=120.0, shutdown_timeout=1.0)
         await runner.setup()
         self._runner = runner
         await web.SockSite(runner, self._listener).start()

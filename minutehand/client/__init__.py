@@ -8,7 +8,8 @@
         shop.crons.put("nightly", expire, expression="30 2 * * *", timezone="Europe/Berlin")
 
 `AsyncMinutehand` has the same methods to be awaited. A client's key reaches that client only; `api.clients` and the
-keys and signing secrets of clients need an administrator's, and so do `api.cluster()` and `api.nodes`.
+keys and signing secrets of clients need an administrator's, and so do `api.cluster()`, `api.nodes` and
+`api.audit_log()`.
 
 Errors: `MinutehandApiError` when the API refuses (it carries the problem document), `MinutehandUnreachable` when there
 was no answer that could be read; a create without an answer may have taken effect. Nothing is repeated here. Values are

@@ -95,8 +95,8 @@ def test_no_secret_is_in_what_processes_write(talkative: Deployment, bad: str, t
         ]  # fmt: skip
         assert failed_as(talkative, key, urls) == ERRORS
     garbage(talkative.api_port)
-    garbage(int(poller_port(talkative)))
-    shown = [metrics(talkative.api_port), metrics(poller_port(talkative))]
+    garbage(talkative.ops_port("one"))
+    shown = [metrics(talkative.api_port), metrics(talkative.ops_port("one"))]
     talkative.stop()
     files = {path.name: path.read_text() for path in tmp_path.glob("*.log")}
     assert any('"level": "info"' in text or '"level":"info"' in text for text in files.values()), "they do write"
@@ -148,10 +148,6 @@ def garbage(port: int) -> None:
             connection.shutdown(socket.SHUT_WR)
             while connection.recv(65536):
                 pass
-
-
-def poller_port(cluster: Deployment) -> int:
-    return cluster._poller_ports["one"]
 
 
 def metrics(port: int) -> str:

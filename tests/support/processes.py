@@ -115,10 +115,14 @@ class Deployment:
 
     def metrics(self, node_id: str) -> dict[str, float]:
         """What a poller that `start_poller` began shows to Prometheus, by sample."""
-        url = f"http://127.0.0.1:{self._poller_ports[node_id]}/metrics"
+        url = f"http://127.0.0.1:{self.ops_port(node_id)}/metrics"
         text = httpx.get(url, timeout=30, trust_env=False).raise_for_status().text
         samples = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
+
+    def ops_port(self, node_id: str) -> int:
+        """Where a poller that `start_poller` began answers probes."""
+        return self._poller_ports[node_id]
 
     def start_pollers(self, node_id: str, *, processes: int) -> Program:
         """Several pollers of one command; they need a little to be members."""

@@ -1,5 +1,6 @@
 """A node's own port: hints from those who know the token, health, metrics."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from uuid import UUID
 
 import aiohttp
 import pytest
+import structlog
 
 from membership.identity import Incarnation, Life, NodeId
 from poller_cluster.ops import CannotListen, OpsServer, OpsSettings, advertised_address, listen
@@ -131,3 +133,35 @@ def test_the_advertised_address() -> None:
     with listen(OpsSettings(host="0.0.0.0")) as everywhere:
         port = everywhere.getsockname()[1]
         assert advertised_address(OpsSettings(host="0.0.0.0"), everywhere) == f"{socket.gethostname()}:{port}"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "GET /{} HTTP/9.9\r\n\r\n",
+        "{}\r\n\r\n",
+        "GET / HTTP/1.1\r\nAuthorization : Bearer {}\r\n\r\n",
+        "GET / HTTP/1.1\r\nAuthorization: Bearer {}\0\r\n\r\n",
+        "POST /hints HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+    ],
+)
+async def test_what_can_not_be_read_is_neither_logged_nor_repeated(
+    ops: Ops, request_: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    host, port = ops.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(request_.format(TOKEN).encode())
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert TOKEN.encode() not in answer
+    assert TOKEN not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_handler_that_crashes_is_logged_and_answered(ops: Ops, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops, "told", None)
+    with structlog.testing.capture_logs() as said:
+        assert await ops.post({"hints": [HINT]}) == 500
+    assert [line["event"] for line in said] == ["ops-request-crashed"]
