@@ -53,7 +53,7 @@ from minutehand.client._models import (
     SentCallback,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven, SampleTimes
 from minutehand.client._sync import ClientScope, Minutehand
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "DeadLetter",
     "DrainingNode",
     "Dst",
+    "Exchange",
     "Fault",
     "Health",
     "Key",
@@ -93,6 +94,7 @@ __all__ = [
     "Problem",
     "Redriven",
     "Retry",
+    "SampleTimes",
     "Schedule",
     "SentCallback",
     "SigningSecret",

@@ -31,16 +31,19 @@ from minutehand.client._models import (
     Schedule,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
 
 T = TypeVar("T")
 JSON: Final = "application/json"
 DEFAULT_TIMEOUT_SECONDS: Final = 15.0
+SAMPLE_TIMEOUT_SECONDS: Final = 75.0
+"""For a sample: more than any call of a client may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[T]):
-    """One request. `also` are statuses from 400 up that are answers and not errors."""
+    """One request. `also` are statuses from 400 up that are answers and not errors; `timeout_seconds` None: as the
+    connection has it."""
 
     method: str
     path: str
@@ -48,6 +51,7 @@ class Operation(Generic[T]):
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     also: tuple[int, ...] = ()
+    timeout_seconds: float | None = None
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> T:
         """The answer as a value. Raises MinutehandApiError, MinutehandUnreachable."""
@@ -241,6 +245,19 @@ def redeliver_dead_letters(
     asked = {"from": _instant(start), "to": _instant(end), "limit": limit, "cursor": cursor}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
     return Operation(method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=body)
+
+
+def test_call(client_id: str, callback: Callback, *, timeout_seconds: float | None) -> Operation[Exchange]:
+    asked: dict[str, Any] = {"callback": callback}
+    if timeout_seconds is not None:
+        asked["timeout_seconds"] = timeout_seconds
+    return Operation(
+        method="POST",
+        path=f"{client_path(client_id)}/callbacks:test",
+        answer=Exchange,
+        body=msgspec.json.encode(asked),
+        timeout_seconds=SAMPLE_TIMEOUT_SECONDS,
+    )
 
 
 def put_cron(client_id: str, cron_id: str, cron: NewCron) -> Operation[Cron]:

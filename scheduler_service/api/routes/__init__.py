@@ -7,6 +7,7 @@ from scheduler_service.api.route import Route
 from scheduler_service.api.routes import (
     admin_keys,
     balance,
+    callbacks,
     clients,
     cluster,
     crons,
@@ -25,6 +26,7 @@ ROUTES: tuple[Route, ...] = (
     *dead_letters.ROUTES,
     *crons.ROUTES,
     *balance.ROUTES,
+    *callbacks.ROUTES,
     *clients.ROUTES,
     *keys.ROUTES,
     *signing_secrets.ROUTES,
