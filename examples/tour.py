@@ -240,7 +240,7 @@ def main() -> int:
         parser.error("say where the API is and with which key: --url and --admin-key, or API and ADMIN_KEY")
     try:
         tour(given.url, given.admin_key, given.receiver_host)
-    except (Surprise, MinutehandClientError) as error:
+    except (Surprise, MinutehandClientError, ValueError) as error:
         print(f"not as it should be: {error}", file=sys.stderr)
         return 1
     return 0

@@ -50,7 +50,11 @@ class AsyncMinutehand:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._http = httpx.AsyncClient(
-            base_url=url, headers=calls.headers_for(key), timeout=timeout_seconds, transport=transport, trust_env=False
+            base_url=calls.address_of(url),
+            headers=calls.headers_for(key),
+            timeout=timeout_seconds,
+            transport=transport,
+            trust_env=False,
         )
         self.clients = AsyncClients(self)
         self.nodes = AsyncNodes(self)

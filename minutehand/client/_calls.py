@@ -66,8 +66,17 @@ class Operation(Generic[T]):
         return value
 
 
+def address_of(url: str) -> str:
+    """Raises ValueError where it can't be that of an API."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} is no address of an API: it begins with http:// or https://")
+    return url
+
+
 def headers_for(key: str) -> dict[str, str]:
-    """What goes with every request."""
+    """What goes with every request. Raises ValueError for what can't be a key."""
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("that is no key: keys are printable ASCII without spaces or line breaks; is it copied whole?")
     return {"Authorization": f"Bearer {key}", "Content-Type": JSON, "Accept": JSON}
 
 

@@ -50,7 +50,11 @@ class Minutehand:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._http = httpx.Client(
-            base_url=url, headers=calls.headers_for(key), timeout=timeout_seconds, transport=transport, trust_env=False
+            base_url=calls.address_of(url),
+            headers=calls.headers_for(key),
+            timeout=timeout_seconds,
+            transport=transport,
+            trust_env=False,
         )
         self.clients = Clients(self)
         self.nodes = Nodes(self)

@@ -31,6 +31,6 @@ def test_everything_is_as_the_tour_expects(cluster: Deployment) -> None:
     assert said[-1] == "its key is revoked, the client deleted: all as it should be"
     with cluster.admin() as api:
         assert {client.client_id for client in api.clients.list() if client.state != "deleted"} == {"$cron"}
-    done = tour(cluster, "a key that is not the administrator's")
+    done = tour(cluster, "not-the-administrators-key")
     assert done.returncode == 1
     assert done.stderr.startswith("not as it should be: ")
