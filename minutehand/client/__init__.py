@@ -5,6 +5,7 @@
         expire = Callback(url="https://shop.example/hooks/expire", json={"order": 17})
         schedule = shop.schedules.create(expire, delay_seconds=90)
         shop.schedules.cancel(schedule.schedule_id)
+        print(shop.test_call(expire).status)  # one sample, now, to see what the receiver makes of it
         shop.crons.put("nightly", expire, expression="30 2 * * *", timezone="Europe/Berlin")
 
 `AsyncMinutehand` has the same methods to be awaited. A client's key reaches that client only; `api.clients` and the

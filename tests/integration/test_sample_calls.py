@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from poller_cluster.sample_calls import AT_ONCE_PER_CLIENT, BURST, SampleCalls
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.network import NetworkPolicy
 from tests.support.api import ApiHarness
+from tests.support.certificates import Authority
 from tests.support.delivery import CLOCK, LOOPBACK
 from tests.support.delivery import DeliverySettings as Delivery
+from tests.support.http2_receiver import Http2Receiver
 from tests.support.raw_receiver import RawReceiver, RawRequest, answering, hanging, writing
 
 PATH = "/v1/clients/shop/callbacks:test"
@@ -22,9 +25,9 @@ PATH = "/v1/clients/shop/callbacks:test"
 class SampleApi(ApiHarness):
     """An API that sends its samples for real, on a clock that stands still."""
 
-    def __init__(self, policy: NetworkPolicy = LOOPBACK) -> None:
+    def __init__(self, policy: NetworkPolicy = LOOPBACK, **delivery: Any) -> None:
         self.calls = SampleCalls(
-            clock=CLOCK, policy=LOOPBACK, settings=Delivery(), destinations=DestinationSettings(), version="9"
+            clock=CLOCK, policy=LOOPBACK, settings=Delivery(**delivery), destinations=DestinationSettings(), version="9"
         )
         super().__init__(samples=self.calls, network=policy, request_timeout_seconds=1.0)
         self.key = ""
@@ -92,6 +95,25 @@ async def test_it_is_sent_as_a_schedule_would_be_and_marked(api: SampleApi, rece
     times = shown["times"]
     assert 0 < times["connected_seconds"] <= times["first_byte_seconds"] <= times["ended_seconds"]
     assert times["secured_seconds"] is None
+
+
+@pytest.mark.parametrize(("kind", "version"), [(RawReceiver, "1.1"), (Http2Receiver, "2")])
+async def test_tls_and_the_version_are_seen(tmp_path: Path, kind: Any, version: str) -> None:
+    authority = Authority(tmp_path)
+    async with (
+        kind(tls=authority.server_context("127.0.0.1")) as receiver,
+        SampleApi(ca_file=str(authority.bundle)) as api,
+    ):
+        shown = await api.sample(receiver.url("/"), headers={"X-Mine": "1"})
+    assert (shown["delivered"], shown["http_version"]) == (True, version), shown
+    times = shown["times"]
+    assert 0 < times["connected_seconds"] < times["secured_seconds"] <= times["first_byte_seconds"]
+    sent = {name.lower(): value for name, value in shown["request"]["headers"].items()}
+    assert (sent["x-mine"], sent["minutehand-test"]) == ("1", "true")
+    async with RawReceiver(tls=authority.server_context("127.0.0.1")) as stranger, SampleApi() as api:
+        shown = await api.sample(stranger.url())
+    assert (shown["error"], shown["sent"], shown["times"]["secured_seconds"]) == ("tls-failed", False, None)
+    assert shown["connected_to"] == f"127.0.0.1:{stranger.port}"
 
 
 async def test_nothing_of_it_is_kept(api: SampleApi, receiver: RawReceiver) -> None:
