@@ -57,7 +57,6 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             destinations=settings.node.destinations,
             version=VERSION,
         )
-        parts.push_async_callback(samples.stop)
         services = build_services(
             storage=storage,
             clock=clock,
@@ -75,6 +74,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         for service in (members, hints, ApiServer(app, services=services, settings=api)):
             parts.push_async_callback(service.stop)
             await service.start()
+        parts.push_async_callback(samples.stop)  # before the server, which waits for the answers under way
         spare_collector()
         await stop.wait()
     _log.info("api-stopped")
