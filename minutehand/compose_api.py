@@ -9,6 +9,7 @@ from cql.storage import open_storage
 from minutehand.config import Settings
 from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
+from poller_cluster.sample_calls import SampleCalls
 from scheduler_service.api.app import build_app
 from scheduler_service.api.gauges import show_clock
 from scheduler_service.api.hints import HintForwarder
@@ -49,6 +50,13 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         hints = HintForwarder(
             members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.inc
         )
+        samples = SampleCalls(
+            clock=clock,
+            policy=settings.network,
+            settings=settings.delivery,
+            destinations=settings.node.destinations,
+            version=VERSION,
+        )
         services = build_services(
             storage=storage,
             clock=clock,
@@ -56,6 +64,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             hints=hints,
             members=members,
             nodes=HttpNodePorts(token=token),
+            samples=samples,
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
         )
@@ -65,6 +74,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         for service in (members, hints, ApiServer(app, services=services, settings=api)):
             parts.push_async_callback(service.stop)
             await service.start()
+        parts.push_async_callback(samples.stop)  # before the server, which waits for the answers under way
         spare_collector()
         await stop.wait()
     _log.info("api-stopped")

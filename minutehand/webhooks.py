@@ -14,11 +14,13 @@ import binascii
 import hashlib
 import hmac
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 __all__ = [
     "BadSignatureError",
+    "Headers",
     "MalformedHeaderError",
     "MissingHeaderError",
     "TimestampError",
@@ -29,6 +31,12 @@ __all__ = [
 
 _PREFIX = "whsec_"
 _MAX_SIGNATURES = 32
+
+
+class Headers(Protocol):
+    """Names and values: a dict, or what a web framework has for headers, which need not be a Mapping."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
 
 
 class VerificationError(Exception):
@@ -59,6 +67,7 @@ class VerifiedCallback:
     the signature. The rest is as sent, and only as trustworthy as the connection; None where the header is absent.
     `due` is RFC 3339, the nominal instant. `attempt` counts from 1. `fence` never falls for one schedule while its
     sender is legitimate: refuse a lower one than you have seen. `redelivery`: this very call may have been made before.
+    `sample`: somebody tries this receiver out, and no schedule stands behind the call.
     """
 
     webhook_id: str
@@ -69,11 +78,12 @@ class VerifiedCallback:
     attempt: int | None
     fence: int | None
     redelivery: bool
+    sample: bool = False
 
 
 def verify(
     body: bytes,
-    headers: Mapping[str, str],
+    headers: Headers,
     secret: str | Sequence[str],
     *,
     tolerance_seconds: float = 300,
@@ -81,7 +91,7 @@ def verify(
 ) -> VerifiedCallback:
     """Check signature and age of a callback.
 
-    `headers` may be any mapping of names in any case. `secret` is the client's `whsec_…`, or several while they are
+    `headers` may have names in any case. `secret` is the client's `whsec_…`, or several while they are
     rotated. `now` (Unix seconds) is the system's time unless given. Raises a VerificationError saying what is wrong,
     and ValueError when a secret is not one.
     """
@@ -112,6 +122,7 @@ def verify(
         attempt=_whole(found.get("minutehand-attempt", "")),
         fence=_whole(found.get("minutehand-fence", "")),
         redelivery=found.get("minutehand-redelivery", "").lower() == "true",
+        sample=found.get("minutehand-test", "").lower() == "true",
     )
 
 

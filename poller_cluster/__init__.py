@@ -5,7 +5,8 @@
 
 Follow one callback: `node` holds leases and gives each lane to `poller`, which enters and sweeps minutes; `minute`
 decides (pure), `minute_run` does; `dispatcher` starts attempts when they are due, fairly; `delivery` makes the HTTP
-request; `outcome` says what it came to; the next advance records it.
+request; `outcome` says what it came to; the next advance records it. (`sample_calls` is no part of a node: it sends
+samples for API processes, through the same `callback` and `delivery`.)
 
 Why a row is called by one owner at a time, and never forgotten:
 

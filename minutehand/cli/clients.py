@@ -5,6 +5,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
+from minutehand.cli.exchange import show_exchange
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
@@ -89,6 +91,37 @@ def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as
         print_json(found)
     else:
         print_table(POLLER_COLUMNS, map(poller_row, found))
+
+
+@app.command("test-call")
+def call_sample(
+    client_id: ClientId,
+    callback_url: CallbackUrl,
+    method: Method = "POST",
+    header: Header = None,
+    body: Body = None,
+    body_json: BodyJson = None,
+    body_file: BodyFile = None,
+    timeout_seconds: Annotated[
+        float | None, typer.Option("--timeout-seconds", help="Instead of the client's own.", show_default=False)
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send one signed sample now and show the whole exchange; exits with 1 unless it was delivered. Takes the client's
+    own key too."""
+    callback = read_callback(
+        callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
+    )
+    with connect(url, key) as api:
+        exchange = api.client(client_id).test_call(callback, timeout_seconds=timeout_seconds)
+    if as_json:
+        print_json(exchange)
+    else:
+        show_exchange(exchange)
+    if not exchange.delivered:
+        raise typer.Exit(1)
 
 
 def _settings(text: str | None) -> dict[str, Any] | None:

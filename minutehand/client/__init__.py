@@ -5,6 +5,7 @@
         expire = Callback(url="https://shop.example/hooks/expire", json={"order": 17})
         schedule = shop.schedules.create(expire, delay_seconds=90)
         shop.schedules.cancel(schedule.schedule_id)
+        print(shop.test_call(expire).status)  # one sample, now, to see what the receiver makes of it
         shop.crons.put("nightly", expire, expression="30 2 * * *", timezone="Europe/Berlin")
 
 `AsyncMinutehand` has the same methods to be awaited. A client's key reaches that client only; `api.clients` and the
@@ -54,7 +55,7 @@ from minutehand.client._models import (
     SentCallback,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, SampleTimes
 from minutehand.client._sync import ClientScope, Minutehand
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "DeadLetter",
     "DrainingNode",
     "Dst",
+    "Exchange",
     "Fault",
     "Health",
     "Key",
@@ -95,6 +97,7 @@ __all__ = [
     "Problem",
     "Redriven",
     "Retry",
+    "SampleTimes",
     "Schedule",
     "SentCallback",
     "SigningSecret",

@@ -33,7 +33,7 @@ from minutehand.client._models import (
     ScheduleOptions,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
 
 T = TypeVar("T")
 
@@ -50,7 +50,11 @@ class AsyncMinutehand:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._http = httpx.AsyncClient(
-            base_url=url, headers=calls.headers_for(key), timeout=timeout_seconds, transport=transport, trust_env=False
+            base_url=calls.address_of(url),
+            headers=calls.headers_for(key),
+            timeout=timeout_seconds,
+            transport=transport,
+            trust_env=False,
         )
         self.clients = AsyncClients(self)
         self.nodes = AsyncNodes(self)
@@ -94,7 +98,11 @@ class AsyncMinutehand:
         """Send one operation. Raises MinutehandApiError, MinutehandUnreachable."""
         try:
             answer = await self._http.request(
-                operation.method, operation.path, params=operation.query or None, content=operation.body
+                operation.method,
+                operation.path,
+                params=operation.query or None,
+                content=operation.body,
+                timeout=httpx.USE_CLIENT_DEFAULT if operation.timeout_seconds is None else operation.timeout_seconds,
             )
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise unreachable(str(self._http.base_url), error) from error
@@ -166,6 +174,11 @@ class AsyncClientScope:
     async def pollers(self) -> tuple[Poller, ...]:
         """Its pollers: who owns each, how far it is settled, what is open behind that."""
         return (await self._perform(calls.list_pollers(self.client_id))).items
+
+    async def test_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
+        """Have one signed sample sent now, as the client's schedules are, and see what came of it. Nothing is stored;
+        the receiver can tell it by `Minutehand-Test: true`. Whatever the receiver does is an answer and no error."""
+        return await self._perform(calls.test_call(self.client_id, callback, timeout_seconds=timeout_seconds))
 
     def balance(
         self,

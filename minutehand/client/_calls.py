@@ -31,16 +31,19 @@ from minutehand.client._models import (
     Schedule,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Redriven
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
 
 T = TypeVar("T")
 JSON: Final = "application/json"
 DEFAULT_TIMEOUT_SECONDS: Final = 15.0
+SAMPLE_TIMEOUT_SECONDS: Final = 75.0
+"""For a sample: more than any call of a client may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[T]):
-    """One request. `also` are statuses from 400 up that are answers and not errors."""
+    """One request. `also` are statuses from 400 up that are answers and not errors; `timeout_seconds` None: as the
+    connection has it."""
 
     method: str
     path: str
@@ -48,6 +51,7 @@ class Operation(Generic[T]):
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     also: tuple[int, ...] = ()
+    timeout_seconds: float | None = None
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> T:
         """The answer as a value. Raises MinutehandApiError, MinutehandUnreachable."""
@@ -62,8 +66,17 @@ class Operation(Generic[T]):
         return value
 
 
+def address_of(url: str) -> str:
+    """Raises ValueError where it can't be that of an API."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} is no address of an API: it begins with http:// or https://")
+    return url
+
+
 def headers_for(key: str) -> dict[str, str]:
-    """What goes with every request."""
+    """What goes with every request. Raises ValueError for what can't be a key."""
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("that is no key: keys are printable ASCII without spaces or line breaks; is it copied whole?")
     return {"Authorization": f"Bearer {key}", "Content-Type": JSON, "Accept": JSON}
 
 
@@ -248,6 +261,19 @@ def redeliver_dead_letters(
     asked = {"from": _instant(start), "to": _instant(end), "limit": limit, "cursor": cursor}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
     return Operation(method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=body)
+
+
+def test_call(client_id: str, callback: Callback, *, timeout_seconds: float | None) -> Operation[Exchange]:
+    asked: dict[str, Any] = {"callback": callback}
+    if timeout_seconds is not None:
+        asked["timeout_seconds"] = timeout_seconds
+    return Operation(
+        method="POST",
+        path=f"{client_path(client_id)}/callbacks:test",
+        answer=Exchange,
+        body=msgspec.json.encode(asked),
+        timeout_seconds=SAMPLE_TIMEOUT_SECONDS,
+    )
 
 
 def put_cron(client_id: str, cron_id: str, cron: NewCron) -> Operation[Cron]:

@@ -5,6 +5,8 @@ from datetime import datetime
 
 import msgspec
 
+from minutehand.client._models import SentCallback
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of a schedule, its number from 1. `outcome` is delivered or failed; `error` a stable word where no
@@ -74,3 +76,36 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     problem: str | None = None
     details: Mapping[str, str | int] = {}
+
+
+class SampleTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds from the start of a sample until so much was done. None: it did not come to that, or was not needed."""
+
+    ended_seconds: float
+    resolved_seconds: float | None = None
+    connected_seconds: float | None = None
+    secured_seconds: float | None = None
+    first_byte_seconds: float | None = None
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """A sample and what its receiver made of it: `delivered` is what a schedule would be said to be.
+
+    `request` is what was written, or with `sent` False what was to be, credentials masked. `addresses` are those that a
+    connection was tried to. Without `status`, `error` is a stable word for why, and `detail` says it in words.
+    """
+
+    schedule_id: str
+    delivered: bool
+    sent: bool
+    started_at: datetime
+    request: SentCallback
+    times: SampleTimes
+    addresses: tuple[str, ...] = ()
+    connected_to: str | None = None
+    status: int | None = None
+    http_version: str | None = None
+    response_headers: dict[str, str] = {}
+    excerpt: str = ""
+    error: str | None = None
+    detail: str | None = None

@@ -38,6 +38,10 @@ tenant from holding all threads for long is the dispatcher: a name that is not r
 counts as a failure of its host, and the host's breaker then lets few attempts look it up. Many slow names at once
 still delay the look-ups of names that nobody has used lately; names in the cache and kept connections never wait.
 
+An engine that observes (`observed.py`) makes the same attempts and tells what there was to see: the headers as written
+and as received, the addresses, the times of the steps. Its attempts keep no connection. API processes send samples
+with one, see `poller_cluster.sample_calls`.
+
 Failure: an engine that can't open sockets (file descriptors) ends attempts as `internal` with nothing sent. Errors of
 libcurl are mapped in one table, `outcome.py`.
 

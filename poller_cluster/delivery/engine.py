@@ -8,6 +8,7 @@ from typing import Any
 import pycurl
 
 from poller_cluster.delivery.descriptors import affordable_sockets
+from poller_cluster.delivery.observed import transfer_of
 from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.readiness import Readiness, system_readiness
 from poller_cluster.delivery.request import CallbackRequest
@@ -37,7 +38,11 @@ class DeliveryEngine:
     Settings and policy hold for its life; it can't be started twice.
     """
 
-    def __init__(self, *, clock: Clock, policy: NetworkPolicy, settings: DeliverySettings) -> None:
+    def __init__(
+        self, *, clock: Clock, policy: NetworkPolicy, settings: DeliverySettings, observe: bool = False
+    ) -> None:
+        """`observe`: results carry an Observation and always an excerpt, and no connection is kept."""
+        self._observe = observe
         self._clock = clock
         self._policy = policy
         self._settings = settings
@@ -156,7 +161,7 @@ class DeliveryEngine:
         self._loop.call_soon(on_done, result)
 
     def _new_transfer(self) -> Transfer:
-        transfer = Transfer(settings=self._settings, policy=self._policy)
+        transfer = transfer_of(settings=self._settings, policy=self._policy, observed=self._observe)
         self._transfers[transfer.curl] = transfer
         return transfer
 

@@ -36,6 +36,21 @@ internal                           our own failure: no descriptors, no memory
 """
 
 
+class Observation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is known beside the result where an engine observes. Seconds are from the start; None: it did not come to
+    that. `headers` as they were written, or as they were to be where nothing was. `addresses`: tried, in order."""
+
+    headers: tuple[tuple[str, str], ...]
+    addresses: tuple[str, ...]
+    connected_to: str | None
+    resolved_seconds: float | None
+    connected_seconds: float | None
+    secured_seconds: float | None
+    first_byte_seconds: float | None
+    http_version: str | None
+    response_headers: tuple[tuple[str, str], ...]
+
+
 class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`status` or `error`, never both: a final status that arrived decides.
 
@@ -43,6 +58,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     left. `final`: our own refusal, the same if repeated. `started_at_ms` is the wall time of the start,
     `duration_seconds` runs from there to the end. `excerpt` is the beginning of a failed attempt's answer, undecodable
     bytes replaced. `retry_after_seconds` is what the receiver asked for, by seconds or by date (6 hours at most).
+    `observation`: of engines that observe, for attempts that libcurl was given.
     """
 
     status: int | None
@@ -54,6 +70,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     duration_seconds: float
     excerpt: str = ""
     retry_after_seconds: float | None = None
+    observation: Observation | None = None
 
     @property
     def succeeded(self) -> bool:

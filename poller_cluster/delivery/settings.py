@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverySettings:
-    """Bounds of one engine. Raises ValueError where they contradict one another."""
+    """Bounds of one engine, a poller's; samples that an API process sends follow them too. Raises ValueError where they
+    contradict one another."""
 
     max_in_flight: int = 2000
     """Attempts at the same time. Each may hold a socket; where the process may not open as many file descriptors, fewer

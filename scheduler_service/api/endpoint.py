@@ -79,6 +79,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
 
     async def handle(request: web.Request) -> web.Response:
         began = monotonic()
+        deadline = deadlines.begin(began)
         call = Call(
             request,
             route=route,
@@ -87,8 +88,8 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             settings=settings,
             registry=registry,
             documents=documents,
+            deadline=deadline,
         )
-        deadline = deadlines.begin(began)
         try:
             await _admit(call, route)
             response = await handler(call)

@@ -78,6 +78,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         415, "Unsupported media type", "Send Content-Type: application/json, in UTF-8 and without Content-Encoding."
     ),
     "invalid": Kind(422, "Invalid request", "`errors` lists every fault, each with a JSON pointer to where it is."),
+    "too-many-samples": Kind(
+        429,
+        "Too many samples",
+        "A client may send a few samples at a time, and one a second. Nothing was sent; retry after Retry-After.",
+    ),
     "internal": Kind(
         500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."
     ),

@@ -14,6 +14,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.auth import Access
+from scheduler_service.api.deadlines import Deadline
 from scheduler_service.api.decoding import Body, Rules
 from scheduler_service.api.parameters import Parameter
 from scheduler_service.api.problems import Refusal
@@ -38,11 +39,13 @@ class Call:
     """One request on its way through a route.
 
     `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
-    on its way. `logged`: the ids that `log` was given.
+    on its way. `logged`: the ids that `log` was given. `deadline`: the request's time limit; met ahead of the answer by
+    what has a bound of its own.
     """
 
     __slots__ = (
         "client",
+        "deadline",
         "documents",
         "logged",
         "principal",
@@ -65,6 +68,7 @@ class Call:
         settings: ApiSettings,
         registry: CollectorRegistry,
         documents: "Documents",
+        deadline: Deadline,
     ) -> None:
         self.request = request
         self.route = route
@@ -73,6 +77,7 @@ class Call:
         self.settings = settings
         self.registry = registry
         self.documents = documents
+        self.deadline = deadline
         self.principal: Principal | None = None
         self.client: Client | None = None
         self.reading = False

@@ -14,6 +14,7 @@ from scheduler_service.domain.ports import (
     DeadLetterStore,
     HintSender,
     NodePorts,
+    SampleCaller,
     ScheduleStore,
 )
 from scheduler_service.domain.quotas import LaneChooser
@@ -40,6 +41,7 @@ from scheduler_service.usecases.redrive_dead_letters import RedriveDeadLetters
 from scheduler_service.usecases.register_client import RegisterClient
 from scheduler_service.usecases.request_crons import RequestCrons
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.send_sample import SendSample
 from scheduler_service.usecases.show_attempts import ShowAttempts
 from scheduler_service.usecases.show_balance import ShowBalance
 from scheduler_service.usecases.show_cluster import ShowCluster
@@ -105,6 +107,7 @@ class ApiServices:
     request_crons: RequestCrons
     show_crons: ShowCrons
     show_balance: ShowBalance
+    send_sample: SendSample
     probe_storage: ProbeStorage
     show_cluster: ShowCluster
     show_pollers: ShowPollers
@@ -120,6 +123,7 @@ def build_services(
     hints: HintSender,
     members: WatchMembers,
     nodes: NodePorts,
+    samples: SampleCaller,
     settings: ApiSettings,
     clock_limit_ms: int,
 ) -> ApiServices:
@@ -177,6 +181,14 @@ def build_services(
         change_crons=change_crons,
         request_crons=RequestCrons(change=change_crons, admit=admit, check_url=settings.network.check_url, clock=clock),
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
+        send_sample=SendSample(
+            clients=storage.clients,
+            caller=samples,
+            policy=settings.network,
+            admit=admit,
+            clock=clock,
+            randomness=randomness,
+        ),
         show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
         probe_storage=ProbeStorage(store=storage.clients, clock=clock),
         show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),

@@ -27,6 +27,7 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
+from scheduler_service.domain.samples import Exchange, Sample
 from scheduler_service.domain.schedules import (
     Advance,
     Definition,
@@ -274,3 +275,11 @@ class NodePorts(Protocol):
 
     async def drain(self, life: Life, *, address: str) -> None:
         """Begin to hand over every lane. Repeatable. Raises NodeUnreachable where exactly this life did not take it."""
+
+
+class SampleCaller(Protocol):
+    """Makes calls that are no schedule's, for somebody to look at."""
+
+    async def call(self, sample: Sample) -> Exchange:
+        """Send it once, as the client's schedules are sent, and wait for the end; whatever the receiver does is an
+        answer. Raises TooManySamples; Overloaded where too many of all clients are under way."""

@@ -19,6 +19,9 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.domain.options import decode_headers
+from scheduler_service.domain.ports import SampleCaller
+from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SampleTimes
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
 from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.api_document import api_document
@@ -109,6 +112,32 @@ class RecordedNodes:
         self.drained.append((life, address))
 
 
+@dataclass(slots=True)
+class RecordedSamples:
+    """Sends nothing: what was to be sent, and a receiver that answers every one of them 204."""
+
+    sent: list[Sample] = field(default_factory=list)
+
+    async def call(self, sample: Sample) -> Exchange:
+        self.sent.append(sample)
+        definition = sample.definition
+        return Exchange(
+            method=definition.method,
+            url=definition.url,
+            headers=(*decode_headers(definition.headers), ("webhook-id", str(definition.schedule_id)), SAMPLE_HEADER),
+            body=definition.body,
+            started_at=definition.due,
+            sent=True,
+            delivered=True,
+            addresses=("203.0.113.7:443",),
+            connected_to="203.0.113.7:443",
+            times=SampleTimes(resolved=0.004, connected=0.012, secured=0.031, first_byte=0.05, ended=0.051),
+            status=204,
+            http_version="2",
+            response_headers=(("date", "Sat, 21 Nov 2026 09:30:00 GMT"), ("set-cookie", "session=of-the-receiver")),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """An answer, read to its end."""
@@ -140,11 +169,13 @@ class ApiHarness:
         connection: InMemoryConnection | None = None,
         storage: StorageSettings | None = None,
         stores: Storage | None = None,
+        samples: SampleCaller | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock()
         self.hints = RecordedHints()
         self.nodes = RecordedNodes()
+        self.samples = samples or RecordedSamples()
         self.connection = connection or InMemoryConnection()
         self.storage = stores or Storage.over(self.connection, settings=storage)
         self._owned = stores is None
@@ -159,6 +190,7 @@ class ApiHarness:
             hints=self.hints,
             members=self.members,
             nodes=self.nodes,
+            samples=self.samples,
             settings=self.settings,
             clock_limit_ms=MembershipSettings().clock_limit_ms,
         )

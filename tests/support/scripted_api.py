@@ -91,6 +91,29 @@ PROBLEM = {
     "errors": [{"pointer": "/due", "detail": "is required"}, {"pointer": "", "detail": "is odd"}],
 }
 
+EXCHANGE: dict[str, Any] = {
+    "schedule_id": "01a1fe8c-0000-8000-8000-000000000000",
+    "delivered": True,
+    "sent": True,
+    "started_at": "2026-11-21T09:30:15.250Z",
+    "request": {
+        "url": "https://a.example/",
+        "method": "POST",
+        "headers": {"webhook-id": "01a1fe8c-0000-8000-8000-000000000000", "Minutehand-Test": "true"},
+        "body": '{"a": 1}',
+    },
+    "addresses": ["203.0.113.7:443"],
+    "connected_to": "203.0.113.7:443",
+    "times": {"resolved_seconds": 0.004, "connected_seconds": 0.012, "secured_seconds": None, "ended_seconds": 0.05},
+    "status": 204,
+    "http_version": "2",
+    "response_headers": {},
+    "excerpt": "",
+    "error": None,
+    "detail": None,
+    "a_field_of_a_later_version": 1,
+}
+
 
 class Script:
     """Answers one after the other; remembers the requests."""

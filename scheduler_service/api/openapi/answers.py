@@ -38,7 +38,7 @@ HEADERS: Final[Mapping[str, Any]] = {
 _ALWAYS = ("malformed", "internal")
 _WITH_KEY = ("unauthorized", "invalid", "storage-unavailable", "overloaded")
 _WITH_BODY = ("request-timeout", "content-too-large", "unsupported-media-type")
-_HEADER_OF_STATUS = {401: "WWW-Authenticate", 503: "Retry-After"}
+_HEADER_OF_STATUS = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
 
 
 def kinds_of(route: Route) -> list[str]:

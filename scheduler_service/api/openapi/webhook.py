@@ -52,6 +52,12 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
     "Minutehand-Due": Sent(
         "The nominal time of the call.", {"type": "string", "format": "date-time"}, "2026-11-21T09:30:15.000Z"
     ),
+    "Minutehand-Test": Sent(
+        "This is a sample, sent by hand to try the receiver out.",
+        {"type": "string", "const": "true"},
+        "true",
+        always=False,
+    ),
     "Minutehand-Attempt": Sent("Which attempt this is, from 1.", _COUNT, "1"),
     "Minutehand-Fence": Sent(
         "Grows with every change of the poller's owner: refuse a call whose fence is lower than one seen before for "

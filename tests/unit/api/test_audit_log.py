@@ -9,6 +9,7 @@ import structlog
 
 from scheduler_service.api.audited import audited
 from scheduler_service.api.auth import Access
+from scheduler_service.api.deadlines import Deadline
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.route import Call, Route, no_content
@@ -131,6 +132,7 @@ async def test_the_beginning_is_durable_before_anything_is_done(
         settings=api.settings,
         registry=None,  # type: ignore[arg-type]
         documents=None,  # type: ignore[arg-type]
+        deadline=Deadline(0.0, None),
     )
     call.principal = await api.services.authenticate(f"Bearer {ADMIN_KEY}")
     with pytest.raises(RuntimeError):

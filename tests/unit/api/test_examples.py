@@ -47,6 +47,7 @@ CHOSEN_BY_THE_SERVER = {
     "secret_id",
     "secret",
     "request_id",
+    "webhook-id",
 }
 GAVE_UP = Outcome(state=State.FAILED, attempts=5, finished_at=UnixMillis(NOW), last_status=503, reason="exhausted")
 SHAPE = [(re.compile(r"(?<=whsec_).{43}"), "0"), (re.compile(r"[0-9a-f]"), "0")]

@@ -16,6 +16,7 @@ from scheduler_service.api.parameters import PATH_PARTS
 from scheduler_service.api.problems import KINDS
 from scheduler_service.api.route import Call, Route, no_content
 from scheduler_service.api.routes import ROUTES
+from scheduler_service.domain.samples import SAMPLE_HEADER
 from tests.support.api import ApiHarness
 from tests.support.api_document import api_document
 
@@ -25,7 +26,7 @@ OPERATION_IDS = {
     "create_schedule", "get_schedule", "cancel_schedule", "create_batch", "list_schedules",
     "put_cron", "get_cron", "delete_cron", "list_crons", "pause_cron", "resume_cron", "trigger_cron", "list_runs",
     "preview_cron", "get_balance", "cancel_schedules", "reschedule_schedule", "redeliver_schedule", "list_attempts",
-    "list_dead_letters", "redeliver_dead_letters",
+    "list_dead_letters", "redeliver_dead_letters", "test_callback",
     "put_client", "list_clients", "get_client", "delete_client", "suspend_client", "resume_client",
     "create_key", "list_keys", "revoke_key", "create_secret", "list_secrets", "delete_secret",
     "create_admin_key", "list_admin_keys", "revoke_admin_key",
@@ -124,7 +125,7 @@ def test_the_callback_has_the_headers_that_are_sent() -> None:
         in_doubt=True,
         user_agent="Minutehand/1",
     )
-    assert {name for name, _ in sent} == CALLBACK_HEADERS.keys()
+    assert {name for name, _ in (*sent, SAMPLE_HEADER)} == CALLBACK_HEADERS.keys()
     least = callback_headers(
         [],
         timestamp=0,

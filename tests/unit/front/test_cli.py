@@ -13,7 +13,7 @@ import typer.main
 from minutehand.cli import failures, options
 from minutehand.cli.app import app
 from minutehand.client import Minutehand
-from tests.support.scripted_api import ATTEMPT, CRON, LETTER, PREVIEW, RUN, SCHEDULE, Script, problem
+from tests.support.scripted_api import ATTEMPT, CRON, EXCHANGE, LETTER, PREVIEW, RUN, SCHEDULE, Script, problem
 
 CLIENT = {
     "client_id": "shop",
@@ -58,7 +58,7 @@ SERVERS = {"minutehand api", "minutehand poller", "minutehand demo"}
 def test_there_is_a_command_for_everything_promised() -> None:
     wanted = {f"minutehand {name}" for name in ("api", "poller", "migrate", "demo", "config")}
     wanted |= {f"minutehand cassandra {verb}" for verb in ("start", "stop", "status")}
-    wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume")}
+    wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume", "test-call")}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "cancel", "list")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
@@ -86,6 +86,7 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
         ("clients show shop", [httpx.Response(200, json=CLIENT)], "2000"),
         ("clients suspend shop", [httpx.Response(200, json={**CLIENT, "state": "suspended"})], "suspended"),
         ("clients resume shop", [httpx.Response(200, json=CLIENT)], "active"),
+        ("clients test-call shop https://a.example/", [httpx.Response(200, json=EXCHANGE)], "delivered"),
         ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x"),
         ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
         ("keys revoke shop k1", [httpx.Response(204)], "k1"),
@@ -160,6 +161,53 @@ def test_create_sends_what_the_flags_say(script: Script) -> None:
         "due": "2026-11-21T09:30:15Z",
         "label": "l",
     }
+
+
+REFUSED = {
+    **EXCHANGE,
+    "delivered": False,
+    "status": 404,
+    "excerpt": "no such hook\nlook elsewhere",
+    "response_headers": {"content-type": "text/plain"},
+}
+UNANSWERED = {
+    **EXCHANGE,
+    "delivered": False,
+    "sent": False,
+    "status": None,
+    "http_version": None,
+    "connected_to": None,
+    "error": "connect-refused",
+    "detail": "the port is closed",
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        (
+            EXCHANGE,
+            ["> POST https://a.example/", "> webhook-id: 01", '> {"a": 1}', "< HTTP/2 204", "delivered: the receiver"],
+        ),
+        (REFUSED, ["< HTTP/2 404", "< content-type: text/plain", "< look elsewhere", "not delivered: the receiver"]),
+        (UNANSWERED, ["not delivered: connect-refused (the port is closed); nothing was sent"]),
+    ],
+)
+def test_a_sample_is_shown_whole(
+    script: Script, capsys: pytest.CaptureFixture[str], answer: dict[str, Any], lines: list[str]
+) -> None:
+    script.answers = [httpx.Response(200, json=answer)]
+    command = "clients test-call shop https://a.example/ --method PUT --body x --timeout-seconds 2"
+    assert failures.run(command.split()) == (0 if answer is EXCHANGE else 1)
+    assert script.requests[0].url.path == "/v1/clients/shop/callbacks:test"
+    assert script.requests[0].extensions["timeout"]["read"] > 60, "a call may take that long"
+    assert script.sent() == {
+        "callback": {"url": "https://a.example/", "method": "PUT", "headers": {}, "body": "x"},
+        "timeout_seconds": 2.0,
+    }
+    said = capsys.readouterr().out
+    assert [line for line in lines if line not in said] == []
+    assert ("< HTTP" in said) == (answer["status"] is not None)
 
 
 def test_put_sends_what_the_flags_say(script: Script) -> None:

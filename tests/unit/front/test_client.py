@@ -190,3 +190,17 @@ async def test_both_clients_have_the_same_methods() -> None:
         assert methods(type(one)) == methods(type(other))
     plain.close()
     await waiting.close()
+
+
+@pytest.mark.parametrize("key", ["", "two words", "cl\u00e9", "copied-with-its-end\n"])
+def test_what_cannot_be_a_key_is_said_at_once(key: str) -> None:
+    for class_ in (Minutehand, AsyncMinutehand):
+        with pytest.raises(ValueError, match="that is no key"):
+            class_("http://127.0.0.1:8080", key)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "localhost", "", "ftp://a.example"])
+def test_what_cannot_be_an_address_is_said_at_once(url: str) -> None:
+    for class_ in (Minutehand, AsyncMinutehand):
+        with pytest.raises(ValueError, match="begins with http"):
+            class_(url, "the-key")

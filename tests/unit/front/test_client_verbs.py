@@ -1,11 +1,12 @@
 """What the SDK asks of schedules that are there, against a scripted API: what it sends and what it reads."""
 
+import json
 from datetime import UTC, datetime
 
 import httpx
 
 from minutehand.client import Callback
-from tests.support.scripted_api import ATTEMPT, LETTER, SCHEDULE, Script
+from tests.support.scripted_api import ATTEMPT, EXCHANGE, LETTER, SCHEDULE, Script
 
 ID = SCHEDULE["schedule_id"]
 ONE = f"/v1/clients/shop/schedules/{ID}"
@@ -98,3 +99,20 @@ async def test_reschedule() -> None:
     assert {one.url.path for one in script.requests} == {f"{ONE}:reschedule"}
     assert script.sent() == {"due": "2026-11-22T00:00:00+00:00"}
     assert script.sent(1) == {"delay_seconds": 5, "callback": {"url": "https://b.example/"}}
+
+
+async def test_a_sample_is_sent_and_its_exchange_read() -> None:
+    script = Script(httpx.Response(200, json=EXCHANGE), httpx.Response(200, json=EXCHANGE))
+    callback = Callback(url="https://a.example/", json={"a": 1})
+    with script.api() as api:
+        found = api.client("shop").test_call(callback)
+    async with script.async_api() as waiting:
+        assert await waiting.client("shop").test_call(callback, timeout_seconds=3) == found
+    assert (found.delivered, found.status, found.connected_to) == (True, 204, "203.0.113.7:443")
+    assert (found.times.secured_seconds, found.times.ended_seconds) == (None, 0.05)
+    assert (found.request.headers or {})["Minutehand-Test"] == "true"
+    assert [one.url.path for one in script.requests] == ["/v1/clients/shop/callbacks:test"] * 2
+    assert [json.loads(one.content) for one in script.requests] == [
+        {"callback": {"url": "https://a.example/", "json": {"a": 1}}},
+        {"callback": {"url": "https://a.example/", "json": {"a": 1}}, "timeout_seconds": 3},
+    ]

@@ -1,0 +1,34 @@
+"""A receiver of callbacks with FastAPI: believes what is signed, and does everything once.
+
+MINUTEHAND_SIGNING_SECRET=whsec_... python examples/receivers/fastapi_receiver.py 9000
+"""
+
+import os
+import sys
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+
+from minutehand.webhooks import VerificationError, verify
+
+SECRET = os.environ["MINUTEHAND_SIGNING_SECRET"]
+# In real life a table of your database, written in the transaction that does the work.
+handled: set[str] = set()
+app = FastAPI()
+
+
+@app.post("/hooks/expire")
+async def expire(request: Request) -> Response:
+    body = await request.body()  # the bytes as they came: a parsed body has another signature
+    try:
+        callback = verify(body, request.headers, SECRET)
+    except VerificationError as error:
+        return Response(status_code=401, content=str(error))
+    if not callback.sample and callback.webhook_id not in handled:
+        print("handled", callback.webhook_id, body.decode(), flush=True)
+        handled.add(callback.webhook_id)
+    return Response(status_code=204)  # also to repeats: what is not answered 2xx comes again
+
+
+if __name__ == "__main__":
+    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")

@@ -1,0 +1,36 @@
+"""A receiver of callbacks with Flask: believes what is signed, and does everything once.
+
+MINUTEHAND_SIGNING_SECRET=whsec_... python examples/receivers/flask_receiver.py 9000
+"""
+
+import os
+import sys
+from threading import Lock
+
+from flask import Flask, Response, request
+
+from minutehand.webhooks import VerificationError, verify
+
+SECRET = os.environ["MINUTEHAND_SIGNING_SECRET"]
+# In real life a table of your database, written in the transaction that does the work.
+handled: set[str] = set()
+one_at_a_time = Lock()
+app = Flask(__name__)
+
+
+@app.post("/hooks/expire")
+def expire() -> Response:
+    body = request.get_data()  # the bytes as they came: a parsed body has another signature
+    try:
+        callback = verify(body, request.headers, SECRET)
+    except VerificationError as error:
+        return Response(status=401, response=str(error))
+    with one_at_a_time:
+        if not callback.sample and callback.webhook_id not in handled:
+            print("handled", callback.webhook_id, body.decode(), flush=True)
+            handled.add(callback.webhook_id)
+    return Response(status=204)  # also to repeats: what is not answered 2xx comes again
+
+
+if __name__ == "__main__":
+    app.run(host="127.0.0.1", port=int(sys.argv[1]))

@@ -1,0 +1,102 @@
+"""Attempts that somebody looks at: the same handle with every option alike, and what libcurl tells of its work.
+
+Each has a connection of its own, so that what is told of connecting is always of this attempt. Costs more than plain
+ones; the engines of nodes make none of them.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import pycurl
+
+from poller_cluster.delivery.policy import NetworkPolicy
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.result import AttemptResult, Observation
+from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.transfer import MayStart, OnDone, Transfer
+
+MAX_HEADERS: Final = 64
+MAX_HEADER_BYTES: Final = 8_192
+"""Of a receiver's headers so many are kept."""
+_VERSIONS: Final = {
+    pycurl.CURL_HTTP_VERSION_1_0: "1.0",
+    pycurl.CURL_HTTP_VERSION_1_1: "1.1",
+    pycurl.CURL_HTTP_VERSION_2_0: "2",
+}
+
+
+class ObservedTransfer(Transfer):
+    """A transfer whose results carry an Observation, and an excerpt whatever the status."""
+
+    __slots__ = ("_addresses", "_header_bytes", "_received_headers", "_sent_headers")
+
+    def _constant_options(self, settings: DeliverySettings) -> dict[int, Any]:
+        return super()._constant_options(settings) | {
+            pycurl.FRESH_CONNECT: 1,
+            pycurl.FORBID_REUSE: 1,
+            pycurl.HEADERFUNCTION: self._hear_header,
+            pycurl.DEBUGFUNCTION: self._hear_work,
+            pycurl.VERBOSE: 1,
+        }
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._addresses: list[str] = []
+        self._sent_headers: list[tuple[str, str]] = []
+        self._received_headers: list[tuple[str, str]] = []
+        self._header_bytes = 0
+
+    def prepare(self, request: CallbackRequest, *, on_done: OnDone, may_start: MayStart) -> None:
+        super().prepare(request, on_done=on_done, may_start=may_start)
+        self._sent_headers = list(request.headers)
+
+    def _open_socket(self, purpose: int, address: Any) -> int:
+        host, port = address.addr[:2]
+        self._addresses.append(socket_name(host, port))
+        return super()._open_socket(purpose, address)
+
+    def _hear_header(self, line: bytes) -> None:
+        text = line.decode("latin-1").rstrip("\r\n")
+        if text.startswith("HTTP/"):
+            self._received_headers.clear()
+            self._header_bytes = 0
+            return
+        name, colon, value = text.partition(":")
+        self._header_bytes += len(line)
+        if colon and len(self._received_headers) < MAX_HEADERS and self._header_bytes <= MAX_HEADER_BYTES:
+            self._received_headers.append((name, value.strip()))
+
+    def _hear_work(self, kind: int, data: bytes) -> None:
+        if kind == pycurl.INFOTYPE_HEADER_OUT:
+            lines = data.decode("latin-1").split("\r\n")[1:]
+            self._sent_headers = [
+                (name, value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon
+            ]
+
+    def result(self, code: int, message: str, *, duration_seconds: float) -> AttemptResult:
+        result = super().result(code, message, duration_seconds=duration_seconds)
+        get, answered = self.curl.getinfo, self.curl.getinfo(pycurl.RESPONSE_CODE) > 0
+        connected = get(pycurl.PRIMARY_IP) if self._sends or get(pycurl.CONNECT_TIME) > 0 else ""
+        return msgspec.structs.replace(
+            result,
+            excerpt=b"".join(self._chunks).decode(errors="replace"),
+            observation=Observation(
+                headers=tuple(self._sent_headers),
+                addresses=tuple(self._addresses),
+                connected_to=socket_name(connected, get(pycurl.PRIMARY_PORT)) if connected else None,
+                resolved_seconds=(get(pycurl.NAMELOOKUP_TIME) or None) if self._addresses else None,
+                connected_seconds=get(pycurl.CONNECT_TIME) or None,
+                secured_seconds=get(pycurl.APPCONNECT_TIME) or None,
+                first_byte_seconds=(get(pycurl.STARTTRANSFER_TIME) or None) if answered else None,
+                http_version=_VERSIONS.get(get(pycurl.INFO_HTTP_VERSION)) if answered else None,
+                response_headers=tuple(self._received_headers),
+            ),
+        )
+
+
+def transfer_of(*, settings: DeliverySettings, policy: NetworkPolicy, observed: bool) -> Transfer:
+    return (ObservedTransfer if observed else Transfer)(settings=settings, policy=policy)
+
+
+def socket_name(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

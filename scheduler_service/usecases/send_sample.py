@@ -1,0 +1,89 @@
+"""Send a sample: one call of a client's, made now to be looked at. It is judged like a schedule's and never stored."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, encode_headers, encode_options
+from scheduler_service.domain.ports import ClientStore, SampleCaller
+from scheduler_service.domain.samples import Exchange, Sample
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.schedule_request import CallbackRequest, draft_callback
+
+_LANE = PollerId(0)
+"""What a sample's id names; it is never looked up there."""
+
+
+class SampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A callback to send once, now. `timeout_seconds`: as the client has it unless given."""
+
+    callback: CallbackRequest
+    timeout_seconds: Annotated[float, Meta(ge=0.1, le=60)] | None = None
+
+
+class SendSample:
+    """Sends samples for clients that the caller has looked up."""
+
+    def __init__(
+        self,
+        *,
+        clients: ClientStore,
+        caller: SampleCaller,
+        policy: NetworkPolicy,
+        admit: AdmitCreates,
+        clock: Clock,
+        randomness: Randomness,
+    ) -> None:
+        self.admit = admit
+        """To be asked before a body is read."""
+        self._clients = clients
+        self._caller = caller
+        self._check_url = policy.check_url
+        self._clock = clock
+        self._randomness = randomness
+
+    def faults(self, client: Client, request: SampleRequest) -> list[FieldError]:
+        """Everything wrong with a request."""
+        found: list[FieldError] = []
+        draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=found)
+        return found
+
+    async def draw(self, client: Client, request: SampleRequest) -> Sample:
+        """What is to be sent, with the secrets that are active now. Raises what `admit` does, Invalid,
+        StoreUnavailable."""
+        self.admit(client)
+        callback, faults = request.callback, list[FieldError]()
+        headers, body = draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
+        if faults:
+            raise Invalid(faults)
+        now = UnixMillis(self._clock.wall_ms())
+        stored = await self._clients.list_secrets(client.client_id)
+        options = NO_OPTIONS
+        if request.timeout_seconds is not None:
+            options = ScheduleOptions(timeout_seconds=request.timeout_seconds)
+        definition = Definition(
+            client_id=client.client_id,
+            poller_id=_LANE,
+            due=now,
+            schedule_id=new_schedule_id(due=now, poller_id=_LANE, randomness=self._randomness),
+            method=callback.method,
+            url=callback.url,
+            headers=encode_headers(headers),
+            body=body,
+            options=encode_options(options),
+            created_at=now,
+        )
+        secrets = tuple(one.secret for one in stored if one.expires_at is None or one.expires_at > now)
+        return Sample(client=client, definition=definition, secrets=secrets)
+
+    async def send(self, sample: Sample) -> Exchange:
+        """Takes as long as the call does. Raises TooManySamples, Overloaded."""
+        return await self._caller.call(sample)

@@ -1,0 +1,26 @@
+"""An API process that is stopped while a sample is under way."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+from minutehand.client import Callback, Exchange
+from tests.support.processes import Deployment
+
+
+def test_whoever_waits_for_a_sample_is_answered(cluster: Deployment) -> None:
+    cluster.start_api()
+    key = cluster.register("shop", poller_quota=1)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as elsewhere:
+        callback = Callback(url=f"http://127.0.0.1:{listener.getsockname()[1]}/")
+
+        def ask() -> Exchange:
+            with cluster.client("shop", key) as shop:
+                return shop.test_call(callback, timeout_seconds=60)
+
+        asked = elsewhere.submit(ask)
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.recv(4) == b"POST"
+            cluster.stop_one("api")
+            exchange = asked.result()
+    assert (exchange.error, exchange.sent, exchange.status) == ("stopped", True, None)
