@@ -1,7 +1,7 @@
 """Clients (tenants): quota, state, settings with their defaults and bounds, keys and signing secrets."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +11,14 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 CLIENT_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 GUARANTEED_CALLS_PER_MINUTE = 1000
 """What each poller of a quota guarantees."""
+
+ReadConsistency: TypeAlias = Literal["LOCAL_QUORUM", "LOCAL_ONE"]
+"""How many replicas answer when a tenant looks at its schedules: most of those in the home data centre, or any one."""
+WriteConsistency: TypeAlias = Literal["LOCAL_QUORUM", "EACH_QUORUM"]
+"""How many replicas have a new schedule before its create is answered: most of those at home, or in each data centre.
+
+Both are for what tenants ask only. Everything that decides who calls, and what became of it, stays at LOCAL_QUORUM and
+LOCAL_SERIAL."""
 
 
 class ClientState(StrEnum):

@@ -53,7 +53,7 @@ class CreateSchedules:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
         self.admit(client)
         definition = self._define(client, request, now=self._clock.wall_ms())
-        await self._place(definition)
+        await self._place(definition, consistency=client.settings.write_consistency)
         return definition
 
     async def many(self, client: Client, requests: Sequence[ScheduleRequest | Invalid]) -> list[Created]:
@@ -66,7 +66,8 @@ class CreateSchedules:
         now = self._clock.wall_ms()
         created = [self._defined(client, request, now=now) for request in requests]
         valid = [position for position, item in enumerate(created) if isinstance(item, Definition)]
-        placed = await self._place.many([item for item in created if isinstance(item, Definition)])
+        rows = [item for item in created if isinstance(item, Definition)]
+        placed = await self._place.many(rows, consistency=client.settings.write_consistency)
         for position, error in zip(valid, placed, strict=True):
             if error is not None:
                 created[position] = error

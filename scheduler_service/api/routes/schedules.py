@@ -59,7 +59,9 @@ async def create_batch(call: Call) -> web.Response:
 
 async def get_schedule(call: Call) -> web.Response:
     client_id = call.tenant.client_id
-    resolved = await call.services.edit_schedule.resolve(client_id, schedule_id_of(call))
+    resolved = await call.services.edit_schedule.resolve(
+        client_id, schedule_id_of(call), consistency=call.tenant.settings.read_consistency
+    )
     if resolved is None:
         raise no_such_schedule()
     return answer(schedule_view(client_id, resolved.row, in_flight=resolved.in_flight))
@@ -82,7 +84,12 @@ async def list_schedules(call: Call) -> web.Response:
     client_id = call.tenant.client_id
     query = call.query()
     asked = read_listing(client_id, query, now=call.services.clock.wall_ms())
-    found = await call.services.list_schedules(asked.window, limit=asked.limit, position=asked.position)
+    found = await call.services.list_schedules(
+        asked.window,
+        limit=asked.limit,
+        position=asked.position,
+        consistency=call.tenant.settings.read_consistency,
+    )
     views = [schedule_view(client_id, listed.row, in_flight=listed.in_flight) for listed in found.items]
     cursor = None if found.next is None else encode_cursor(asked.window, found.next)
     return answer(Items(views, cursor))
