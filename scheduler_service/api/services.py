@@ -118,7 +118,7 @@ def build_services(
     clock_limit_ms: int,
 ) -> ApiServices:
     """One process's use cases over one storage. `clock_limit_ms`: creates are refused at this offset of its clock."""
-    catalog = Catalog(store=storage.clients, clock=clock)
+    catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
     place = Place(schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints)
@@ -152,6 +152,7 @@ def build_services(
             admit=admit,
             clock=clock,
             randomness=randomness,
+            bounds=settings.clients,
         ),
         edit_schedule=edit,
         cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),
@@ -169,7 +170,13 @@ def build_services(
         show_attempts=ShowAttempts(schedules=edit, attempts=storage.attempts),
         list_dead_letters=letters,
         change_crons=change_crons,
-        request_crons=RequestCrons(change=change_crons, admit=admit, check_url=settings.network.check_url, clock=clock),
+        request_crons=RequestCrons(
+            change=change_crons,
+            admit=admit,
+            check_url=settings.network.check_url,
+            clock=clock,
+            bounds=settings.clients,
+        ),
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
         show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
         probe_storage=ProbeStorage(store=storage.clients, clock=clock),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 
 MIN_ADMIN_KEY = 16
@@ -45,6 +46,9 @@ class ApiSettings:
 
     shutdown_seconds: float = 10.0
     """How long requests that are under way may take when the process stops."""
+
+    clients: ClientBounds = field(default_factory=ClientBounds)
+    """What clients may be given. The pollers must have the same."""
 
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """Where callbacks may go, as far as their URL tells. By default addresses that are not plainly public are refused.
