@@ -78,6 +78,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         415, "Unsupported media type", "Send Content-Type: application/json, in UTF-8 and without Content-Encoding."
     ),
     "invalid": Kind(422, "Invalid request", "`errors` lists every fault, each with a JSON pointer to where it is."),
+    "too-many-creates": Kind(
+        429,
+        "Too many creates",
+        "The client has used up its rate of creates. Nothing was stored; ask again after Retry-After. `RateLimit` says "
+        "what is left, `RateLimit-Policy` what there is. Clients with more to create need a higher quota or rate.",
+    ),
     "internal": Kind(
         500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."
     ),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from membership.ports import LeaseStore
+from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ports import (
     AttemptStore,
@@ -87,6 +88,7 @@ class ApiServices:
     delete_client: DeleteClient
     keys: Keys
     signing_secrets: SigningSecrets
+    rate_limit: RateLimit
     create_schedules: CreateSchedules
     edit_schedule: EditSchedule
     cancel_schedules: CancelSchedules
@@ -145,6 +147,7 @@ def build_services(
         delete_client=DeleteClient(store=storage.clients, change=change, keys=keys),
         keys=keys,
         signing_secrets=SigningSecrets(store=storage.clients, clock=clock, randomness=randomness),
+        rate_limit=RateLimit(clock=clock),
         create_schedules=CreateSchedules(
             place=place,
             lanes=lanes,

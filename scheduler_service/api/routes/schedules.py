@@ -11,6 +11,7 @@ from scheduler_service.api.decoding import Body
 from scheduler_service.api.listing import PARAMETERS, read_listing
 from scheduler_service.api.page import Items
 from scheduler_service.api.problems import problem_of
+from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
 from scheduler_service.api.schemas import (
     MAX_BATCH,
@@ -37,10 +38,11 @@ _ENVELOPE = Body(BatchEnvelope)
 async def create_schedule(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
     create.admit(client)
+    rate = call.services.rate_limit.take(client)
     request = await call.body(_ONE, lambda wrong: create.faults(client, wrong))
     definition = await create.one(client, request)
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
-    return answer(created_schedule_view(definition), status=201, headers={"Location": location})
+    return answer(created_schedule_view(definition), status=201, headers={"Location": location, **rate})
 
 
 async def create_batch(call: Call) -> web.Response:
@@ -53,8 +55,9 @@ async def create_batch(call: Call) -> web.Response:
         requests.extend(batch.items)
     else:
         requests.extend(_item(call, item) for item in _ENVELOPE.decode(data).items)
+    rate = call.services.rate_limit.take(client, len(requests))
     created = await create.many(client, requests)
-    return answer(BatchView([_item_view(call, item) for item in created]))
+    return answer(BatchView([_item_view(call, item) for item in created]), headers=rate)
 
 
 async def get_schedule(call: Call) -> web.Response:
@@ -140,8 +143,8 @@ ROUTES = (
         request=ScheduleRequest,
         response=ScheduleView,
         status=201,
-        headers=LOCATION,
-        problems=CREATES,
+        headers={**LOCATION, **RATE_HEADERS},
+        problems=(*CREATES, *RATED),
     ),
     Route(
         method="GET",
@@ -168,7 +171,8 @@ ROUTES = (
         summary=f"Create up to {MAX_BATCH} schedules, each for itself",
         request=BatchRequest,
         response=BatchView,
-        problems=CREATES,
+        headers=RATE_HEADERS,
+        problems=(*CREATES, *RATED),
     ),
     Route(
         method="GET",
