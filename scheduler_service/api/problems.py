@@ -51,7 +51,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "not-found": Kind(404, "Not found", "There is nothing by that name, or nothing that this key may know of."),
     "method-not-allowed": Kind(405, "Method not allowed", "The Allow header lists the methods of this path."),
-    "request-timeout": Kind(408, "Request time-out", "The body did not arrive in time. Send it faster, or send less."),
+    "request-timeout": Kind(
+        408, "Request time-out", "The request did not arrive in time. Send it faster, or send less."
+    ),
     "conflict": Kind(409, "Conflict", "The thing is in a state that excludes the request."),
     "in-flight": Kind(
         409,
