@@ -54,6 +54,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
 from minutehand.client._sync import ClientScope, Minutehand
 
 __all__ = [
@@ -65,16 +66,19 @@ __all__ = [
     "CancelItem",
     "Client",
     "ClientScope",
+    "ClientSettings",
     "Cluster",
     "Cron",
     "CronPreview",
     "CronRun",
     "DeadLetter",
+    "DestinationLimit",
     "DrainingNode",
     "Dst",
     "Fault",
     "Health",
     "Key",
+    "LatePolicy",
     "Lateness",
     "MinuteBalance",
     "Minutehand",
@@ -93,6 +97,7 @@ __all__ = [
     "Problem",
     "Redriven",
     "Retry",
+    "RetrySettings",
     "Schedule",
     "SentCallback",
     "SigningSecret",

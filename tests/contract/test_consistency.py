@@ -1,5 +1,7 @@
 """Reads and inserts at the consistency that a tenant asked for answer and store what all others do."""
 
+import pytest
+
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
@@ -7,6 +9,8 @@ from scheduler_service.domain.ids import ClientId, Minute
 from tests.contract.builders import MINUTE, advance, definition, partition
 from tests.contract.conftest import Names
 from tests.support.memory import InMemoryConnection
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SHOP = ClientId("shop")
 READS: tuple[ReadConsistency, ...] = ("LOCAL_QUORUM", "LOCAL_ONE")

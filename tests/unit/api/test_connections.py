@@ -243,6 +243,10 @@ async def test_an_answer_that_is_not_taken_is_broken_off(api: ApiHarness, closin
     caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
     caller.writer.write(head + b"Connection: close\r\n" * closing + b"\r\n")
     await until(lambda: waited_for(api, "answers") == 1)
+    assert api.server is not None
+    assert api.server._kept is not None
+    limits = {connection._socket.get_write_buffer_limits() for connection in api.server._kept._open}  # type: ignore
+    assert limits == {(0, 0)}, "the last bytes are waited for too"
     api.clock.advance(59)
     assert waited_for(api, "answers") == 1
     assert opened(api) == before + 1
