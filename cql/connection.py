@@ -37,7 +37,8 @@ class Connection(Protocol):
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[Any, ...]]:
-        """All rows. `serial` (one partition only): sees every conditional write applied before it began.
+        """All rows. `serial` (one partition only, and instead of a consistency): sees every conditional write applied
+        before it began.
 
         Raises StoreUnavailable when no answer came.
         """

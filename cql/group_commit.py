@@ -17,6 +17,10 @@ as its own request ends. A request that failed fails its own rows only; they may
 them is harmless. The queue is bounded in rows and bytes; beyond it a whole submission is `Overloaded`, and nothing of
 it is sent. What is cancelled before it was sent is not sent.
 
+A request has one consistency, and so has all that waits for one request: rows of another go through a `GroupCommit` of
+their own. A row that asks for every data centre then never holds up one that does not, not even by filling the queue,
+and an index row that was acknowledged at home is not taken for one that is everywhere.
+
 Why it is as it is (CPU seconds per 1,000 rows, on 2 cores that others used as well, old and new by turns):
 - One future a batch instead of a task, a future and three coroutines a row, a collector that is let alone
   (`minutehand.compose_api`), rows written as bytes once (`cql.binding`; 2.9 instead of 12.4 µs a row): batches of 1,000
@@ -36,6 +40,7 @@ from cql.connection import Connection, Item
 from cql.schedule_rows import definition_bytes, definition_parameters
 from cql.settings import StorageSettings
 from cql.submissions import Part, Queue, Submission, end_all
+from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
 from scheduler_service.domain.ids import MINUTE_MS, Partition, hour_of
 from scheduler_service.domain.schedules import Definition
@@ -52,8 +57,16 @@ _COMPANIONS_LOOKED_AT = 40
 class GroupCommit:
     """The queues and their requests. Lives on one event loop; `tasks` runs the requests."""
 
-    def __init__(self, connection: Connection, *, tasks: Tasks, settings: StorageSettings) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        tasks: Tasks,
+        settings: StorageSettings,
+        consistency: WriteConsistency = "LOCAL_QUORUM",
+    ) -> None:
         self._connection = connection
+        self._consistency = consistency
         self._tasks = tasks
         self._settings = settings
         self._queues: dict[Partition, Queue] = {}
@@ -196,7 +209,7 @@ class GroupCommit:
         ]
         error: Exception | None = StoreUnavailable("The store was closed before it answered.")
         try:
-            await self._connection.write_batch(items)
+            await self._connection.write_batch(items, consistency=self._consistency)
             error = None
         except Exception as met:
             error = met
@@ -300,7 +313,8 @@ class GroupCommit:
 
     async def _write(self, group: Sequence[Part]) -> None:
         try:
-            await self._connection.write_batch([(_INSERT, row) for part in group for row in part.rows])
+            items = [(_INSERT, row) for part in group for row in part.rows]
+            await self._connection.write_batch(items, consistency=self._consistency)
         except ContentTooLarge:
             # A server with tighter limits than ours. In smaller company each row meets its own fate.
             if len(group) == 1 and len(group[0].rows) == 1:

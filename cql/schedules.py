@@ -19,6 +19,7 @@ from cql.schedule_rows import (
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Rejected
 from scheduler_service.domain.books import NO_STAMP, CountedRow, CountPage, Stamp
+from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import (
     ClientId,
@@ -57,44 +58,77 @@ _HOUR_MS = 3_600_000
 class CqlScheduleStore:
     """`domain.ports.ScheduleStore` over a connection."""
 
-    def __init__(self, connection: Connection, *, group_commit: GroupCommit, settings: StorageSettings) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        group_commit: GroupCommit,
+        each_quorum: GroupCommit,
+        settings: StorageSettings,
+    ) -> None:
+        """`each_quorum` takes the inserts that ask for it."""
         self._connection = connection
-        self._group_commit = group_commit
+        self._commits: Mapping[WriteConsistency, GroupCommit] = {
+            "LOCAL_QUORUM": group_commit,
+            "EACH_QUORUM": each_quorum,
+        }
         self._max_write_bytes = settings.max_write_bytes
 
-    async def insert(self, definition: Definition) -> None:
-        await self._group_commit.insert(definition)
+    async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
+        await self._commits[consistency].insert(definition)
 
-    async def insert_many(self, definitions: Sequence[Definition]) -> Sequence[MinutehandError | None]:
-        return await self._group_commit.insert_many(definitions)
+    async def insert_many(
+        self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
+    ) -> Sequence[MinutehandError | None]:
+        return await self._commits[consistency].insert_many(definitions)
 
-    async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
+    async def read_page(
+        self,
+        partition: Partition,
+        *,
+        after: RowKey | None = None,
+        limit: int = 1000,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
+    ) -> Page:
         name, behind = (_FIRST_PAGE, ()) if after is None else (_NEXT_PAGE, after)
         parameters = (*partition_parameters(partition), *behind, limit)
-        statics, rows = await self._read_together(partition, name, parameters, serial=False)
+        statics, rows = await self._read_together(partition, name, parameters, serial=False, consistency=consistency)
         return Page(statics, rows, len(rows) == limit)
 
     async def read_rows(
-        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+        self,
+        partition: Partition,
+        keys: Iterable[RowKey],
+        *,
+        serial: bool = False,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> tuple[Statics, dict[RowKey, Row]]:
         wanted = list(dict.fromkeys(keys))
         if not wanted:
-            return await self._read_statics(partition, serial=serial), {}
+            return await self._read_statics(partition, serial=serial, consistency=consistency), {}
         if len(wanted) == 1:
-            return await self._read_row(partition, wanted[0], serial=serial)
+            return await self._read_row(partition, wanted[0], serial=serial, consistency=consistency)
         parameters = (*partition_parameters(partition), wanted[:KEYS_PER_READ])
-        statics, rows = await self._read_together(partition, "schedules.read_rows", parameters, serial=serial)
-        others = await self.find_rows(partition, wanted[KEYS_PER_READ:], serial=serial)
+        statics, rows = await self._read_together(
+            partition, "schedules.read_rows", parameters, serial=serial, consistency=consistency
+        )
+        others = await self._find(partition, wanted[KEYS_PER_READ:], serial=serial, consistency=consistency)
         return statics, {row.key: row for row in rows} | others
 
     async def find_rows(
         self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
     ) -> dict[RowKey, Row]:
-        wanted = list(dict.fromkeys(keys))
+        return await self._find(partition, list(dict.fromkeys(keys)), serial=serial, consistency="LOCAL_QUORUM")
+
+    async def _find(
+        self, partition: Partition, wanted: Sequence[RowKey], *, serial: bool, consistency: ReadConsistency
+    ) -> dict[RowKey, Row]:
         found: dict[RowKey, Row] = {}
         for start in range(0, len(wanted), KEYS_PER_READ):
             parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
-            answer = await self._connection.select("schedules.read_rows", parameters, serial=serial)
+            answer = await self._connection.select(
+                "schedules.read_rows", parameters, serial=serial, consistency=consistency
+            )
             found.update((row.key, row) for values in answer if (row := row_of(values)) is not None)
         return found
 
@@ -118,12 +152,15 @@ class CqlScheduleStore:
         return Rejected(write_rejection(answer.current, edit.writes)) if isinstance(answer, Rejected) else answer
 
     async def occupied(
-        self, client_id: ClientId, *, first: Minute, last: Minute
+        self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> Mapping[Minute, Sequence[PollerId]]:
         hours = range(hour_of(first), hour_of(last) + 1) if first <= last else range(0)
         bounds = (minute_start(first), minute_start(last))
         answers = await concurrently(
-            lambda hour: self._connection.select("occupied_minutes.read", (client_id, hour * _HOUR_MS, *bounds)), hours
+            lambda hour: self._connection.select(
+                "occupied_minutes.read", (client_id, hour * _HOUR_MS, *bounds), consistency=consistency
+            ),
+            hours,
         )
         found: dict[Minute, list[PollerId]] = {}
         for minute, poller_id in (row for rows in answers for row in rows):
@@ -163,37 +200,51 @@ class CqlScheduleStore:
         ):
             await self._connection.write(name, parameters)
 
-    async def _read_row(self, partition: Partition, key: RowKey, *, serial: bool) -> tuple[Statics, dict[RowKey, Row]]:
+    async def _read_row(
+        self, partition: Partition, key: RowKey, *, serial: bool, consistency: ReadConsistency
+    ) -> tuple[Statics, dict[RowKey, Row]]:
         parameters = (*partition_parameters(partition), *key)
-        for values in await self._connection.select("schedules.read_row", parameters, serial=serial):
+        for values in await self._connection.select(
+            "schedules.read_row", parameters, serial=serial, consistency=consistency
+        ):
             epoch, version, edits = values[:3]
             if (row := row_of(values)) is not None:
                 return statics_of(epoch, version, edits, values[-1]), {row.key: row}
-        return await self._read_statics(partition, serial=serial), {}
+        return await self._read_statics(partition, serial=serial, consistency=consistency), {}
 
     async def _read_together(
-        self, partition: Partition, name: str, parameters: tuple[Any, ...], *, serial: bool
+        self,
+        partition: Partition,
+        name: str,
+        parameters: tuple[Any, ...],
+        *,
+        serial: bool,
+        consistency: ReadConsistency,
     ) -> tuple[Statics, list[Row]]:
         """Rows and statics of one moment: in_flight changes only with the version, so equal versions join two reads."""
         for _ in range(READ_REPEATS):
-            answer = await self._connection.select(name, parameters, serial=serial)
+            answer = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
             rows = [row for values in answer if (row := row_of(values)) is not None]
             if not answer:
                 # A read of the whole partition shows statics even where there are no rows; idle lanes end here.
                 whole = name == _FIRST_PAGE
-                return NO_STATICS if whole else await self._read_statics(partition, serial=serial), rows
+                if whole:
+                    return NO_STATICS, rows
+                return await self._read_statics(partition, serial=serial, consistency=consistency), rows
             epoch, version, edits = answer[0][:3]
             if version is None:
                 return statics_of(epoch, version, edits, None), rows
-            statics = await self._read_statics(partition, serial=serial)
+            statics = await self._read_statics(partition, serial=serial, consistency=consistency)
             if (statics.claim_epoch, statics.version) == (epoch, version):
                 return Statics(epoch, version, statics.in_flight, edits), rows
+            # Two replicas that each answered alone may stay apart for long.
+            consistency = "LOCAL_QUORUM"
         raise StoreUnavailable("A partition changed during each of several reads; try again.")
 
-    async def _read_statics(self, partition: Partition, *, serial: bool) -> Statics:
+    async def _read_statics(self, partition: Partition, *, serial: bool, consistency: ReadConsistency) -> Statics:
         parameters = partition_parameters(partition)
         for epoch, version, edits, in_flight in await self._connection.select(
-            "schedules.read_statics", parameters, serial=serial
+            "schedules.read_statics", parameters, serial=serial, consistency=consistency
         ):
             return statics_of(epoch, version, edits, in_flight)
         return NO_STATICS

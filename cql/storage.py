@@ -23,10 +23,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """The stores of one keyspace. Belongs to one event loop."""
+    """The stores of one keyspace. Belongs to one event loop. `each_quorum` commits what asks for EACH_QUORUM, with
+    bounds of its own."""
 
     connection: Connection
     group_commit: GroupCommit
+    each_quorum: GroupCommit
     tasks: Tasks
     schedules: CqlScheduleStore
     clients: CqlClientStore
@@ -44,11 +46,15 @@ class Storage:
         settings = settings or StorageSettings()
         tasks = Tasks(_report_crash)
         group_commit = GroupCommit(connection, tasks=tasks, settings=settings)
+        each_quorum = GroupCommit(connection, tasks=tasks, settings=settings, consistency="EACH_QUORUM")
         return cls(
             connection=connection,
             group_commit=group_commit,
+            each_quorum=each_quorum,
             tasks=tasks,
-            schedules=CqlScheduleStore(connection, group_commit=group_commit, settings=settings),
+            schedules=CqlScheduleStore(
+                connection, group_commit=group_commit, each_quorum=each_quorum, settings=settings
+            ),
             clients=CqlClientStore(connection),
             crons=CqlCronStore(connection, tasks=tasks, settings=settings),
             members=CqlMemberStore(connection),
@@ -62,6 +68,7 @@ class Storage:
     async def close(self) -> None:
         """Inserts not yet answered fail as unavailable; then the connection closes. Idempotent."""
         self.group_commit.close()
+        self.each_quorum.close()
         await self.tasks.close()
         await self.connection.close()
 

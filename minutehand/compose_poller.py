@@ -38,7 +38,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
         parts.callback(listener.close)
         storage = await open_storage(settings.cassandra)
         parts.push_async_callback(storage.close)
-        catalog = Catalog(store=storage.clients, clock=clock)
+        catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.node.clients)
         await create_built_in_clients(
             RegisterClient(
                 store=storage.clients,

@@ -25,6 +25,7 @@ from poller_cluster.ops import OpsSettings
 from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
 from scheduler_service.api.hints import HintSettings
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
 from scheduler_service.runtime.logging import LoggingSettings
 from scheduler_service.usecases.place import LATE_AFTER_MS
@@ -78,9 +79,10 @@ class NetworkSettings:
 TABLES = (
     Table("cluster", ClusterSettings, secrets=frozenset({"token"})),
     Table("cassandra", StorageSettings, secrets=frozenset({"password"})),
-    Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network"})),
+    Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network", "clients"})),
+    Table("clients", ClientBounds),
     Table("hints", HintSettings),
-    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations"})),
+    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations", "clients"})),
     Table("minute", MinuteSettings),
     Table("destinations", DestinationSettings),
     Table("ops", OpsSettings),
@@ -215,13 +217,16 @@ def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
 
 def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settings:
     policy: NetworkPolicy = rooms["network"].policy()
+    clients: ClientBounds = rooms["clients"]
     node: dict[str, Any] = {one.name: getattr(rooms["node"], one.name) for one in fields(NodeSettings)}
     return Settings(
         cluster=rooms["cluster"],
         cassandra=rooms["cassandra"],
-        api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy}),
+        api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy, "clients": clients}),
         hints=rooms["hints"],
-        node=NodeSettings(**{**node, "minute": rooms["minute"], "destinations": rooms["destinations"]}),
+        node=NodeSettings(
+            **{**node, "minute": rooms["minute"], "destinations": rooms["destinations"], "clients": clients}
+        ),
         ops=rooms["ops"],
         membership=rooms["membership"],
         delivery=rooms["delivery"],

@@ -112,7 +112,9 @@ class Node:
         self._shares: dict[ClientId, float] = {}
         self._handing_over = False
         self._slots = asyncio.Semaphore(settings.recovery_minutes_at_once)
-        self._tenants = Tenants(store=stores.clients, clock=clock, on_change=self._tenants_changed)
+        self._tenants = Tenants(
+            store=stores.clients, clock=clock, on_change=self._tenants_changed, bounds=settings.clients
+        )
         self.heartbeater = Heartbeater(
             life=life,
             address=address,

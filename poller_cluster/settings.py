@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from scheduler_service.domain.client_bounds import ClientBounds
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinuteSettings:
@@ -76,6 +78,7 @@ class NodeSettings:
 
     minute: MinuteSettings = field(default_factory=MinuteSettings)
     destinations: DestinationSettings = field(default_factory=DestinationSettings)
+    clients: ClientBounds = field(default_factory=ClientBounds)
     recovery_minutes_at_once: int = 4
     """Minutes of the past that run beside the present after a takeover or an outage; one client gets half of them at
     most. More recovers sooner, at the cost of fresh calls' lateness."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from membership.errors import StoreUnavailable
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore
@@ -18,7 +19,7 @@ REFRESH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """`settings` are effective; `secrets` are the raw bytes of the secrets that are active now, oldest first."""
+    """`settings` are those in force; `secrets` are the raw bytes of the secrets that are active now, oldest first."""
 
     client: Client
     settings: ClientSettings
@@ -40,10 +41,13 @@ class Tenant:
 class Tenants:
     """`on_change` is called after every refresh that brought a new picture."""
 
-    def __init__(self, *, store: ClientStore, clock: Clock, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, *, store: ClientStore, clock: Clock, on_change: Callable[[], None], bounds: ClientBounds = UNBOUND
+    ) -> None:
         self._store = store
         self._clock = clock
         self._on_change = on_change
+        self._bounds = bounds
         self._revision: int | None = None
         self._tenants: dict[ClientId, Tenant] = {}
 
@@ -80,7 +84,7 @@ class Tenants:
         secrets = () if client.built_in else await self._secrets(client.client_id)
         if known is not None and known.client == client and known.secrets == secrets:
             return known
-        return Tenant(client, client.settings.effective(poller_quota=client.poller_quota), secrets)
+        return Tenant(client, self._bounds.effective(client), secrets)
 
     async def _secrets(self, client_id: ClientId) -> tuple[bytes, ...]:
         now = self._clock.wall_ms()

@@ -25,7 +25,51 @@ Settings = Annotated[
     typer.Option(
         "--settings",
         metavar="JSON",
-        help="Settings as a JSON object; what is left out has its default. Without this option, all have.",
+        help="Settings as a JSON object; the options below win. What neither gives has its default, also where the "
+        "client had another value before.",
+        show_default=False,
+    ),
+]
+CreateRate = Annotated[
+    float | None,
+    typer.Option(
+        help="Schedules it may create in a second, with a burst of ten seconds' worth, by each API process. "
+        "[default: 100 for each poller]",
+        show_default=False,
+    ),
+]
+MaxInFlight = Annotated[
+    int | None,
+    typer.Option(help="Attempts at the same time. [default: 100 for each poller]", show_default=False),
+]
+TimeoutSeconds = Annotated[float | None, typer.Option(help="For one attempt. [default: 10]", show_default=False)]
+HorizonDays = Annotated[
+    int | None, typer.Option(help="How far ahead a schedule may be due. [default: 730]", show_default=False)
+]
+RetentionDays = Annotated[
+    int | None, typer.Option(help="How long ended schedules are kept. [default: 7]", show_default=False)
+]
+PayloadBytes = Annotated[
+    int | None, typer.Option(help="The longest body of a callback. [default: 65536]", show_default=False)
+]
+HeaderBytes = Annotated[
+    int | None, typer.Option(help="A callback's headers, at most. [default: 8192]", show_default=False)
+]
+ReadConsistency = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOCAL_QUORUM|LOCAL_ONE",
+        help="For looking at schedules. LOCAL_ONE answers from one replica: faster, perhaps not the latest. "
+        "[default: LOCAL_QUORUM]",
+        show_default=False,
+    ),
+]
+WriteConsistency = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOCAL_QUORUM|EACH_QUORUM",
+        help="For creates. EACH_QUORUM waits for every data centre: slower, and refused while one is away. "
+        "[default: LOCAL_QUORUM]",
         show_default=False,
     ),
 ]
@@ -36,12 +80,35 @@ def register(
     client_id: ClientId,
     poller_quota: Quota = 1,
     settings: Settings = None,
+    create_rate: CreateRate = None,
+    max_in_flight: MaxInFlight = None,
+    timeout_seconds: TimeoutSeconds = None,
+    horizon_days: HorizonDays = None,
+    retention_days: RetentionDays = None,
+    payload_bytes: PayloadBytes = None,
+    header_bytes: HeaderBytes = None,
+    read_consistency: ReadConsistency = None,
+    write_consistency: WriteConsistency = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
     """Register a client, or replace the quota and settings of one."""
+    given = {
+        "create_rate_per_second": create_rate,
+        "max_in_flight": max_in_flight,
+        "timeout_seconds": timeout_seconds,
+        "horizon_days": horizon_days,
+        "retention_days": retention_days,
+        "payload_bytes": payload_bytes,
+        "header_bytes": header_bytes,
+        "read_consistency": read_consistency,
+        "write_consistency": write_consistency,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
     wanted = _settings(settings)
+    if options:
+        wanted = {**(wanted or {}), **options}
     with connect(url, key) as api:
         _show(api.clients.register(client_id, poller_quota=poller_quota, settings=wanted), as_json)
 

@@ -56,6 +56,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, SampleTimes
+from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
 from minutehand.client._sync import ClientScope, Minutehand
 
 __all__ = [
@@ -68,17 +69,20 @@ __all__ = [
     "CancelItem",
     "Client",
     "ClientScope",
+    "ClientSettings",
     "Cluster",
     "Cron",
     "CronPreview",
     "CronRun",
     "DeadLetter",
+    "DestinationLimit",
     "DrainingNode",
     "Dst",
     "Exchange",
     "Fault",
     "Health",
     "Key",
+    "LatePolicy",
     "Lateness",
     "MinuteBalance",
     "Minutehand",
@@ -97,6 +101,7 @@ __all__ = [
     "Problem",
     "Redriven",
     "Retry",
+    "RetrySettings",
     "SampleTimes",
     "Schedule",
     "SentCallback",

@@ -199,7 +199,7 @@ class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant. `settings` are the effective ones."""
+    """A tenant. `settings` are those in force, `stored_settings` those that it was registered with."""
 
     client_id: str
     poller_quota: int
@@ -209,6 +209,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     created_at: datetime
     guaranteed_calls_per_minute: int | None = None
+    stored_settings: dict[str, Any] = {}
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._settings import ClientSettings
 
 T = TypeVar("T")
 
@@ -137,7 +138,9 @@ class Clients:
     def __init__(self, api: Minutehand) -> None:
         self._perform = api.perform
 
-    def register(self, client_id: str, *, poller_quota: int, settings: Mapping[str, Any] | None = None) -> Client:
+    def register(
+        self, client_id: str, *, poller_quota: int, settings: ClientSettings | Mapping[str, Any] | None = None
+    ) -> Client:
         """Create a client, or replace its quota and settings (None: the defaults)."""
         return self._perform(calls.register_client(client_id, poller_quota, settings))
 

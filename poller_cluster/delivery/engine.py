@@ -7,7 +7,6 @@ from typing import Any
 
 import pycurl
 
-from poller_cluster.delivery.descriptors import affordable_sockets
 from poller_cluster.delivery.observed import transfer_of
 from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.readiness import Readiness, system_readiness
@@ -17,6 +16,7 @@ from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.transfer import BadRequest, MayStart, OnDone, Transfer
 from scheduler_service.runtime.aside import run_aside
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.descriptors import affordable_sockets
 
 _CLOSE_SECONDS = 1.0
 """How long `stop` waits for libcurl to let go of its sockets; it needs milliseconds unless a name server is silent."""

@@ -51,7 +51,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "not-found": Kind(404, "Not found", "There is nothing by that name, or nothing that this key may know of."),
     "method-not-allowed": Kind(405, "Method not allowed", "The Allow header lists the methods of this path."),
-    "request-timeout": Kind(408, "Request time-out", "The body did not arrive in time. Send it faster, or send less."),
+    "request-timeout": Kind(
+        408, "Request time-out", "The request did not arrive in time. Send it faster, or send less."
+    ),
     "conflict": Kind(409, "Conflict", "The thing is in a state that excludes the request."),
     "in-flight": Kind(
         409,
@@ -82,6 +84,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         429,
         "Too many samples",
         "A client may send a few samples at a time, and one a second. Nothing was sent; retry after Retry-After.",
+    ),
+    "too-many-creates": Kind(
+        429,
+        "Too many creates",
+        "The client has used up its rate of creates. Nothing was stored; ask again after Retry-After. `RateLimit` says "
+        "what is left, `RateLimit-Policy` what there is. Clients with more to create need a higher quota or rate.",
     ),
     "internal": Kind(
         500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."

@@ -31,7 +31,8 @@ class ClientRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClientView(msgspec.Struct, frozen=True, kw_only=True):
-    """A client. `settings` are the effective ones."""
+    """A client. `settings` are those in force, within the operator's bounds; `stored_settings` those it was put with:
+    sent again, they change nothing."""
 
     client_id: str
     poller_quota: int
@@ -39,6 +40,7 @@ class ClientView(msgspec.Struct, frozen=True, kw_only=True):
     guaranteed_calls_per_minute: int
     state: ClientStateName
     settings: ClientSettings
+    stored_settings: ClientSettings
     revision: int
     created_at: Instant
 

@@ -5,14 +5,15 @@ from typing import Any
 
 import structlog
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
+from scheduler_service.api.connections import Connection, Connections
 from scheduler_service.api.endpoint import problem_response, request_id_of
-from scheduler_service.api.problems import internal_problem, problem
+from scheduler_service.api.problems import problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
 
 LINGER_SECONDS = 2.0
 """How long what is left of a refused body is read and thrown away, so that the refusal arrives."""
@@ -34,6 +35,7 @@ class ApiServer:
         self._services = services
         self._settings = settings
         self._runner: web.AppRunner | None = None
+        self._kept: Connections | None = None
 
     @property
     def port(self) -> int:
@@ -41,17 +43,29 @@ class ApiServer:
         assert self._runner is not None
         return int(self._runner.addresses[0][1])
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return 0 if self._kept is None else len(self._kept)
+
     async def start(self) -> None:
         """Return when listening. Raises CannotListen."""
         settings = self._settings
+        # All that wait to be accepted may be so at once, before any of them is judged.
+        affordable = affordable_sockets(settings.max_connections + settings.backlog) - settings.backlog
+        limit = min(settings.max_connections, max(affordable, FEWEST))
+        if limit < settings.max_connections:
+            _log.warning("connections-limited-by-descriptors", wanted=settings.max_connections, limit=limit)
+        kept = self._kept = Connections(services=self._services, settings=settings, limit=limit)
         runner = _Runner(
             self._app,
-            services=self._services,
+            kept=kept,
             access_log=None,
             keepalive_timeout=settings.keep_alive_seconds,
             lingering_time=LINGER_SECONDS,
             max_line_size=settings.max_header_bytes,
             max_field_size=settings.max_header_bytes,
+            max_headers=settings.max_headers,
             auto_decompress=False,
             shutdown_timeout=settings.shutdown_seconds,
         )
@@ -76,20 +90,22 @@ class ApiServer:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+        if self._kept is not None:
+            self._kept.close()
 
 
 class _Runner(web.AppRunner):
-    """An AppRunner whose connections answer with problem documents even where no request could be parsed."""
+    """An AppRunner whose connections are `Connection`s."""
 
-    def __init__(self, app: web.Application, *, services: ApiServices, **arguments: Any) -> None:
+    def __init__(self, app: web.Application, *, kept: Connections, **arguments: Any) -> None:
         super().__init__(app, **arguments)
-        self._services = services
+        self._kept = kept
 
     async def _make_server(self) -> web.Server:
         built = await super()._make_server()
         return _Server(
-            _RememberedPaths(self.app, services=self._services).handle,
-            services=self._services,
+            _RememberedPaths(self.app, services=self._kept.services).handle,
+            kept=self._kept,
             request_factory=built.request_factory,
             **self._kwargs,
         )
@@ -125,38 +141,12 @@ class _RememberedPaths:
 
 
 class _Server(web.Server):
-    def __init__(self, handler: Any, *, services: ApiServices, **arguments: Any) -> None:
+    def __init__(self, handler: Any, *, kept: Connections, **arguments: Any) -> None:
         super().__init__(handler, **arguments)
-        self.services = services
+        self._kept = kept
 
-    def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
-
-
-class _Connection(RequestHandler):
-    """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        if request.writer.output_size > 0:
-            raise ConnectionError("an answer was begun already")
-        assert isinstance(self._manager, _Server)
-        request_id = request_id_of(request, self._manager.services)
-        if status < 500:
-            detail = "this is not an HTTP/1.1 request that can be read, or its headers are too long"
-            answer = problem_response(problem("malformed", detail, request_id=request_id))
-        else:
-            _log.error("request-crashed", request_id=request_id, exc_info=exc)
-            answer = problem_response(internal_problem(request_id=request_id))
-        answer.force_close()
-        return answer
+    def __call__(self) -> Connection:
+        return Connection(self, kept=self._kept, loop=self._loop, **self._kwargs)
 
 
 def why_not_listening(error: OSError, settings: ApiSettings) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from membership.ports import LeaseStore
+from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ports import (
     AttemptStore,
@@ -94,6 +95,7 @@ class ApiServices:
     delete_client: DeleteClient
     keys: Keys
     signing_secrets: SigningSecrets
+    rate_limit: RateLimit
     create_schedules: CreateSchedules
     edit_schedule: EditSchedule
     cancel_schedules: CancelSchedules
@@ -128,7 +130,7 @@ def build_services(
     clock_limit_ms: int,
 ) -> ApiServices:
     """One process's use cases over one storage. `clock_limit_ms`: creates are refused at this offset of its clock."""
-    catalog = Catalog(store=storage.clients, clock=clock)
+    catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
     place = Place(schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints)
@@ -155,6 +157,7 @@ def build_services(
         delete_client=DeleteClient(store=storage.clients, change=change, keys=keys),
         keys=keys,
         signing_secrets=SigningSecrets(store=storage.clients, clock=clock, randomness=randomness),
+        rate_limit=RateLimit(clock=clock),
         create_schedules=CreateSchedules(
             place=place,
             lanes=lanes,
@@ -162,6 +165,7 @@ def build_services(
             admit=admit,
             clock=clock,
             randomness=randomness,
+            bounds=settings.clients,
         ),
         edit_schedule=edit,
         cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),
@@ -179,7 +183,13 @@ def build_services(
         show_attempts=ShowAttempts(schedules=edit, attempts=storage.attempts),
         list_dead_letters=letters,
         change_crons=change_crons,
-        request_crons=RequestCrons(change=change_crons, admit=admit, check_url=settings.network.check_url, clock=clock),
+        request_crons=RequestCrons(
+            change=change_crons,
+            admit=admit,
+            check_url=settings.network.check_url,
+            clock=clock,
+            bounds=settings.clients,
+        ),
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
         send_sample=SendSample(
             clients=storage.clients,

@@ -2,9 +2,22 @@
 
 from dataclasses import dataclass, field
 
+from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 
 MIN_ADMIN_KEY = 16
+_ABOVE_ZERO = (
+    "backlog",
+    "max_connections",
+    "head_timeout_seconds",
+    "answer_timeout_seconds",
+    "max_body_bytes",
+    "max_header_bytes",
+    "max_headers",
+    "max_head_bytes",
+    "request_timeout_seconds",
+    "retry_after_seconds",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +40,30 @@ class ApiSettings:
     backlog: int = 1024
     """Connections that may wait to be accepted."""
 
+    max_connections: int = 2000
+    """Connections at the same time, of this process. Beyond, the one that has been waiting longest for a request is
+    closed for a new one; where none waits, the new one is answered 503 and closed. Fewer where the process may not open
+    as many file descriptors. Each may take up to 0.5 MiB before its key is known."""
+
+    head_timeout_seconds: float = 10.0
+    """From the opening of a connection, or the first byte of a later request, until its headers are there. Later ones
+    are answered 408."""
+
+    answer_timeout_seconds: float = 60.0
+    """An answer that its caller has not taken after this long is broken off."""
+
     max_body_bytes: int = 4 * 1024 * 1024
     """Larger request bodies are refused with 413, before they are read where their length is announced. Memory for one
     body of this size may be needed per open connection."""
 
     max_header_bytes: int = 16 * 1024
     """Longest request line and longest single header; longer ones are answered 400."""
+
+    max_headers: int = 100
+    """Headers of one request; more are answered 400."""
+
+    max_head_bytes: int = 64 * 1024
+    """Request line and headers together; more are answered 400, if they don't come all at once."""
 
     request_timeout_seconds: float = 5.0
     """A request without answer after this long gets 503 and Retry-After; what it wrote may take effect all the same."""
@@ -45,6 +76,9 @@ class ApiSettings:
 
     shutdown_seconds: float = 10.0
     """How long requests that are under way may take when the process stops."""
+
+    clients: ClientBounds = field(default_factory=ClientBounds)
+    """What clients may be given. The pollers must have the same."""
 
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """Where callbacks may go, as far as their URL tells. By default addresses that are not plainly public are refused.
@@ -59,7 +93,7 @@ class ApiSettings:
             )
         if not 0 <= self.port <= 65_535:
             raise ValueError("port: must be from 0 to 65535")
-        for name in ("backlog", "max_body_bytes", "max_header_bytes", "request_timeout_seconds", "retry_after_seconds"):
+        for name in _ABOVE_ZERO:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: must be above 0")
         for name in ("keep_alive_seconds", "shutdown_seconds"):

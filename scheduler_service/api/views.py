@@ -13,6 +13,7 @@ from scheduler_service.api.schemas import (
     ScheduleView,
     SecretView,
 )
+from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, ApiKey, Client, SigningSecret
 from scheduler_service.domain.crons.row import CronCallback
 from scheduler_service.domain.ids import ClientId, minute_of, minute_start, poller_of
@@ -27,14 +28,15 @@ MASK: Final = "***"
 _SCHEDULED: Final = State.SCHEDULED.value
 
 
-def client_view(client: Client) -> ClientView:
+def client_view(client: Client, bounds: ClientBounds) -> ClientView:
     return ClientView(
         client_id=client.client_id,
         poller_quota=client.poller_quota,
         poller_ceiling=client.poller_ceiling,
         guaranteed_calls_per_minute=client.poller_quota * GUARANTEED_CALLS_PER_MINUTE,
         state=client.state.value,
-        settings=client.settings.effective(poller_quota=client.poller_quota),
+        settings=bounds.effective(client),
+        stored_settings=client.settings,
         revision=client.revision,
         created_at=format_instant(client.created_at),
     )

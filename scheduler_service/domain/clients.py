@@ -1,7 +1,7 @@
 """Clients (tenants): quota, state, settings with their defaults and bounds, keys and signing secrets."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +11,17 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 CLIENT_ID_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 GUARANTEED_CALLS_PER_MINUTE = 1000
 """What each poller of a quota guarantees."""
+
+CREATES_PER_POLLER = 100.0
+"""Creates a second for each poller of the quota, unless a client's settings say otherwise."""
+
+ReadConsistency: TypeAlias = Literal["LOCAL_QUORUM", "LOCAL_ONE"]
+"""How many replicas answer when a tenant looks at its schedules: most of those in the home data centre, or any one."""
+WriteConsistency: TypeAlias = Literal["LOCAL_QUORUM", "EACH_QUORUM"]
+"""How many replicas have a new schedule before its create is answered: most of those at home, or in each data centre.
+
+Both are for what tenants ask only. Everything that decides who calls, and what became of it, stays at LOCAL_QUORUM and
+LOCAL_SERIAL."""
 
 
 class ClientState(StrEnum):
@@ -44,28 +55,71 @@ class DestinationLimit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=False):
-    """What a client may tune. None means: derived from the quota (see `effective`)."""
+    """What a client may tune. Null: derived from the quota. The operator may have set lower bounds than those here."""
 
-    retry: RetrySettings = RetrySettings()
-    timeout_seconds: Annotated[float, Meta(ge=0.1, le=60)] = 10.0
-    max_in_flight: Annotated[int, Meta(ge=1, le=10_000)] | None = None
-    destinations: Annotated[dict[str, DestinationLimit], Meta(max_length=100)] = {}
-    late_policy: LatePolicy = LatePolicy()
-    in_doubt: Literal["redeliver", "drop"] = "redeliver"
-    horizon_days: Annotated[int, Meta(ge=1, le=3650)] = 730
-    retention_days: Annotated[int, Meta(ge=1, le=90)] = 7
-    payload_bytes: Annotated[int, Meta(ge=1, le=1_048_576)] = 65_536
-    header_bytes: Annotated[int, Meta(ge=1, le=16_384)] = 8_192
-    create_rate_per_second: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"] = "LOCAL_QUORUM"
-    write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"] = "LOCAL_QUORUM"
+    retry: Annotated[RetrySettings, Meta(description="When failed attempts are repeated.")] = RetrySettings()
+    timeout_seconds: Annotated[
+        float, Meta(ge=0.1, le=60, description="For one attempt, from connecting to the end of the answer.")
+    ] = 10.0
+    max_in_flight: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(description="Attempts at the same time, over all nodes. Null: 100 for each poller, at most 10,000."),
+    ] = None
+    destinations: Annotated[
+        dict[str, DestinationLimit],
+        Meta(max_length=100, description="Limits of single receivers, by host, or host:port."),
+    ] = {}
+    late_policy: Annotated[LatePolicy, Meta(description="What becomes of calls that could not be made in time.")] = (
+        LatePolicy()
+    )
+    in_doubt: Annotated[
+        Literal["redeliver", "drop"],
+        Meta(
+            description="What becomes of a call that a crashed node may have made: made (perhaps again), or failed. "
+            "redeliver may call twice; drop may call not at all."
+        ),
+    ] = "redeliver"
+    horizon_days: Annotated[int, Meta(ge=1, le=3650, description="How far ahead a schedule may be due.")] = 730
+    retention_days: Annotated[
+        int, Meta(ge=1, le=90, description="How long schedules that have ended can be looked at, and redelivered.")
+    ] = 7
+    payload_bytes: Annotated[int, Meta(ge=1, le=1_048_576, description="The longest body of a callback.")] = 65_536
+    header_bytes: Annotated[
+        int, Meta(ge=1, le=16_384, description="Names and values of a callback's headers, at most.")
+    ] = 8_192
+    create_rate_per_second: Annotated[
+        Annotated[float, Meta(ge=0.1, le=1_000_000)] | None,
+        Meta(
+            description="Schedules that may be asked for in a second, with a burst of ten seconds' worth; a batch "
+            "counts its items. Null: 100 for each poller. Every API process counts for itself: with N of them, "
+            "those that spread their requests may get N times as many."
+        ),
+    ] = None
+    read_consistency: Annotated[
+        ReadConsistency,
+        Meta(
+            description="For looking at a schedule and listing them. LOCAL_QUORUM shows what was answered before. "
+            "LOCAL_ONE asks one replica: faster, and still there when most are away, but a state may be an older one, "
+            "and a list may lack what was created a moment ago. Cancels, the books and the calls themselves are never "
+            "decided by it."
+        ),
+    ] = "LOCAL_QUORUM"
+    write_consistency: Annotated[
+        WriteConsistency,
+        Meta(
+            description="For creating schedules: one, a batch, a triggered run. LOCAL_QUORUM needs only the home data "
+            "centre. EACH_QUORUM also waits until most replicas in every other one have the schedule, so losing the "
+            "home loses none that was answered: creates are slower by the way there, and refused with 503 while any of "
+            "them is away. What becomes of a schedule is recorded at home in any case."
+        ),
+    ] = "LOCAL_QUORUM"
 
     def effective(self, *, poller_quota: int) -> "ClientSettings":
         """These settings with everything that follows from the quota filled in."""
         return msgspec.structs.replace(
             self,
             max_in_flight=self.max_in_flight or min(100 * poller_quota, 10_000),
-            create_rate_per_second=self.create_rate_per_second or 100.0 * poller_quota,
+            create_rate_per_second=self.create_rate_per_second or CREATES_PER_POLLER * poller_quota,
         )
 
 

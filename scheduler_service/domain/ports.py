@@ -1,6 +1,8 @@
 """What use cases and pollers need from the world, implemented by `cql` (and, for tests, over its in-memory connection).
 
 Reads are at LOCAL_QUORUM unless marked serial; a serial read sees every conditional write applied before it began.
+`consistency` is for what tenants ask: their looking (LOCAL_ONE: what was written a moment ago may not be seen) and
+their creates (EACH_QUORUM: unavailable while any data centre is). What decides anything never gives it.
 Conditional writes answer Applied, Rejected(current) or Unknown and never raise for storage trouble. Reads and plain
 writes raise `StoreUnavailable` when no answer came; a plain write may then have taken effect all the same.
 """
@@ -13,7 +15,7 @@ from membership.identity import Life
 from membership.ports import StoreUnavailable
 from scheduler_service.domain.audit import AuditEntry, EntryId
 from scheduler_service.domain.books import CountPage, DeadLetter, FailedAttempt, LetterKey, MinuteBalance, Stamp
-from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
+from scheduler_service.domain.clients import ApiKey, Client, ReadConsistency, SigningSecret, WriteConsistency
 from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
 from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import (
@@ -56,28 +58,43 @@ __all__ = [
 class ScheduleStore(Protocol):
     """The `schedules` table and its index `occupied_minutes`."""
 
-    async def insert(self, definition: Definition) -> None:
-        """Insert one definition durably at LOCAL_QUORUM, its index row acknowledged first.
+    async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
+        """Insert one definition durably, its index row acknowledged first, both at `consistency`.
 
-        Repeatable: equal values over equal values. Concurrent calls share requests (group commit); each ends with the
-        request that carried it. Raises StoreUnavailable; ContentTooLarge for a row no request can carry;
-        Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
+        Repeatable: equal values over equal values. Concurrent calls of one consistency share requests (group commit);
+        each ends with the request that carried it. Raises StoreUnavailable; ContentTooLarge for a row no request can
+        carry; Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
         """
 
-    async def insert_many(self, definitions: Sequence[Definition]) -> Sequence[MinutehandError | None]:
+    async def insert_many(
+        self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
+    ) -> Sequence[MinutehandError | None]:
         """The same for many at once: None for each that is durable, else its own error, which is what `insert` raises.
 
         Returns when the last request that carries one of them has ended. Overloaded is raised, for all of them.
         """
 
-    async def read_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
+    async def read_page(
+        self,
+        partition: Partition,
+        *,
+        after: RowKey | None = None,
+        limit: int = 1000,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
+    ) -> Page:
         """Up to `limit` rows behind `after` in key order, with the statics of the same read.
 
-        `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated).
+        `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated, at
+        LOCAL_QUORUM).
         """
 
     async def read_rows(
-        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+        self,
+        partition: Partition,
+        keys: Iterable[RowKey],
+        *,
+        serial: bool = False,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> tuple[Statics, dict[RowKey, Row]]:
         """The rows of the given keys that exist; absent ones are missing from the answer, pointers are not.
 
@@ -100,7 +117,7 @@ class ScheduleStore(Protocol):
         """Anyone's conditional batch, all or nothing."""
 
     async def occupied(
-        self, client_id: ClientId, *, first: Minute, last: Minute
+        self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> Mapping[Minute, Sequence[PollerId]]:
         """Which lanes have rows, per minute of [first, last], both inclusive; minutes without any are absent."""
 

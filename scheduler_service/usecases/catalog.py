@@ -16,6 +16,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ApiKey, Client, ClientState
 from scheduler_service.domain.errors import NotFound, StoreUnavailable
 from scheduler_service.domain.ids import ClientId
@@ -46,10 +47,12 @@ class _Generation:
 
 
 class Catalog:
-    """Reads clients and keys through a cache. All times are monotonic seconds."""
+    """Reads clients and keys through a cache. All times are monotonic seconds. Clients have the settings that are in
+    force within `bounds`."""
 
-    def __init__(self, *, store: ClientStore, clock: Clock) -> None:
+    def __init__(self, *, store: ClientStore, clock: Clock, bounds: ClientBounds = UNBOUND) -> None:
         self._store = store
+        self._bounds = bounds
         self._clock = clock
         self._generation: _Generation | None = None
         self._checked = 0.0
@@ -63,7 +66,7 @@ class Catalog:
             client = await self._store.read_client(client_id)
             if client is None or client.state is ClientState.DELETED:
                 raise NotFound(f"there is no client {client_id!r}")
-            entry = _Entry(client, now + MAX_ENTRY_SECONDS)
+            entry = _Entry(self._bounds.in_force(client), now + MAX_ENTRY_SECONDS)
             if len(generation.clients) >= MAX_ENTRIES:
                 generation.clients.clear()
             generation.clients[client_id] = entry

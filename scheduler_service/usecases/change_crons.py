@@ -149,7 +149,7 @@ class ChangeCrons:
         )
         run = CronRun(client.client_id, cron_id, nominal, cron.revision, definition.schedule_id)
         await self._crons.insert_runs([run])
-        await self._place(definition)
+        await self._place(definition, consistency=client.settings.write_consistency)
         return definition
 
     def _new(self, client: Client, cron_id: CronId, draft: CronDraft, *, known: Cron | None, now: UnixMillis) -> Cron:

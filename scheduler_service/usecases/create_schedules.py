@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import UnixMillis, minute_of, new_schedule_id
@@ -19,7 +20,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.schedule_request import ScheduleRequest, draft
+from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft
 
 REMEMBERED_URLS = 4096
 """Callers send the same URLs again and again; judging one costs more than all other rules together."""
@@ -40,6 +41,7 @@ class CreateSchedules:
         admit: AdmitCreates,
         clock: Clock,
         randomness: Randomness,
+        bounds: ClientBounds = UNBOUND,
     ) -> None:
         self.admit = admit
         """To be asked before a body is read."""
@@ -48,12 +50,13 @@ class CreateSchedules:
         self._check_url = lru_cache(maxsize=REMEMBERED_URLS)(policy.check_url)
         self._clock = clock
         self._randomness = randomness
+        self._bounds = bounds
 
     async def one(self, client: Client, request: ScheduleRequest) -> Definition:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
         self.admit(client)
         definition = self._define(client, request, now=self._clock.wall_ms())
-        await self._place(definition)
+        await self._place(definition, consistency=client.settings.write_consistency)
         return definition
 
     async def many(self, client: Client, requests: Sequence[ScheduleRequest | Invalid]) -> list[Created]:
@@ -66,7 +69,8 @@ class CreateSchedules:
         now = self._clock.wall_ms()
         created = [self._defined(client, request, now=now) for request in requests]
         valid = [position for position, item in enumerate(created) if isinstance(item, Definition)]
-        placed = await self._place.many([item for item in created if isinstance(item, Definition)])
+        rows = [item for item in created if isinstance(item, Definition)]
+        placed = await self._place.many(rows, consistency=client.settings.write_consistency)
         for position, error in zip(valid, placed, strict=True):
             if error is not None:
                 created[position] = error
@@ -78,7 +82,7 @@ class CreateSchedules:
     def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
         """Everything wrong with a request, without creating anything."""
         try:
-            draft(request, settings=client.settings, check_url=self._check_url, now=self._clock.wall_ms())
+            self._draft(client, request, now=self._clock.wall_ms())
         except Invalid as invalid:
             return invalid.errors
         return []
@@ -91,8 +95,11 @@ class CreateSchedules:
         except Invalid as invalid:
             return invalid
 
+    def _draft(self, client: Client, request: ScheduleRequest, *, now: int) -> Draft:
+        return draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+
     def _define(self, client: Client, request: ScheduleRequest, *, now: int) -> Definition:
-        drawn = draft(request, settings=client.settings, check_url=self._check_url, now=now)
+        drawn = self._draft(client, request, now=now)
         client_id, quota = client.client_id, client.poller_quota
         if drawn.ordering_key is None:
             poller_id = self._lanes.choose(client_id, minute_of(drawn.due), quota=quota)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.crons import (
     MAX_SPREAD_SECONDS,
@@ -97,8 +98,16 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     next_fires: list[UnixMillis]
 
 
-def draft_cron(request: CronRequest, *, settings: ClientSettings, check_url: CheckUrl, now: int) -> CronDraft:
-    """What to store for a request made at `now` (Unix milliseconds). Raises Invalid with every fault."""
+def draft_cron(
+    request: CronRequest,
+    *,
+    settings: ClientSettings,
+    check_url: CheckUrl,
+    now: int,
+    bounds: ClientBounds = UNBOUND,
+) -> CronDraft:
+    """What to store for a request made at `now` (Unix milliseconds), by a client with `settings` in force. Raises
+    Invalid with every fault."""
     faults: list[FieldError] = []
     rule = _rule(
         request,
@@ -109,6 +118,8 @@ def draft_cron(request: CronRequest, *, settings: ClientSettings, check_url: Che
     )
     callback = request.callback
     headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
+    faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
+    faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if faults or rule is None:
         raise Invalid(faults)
     return CronDraft(

@@ -19,6 +19,7 @@ import msgspec
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import ReadConsistency
 from scheduler_service.domain.copies import (
     RESCHEDULED,
     copy_of,
@@ -103,27 +104,35 @@ class EditSchedule:
         self._clock = clock
         self._randomness = randomness
 
-    async def resolve(self, client_id: ClientId, schedule_id: ScheduleId) -> Resolved | None:
+    async def resolve(
+        self, client_id: ClientId, schedule_id: ScheduleId, *, consistency: ReadConsistency = "LOCAL_QUORUM"
+    ) -> Resolved | None:
         """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
 
         A redelivery whose copy is missing, or a reschedule without its new row, was left half done by whoever asked for
-        it: it is completed.
+        it: it is completed. `consistency` LOCAL_ONE is for tenants that look: what one replica does not have, and what
+        would be acted upon, is read anew at LOCAL_QUORUM.
         """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
-        statics, rows = await self._schedules.read_rows(partition, [key])
+        statics, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
         row = rows.get(key)
         if row is None or not row.defined:
-            return None
+            return None if consistency == "LOCAL_QUORUM" else await self.resolve(client_id, schedule_id)
         if row.state == State.CANCELLED and row.reason == RESCHEDULED and row.rescheduled_to is not None:
+            if consistency != "LOCAL_QUORUM":
+                return await self.resolve(client_id, schedule_id)
             await self._see_rescheduled(client_id, row)
         if row.state != State.RETRYING:
             return Resolved(row, row.state is None and schedule_id in statics.in_flight)
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
-        statics, copies = await self._schedules.read_rows(there, [successor_key(schedule_id, row.next_attempt_at)])
-        copy = copies.get(successor_key(schedule_id, row.next_attempt_at))
+        next_key = successor_key(schedule_id, row.next_attempt_at)
+        statics, copies = await self._schedules.read_rows(there, [next_key], consistency=consistency)
+        copy = copies.get(next_key)
         outcome = outcome_of(row)
         if outcome is not None and row.redelivered_at is not None and (copy is None or not copy.defined):
+            if consistency != "LOCAL_QUORUM":
+                return await self.resolve(client_id, schedule_id)
             await self._place.complete(definition_of(partition, row), outcome)
         return Resolved(row, schedule_id in statics.in_flight and (copy is None or copy.state is None))
 

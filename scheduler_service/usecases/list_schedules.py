@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from scheduler_service.domain.clients import ReadConsistency
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,
@@ -98,9 +99,19 @@ class ListSchedules:
     def __init__(self, *, schedules: ScheduleStore) -> None:
         self._schedules = schedules
 
-    async def __call__(self, window: Window, *, limit: int, position: Position | None = None) -> Listing:
-        """Up to `limit` rows from `position` on (None: from the window's start). Raises StoreUnavailable."""
-        scan = _Scan(self._schedules, window, limit)
+    async def __call__(
+        self,
+        window: Window,
+        *,
+        limit: int,
+        position: Position | None = None,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
+    ) -> Listing:
+        """Up to `limit` rows from `position` on (None: from the window's start). Raises StoreUnavailable.
+
+        `consistency` is for tenants that look: who acts on what is listed gives none.
+        """
+        scan = _Scan(self._schedules, window, limit, consistency)
         if position is None or position.due < window.start:
             position = Position(window.start)
         following = await scan.run(position)
@@ -110,8 +121,9 @@ class ListSchedules:
 class _Scan:
     """One call: what it found so far, and what it may still read."""
 
-    def __init__(self, schedules: ScheduleStore, window: Window, limit: int) -> None:
+    def __init__(self, schedules: ScheduleStore, window: Window, limit: int, consistency: ReadConsistency) -> None:
         self._schedules = schedules
+        self._consistency = consistency
         self._window = window
         self._limit = limit
         self._pages = MAX_PAGES
@@ -137,7 +149,9 @@ class _Scan:
         for first, last in _hours(minute_of(position.due), minute_of(window.end - 1)):
             if self._done:
                 return Position(minute_start(first))
-            occupied = await self._schedules.occupied(window.client_id, first=first, last=last)
+            occupied = await self._schedules.occupied(
+                window.client_id, first=first, last=last, consistency=self._consistency
+            )
             for minute in sorted(occupied):
                 start = position if minute == minute_of(position.due) else Position(minute_start(minute))
                 if self._done:
@@ -182,7 +196,9 @@ class _Scan:
         return Position(listed.row.due, listed.row.schedule_id)
 
     async def _fill(self, lane: _Lane, limit: int) -> None:
-        page = await self._schedules.read_page(lane.partition, after=lane.after, limit=limit)
+        page = await self._schedules.read_page(
+            lane.partition, after=lane.after, limit=limit, consistency=self._consistency
+        )
         self._pages -= 1
         self._rows -= len(page.rows)
         in_flight = page.statics.in_flight

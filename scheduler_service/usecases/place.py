@@ -15,6 +15,9 @@ Re-home is an edit to `retrying, next_attempt_at = now`, then the copy. So it co
 exactly one of them wins: an acknowledged create is swept by its owner or re-homed, never both, never neither. A copy
 that must itself point on moves its original first, then the next copy is inserted.
 
+A tenant's create may ask for a stronger insert (`consistency`). Nothing else here does: copies, and everything that is
+looked at to decide, stay as they are.
+
 When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place.
 """
 
@@ -26,6 +29,7 @@ from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import Lane
 from membership.ports import LeaseStore
+from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.copies import (
     copy_of,
     is_in_doubt,
@@ -66,14 +70,17 @@ class Place:
         self._randomness = randomness
         self._hints = hints
 
-    async def __call__(self, definition: Definition) -> None:
+    async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         """Return when the row is durable and sure to be accounted for. Raises StoreUnavailable, ContentTooLarge."""
-        current: Definition | None = definition
+        await self._schedules.insert(definition, consistency=consistency)
+        current = await self._acknowledged(definition, at=self._clock.wall_ms())
         while current is not None:
             await self._schedules.insert(current)
             current = await self._acknowledged(current, at=self._clock.wall_ms())
 
-    async def many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+    async def many(
+        self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
+    ) -> list[MinutehandError | None]:
         """The same for each of them, in order: None, or what it would have raised.
 
         Rows of minutes that are far enough are inserted as one submission. Of the others it matters when each single
@@ -86,8 +93,10 @@ class Place:
         for position, definition in enumerate(definitions):
             (near if minute_start(minute_of(definition.due)) <= near_until else far).append(position)
         placed_far, placed_near = await asyncio.gather(
-            self._place_far([definitions[position] for position in far]),
-            asyncio.gather(*(self._attempted(self(definitions[position])) for position in near)),
+            self._place_far([definitions[position] for position in far], consistency),
+            asyncio.gather(
+                *(self._attempted(self(definitions[position], consistency=consistency)) for position in near)
+            ),
         )
         for position, error in zip((*far, *near), (*placed_far, *placed_near), strict=True):
             errors[position] = error
@@ -115,11 +124,13 @@ class Place:
                 return
         raise StoreUnavailable("the minute of this schedule changes too often")
 
-    async def _place_far(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+    async def _place_far(
+        self, definitions: Sequence[Definition], consistency: WriteConsistency
+    ) -> list[MinutehandError | None]:
         if not definitions:
             return []
         try:
-            errors = list(await self._schedules.insert_many(definitions))
+            errors = list(await self._schedules.insert_many(definitions, consistency=consistency))
         except MinutehandError as error:
             return [error] * len(definitions)
         at = self._clock.wall_ms()

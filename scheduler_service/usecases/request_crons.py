@@ -5,6 +5,7 @@
 Pausing and deleting make none: whoever wants that goes to `change_crons` at once.
 """
 
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import Cron
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -12,7 +13,7 @@ from scheduler_service.domain.ids import CronId
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.admit_creates import AdmitCreates
-from scheduler_service.usecases.change_crons import ChangeCrons, Changed
+from scheduler_service.usecases.change_crons import ChangeCrons, Changed, CronDraft
 from scheduler_service.usecases.cron_request import CronRequest, draft_cron
 from scheduler_service.usecases.schedule_request import CheckUrl
 
@@ -20,26 +21,38 @@ from scheduler_service.usecases.schedule_request import CheckUrl
 class RequestCrons:
     """For clients that the caller has looked up. Everything raises what `admit` does."""
 
-    def __init__(self, *, change: ChangeCrons, admit: AdmitCreates, check_url: CheckUrl, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        change: ChangeCrons,
+        admit: AdmitCreates,
+        check_url: CheckUrl,
+        clock: Clock,
+        bounds: ClientBounds = UNBOUND,
+    ) -> None:
         self.admit = admit
         """To be asked before a body is read."""
         self._change = change
         self._check_url = check_url
         self._clock = clock
+        self._bounds = bounds
 
     async def put(self, client: Client, cron_id: CronId, request: CronRequest) -> Changed:
         """Raises Invalid, ContentTooLarge, StoreUnavailable too."""
         self.admit(client)
-        draft = draft_cron(request, settings=client.settings, check_url=self._check_url, now=self._clock.wall_ms())
-        return await self._change.put(client, cron_id, draft)
+        return await self._change.put(client, cron_id, self._draft(client, request))
 
     def faults(self, client: Client, request: CronRequest) -> list[FieldError]:
         """Everything wrong with a request, without storing anything."""
         try:
-            draft_cron(request, settings=client.settings, check_url=self._check_url, now=self._clock.wall_ms())
+            self._draft(client, request)
         except Invalid as invalid:
             return invalid.errors
         return []
+
+    def _draft(self, client: Client, request: CronRequest) -> CronDraft:
+        now = self._clock.wall_ms()
+        return draft_cron(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
 
     async def resume(self, client: Client, cron_id: CronId) -> Cron:
         """Raises NotFound, StoreUnavailable too."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from scheduler_service.domain.callbacks import METHODS, check_body, check_headers, check_method
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
@@ -84,12 +85,22 @@ class Draft(NamedTuple):
     ordering_key: str | None
 
 
-def draft(request: ScheduleRequest, *, settings: ClientSettings, check_url: CheckUrl, now: int) -> Draft:
-    """What to store for a request made at `now` (Unix milliseconds). Raises Invalid with every fault."""
+def draft(
+    request: ScheduleRequest,
+    *,
+    settings: ClientSettings,
+    check_url: CheckUrl,
+    now: int,
+    bounds: ClientBounds = UNBOUND,
+) -> Draft:
+    """What to store for a request made at `now` (Unix milliseconds), by a client with `settings` in force. Raises
+    Invalid with every fault."""
     faults: list[FieldError] = []
     callback = request.callback
     due = asked_due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
     headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
+    if request.retry is not None or request.timeout_seconds is not None:
+        faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if faults:
         raise Invalid(faults)
     return Draft(

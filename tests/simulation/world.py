@@ -246,7 +246,7 @@ class World:
         """Create through the API; an unavailable store leaves it unacknowledged."""
         asked, definition = self.define(client, due_ms, **columns)
         try:
-            await self.place(definition)
+            await self.place(definition, consistency=self.clients[client].settings.write_consistency)
         except StoreUnavailable:
             self.note("api", f"create {asked.schedule_id} is not acknowledged")
         else:

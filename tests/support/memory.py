@@ -44,12 +44,16 @@ class _Bound:
 
 
 class InMemoryConnection:
-    """`cql.connection.Connection` over dictionaries."""
+    """`cql.connection.Connection` over dictionaries.
+
+    `unusual` remembers the statements that asked for another consistency than LOCAL_QUORUM, and which, in order.
+    """
 
     def __init__(self) -> None:
         parsed, definitions = _compile_inputs()
         self.tables = {name: Table(definition) for name, definition in definitions.items()}
         self._plans: dict[str, _Plan] = {name: _plan(self.tables, statement) for name, statement in parsed.items()}
+        self.unusual: list[tuple[str, Consistency]] = []
         self.closed = False
 
     @property
@@ -74,12 +78,17 @@ class InMemoryConnection:
         plan = self._plans[name]
         if not isinstance(plan, _SelectPlan):
             raise ValueError(f"{name} is not a SELECT")
+        if serial and consistency != "LOCAL_QUORUM":
+            raise ValueError(f"{name} can't be both serial and {consistency}")
+        self._note([name], consistency)
         return plan.run(parameters)
 
     async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._note([name], consistency)
         self._apply(self._bind([(name, parameters)], conditional=False))
 
     async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._note([name for name, _ in items], consistency)
         self._apply(self._bind(items, conditional=False))
 
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
@@ -98,6 +107,10 @@ class InMemoryConnection:
 
     async def close(self) -> None:
         self.closed = True
+
+    def _note(self, names: Iterable[str], consistency: Consistency) -> None:
+        if consistency != "LOCAL_QUORUM":
+            self.unusual += [(name, consistency) for name in names]
 
     def _bind(self, items: Sequence[Item], *, conditional: bool) -> list[_Bound]:
         plans = [self._plans[name] for name, _ in items]

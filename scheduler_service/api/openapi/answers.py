@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from scheduler_service.api.auth import Access
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, problem
+from scheduler_service.api.rate_limit import RATE_HEADERS
 from scheduler_service.api.route import Route
 from scheduler_service.domain.errors import FieldError
 
@@ -29,6 +30,10 @@ HEADERS: Final[Mapping[str, Any]] = {
         "schema": {"type": "integer", "minimum": 1},
         "required": True,
     },
+    **{
+        name: {"description": sentence, "schema": {"type": "string"}, "required": True}
+        for name, sentence in RATE_HEADERS.items()
+    },
     "WWW-Authenticate": {
         "description": "What kind of key is asked for.",
         "schema": {"type": "string", "const": 'Bearer realm="minutehand"'},
@@ -38,7 +43,8 @@ HEADERS: Final[Mapping[str, Any]] = {
 _ALWAYS = ("malformed", "internal")
 _WITH_KEY = ("unauthorized", "invalid", "storage-unavailable", "overloaded")
 _WITH_BODY = ("request-timeout", "content-too-large", "unsupported-media-type")
-_HEADER_OF_STATUS = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
+_HEADERS_OF_STATUS = {401: ("WWW-Authenticate",), 429: ("Retry-After",), 503: ("Retry-After",)}
+_HEADERS_OF_KIND = {"too-many-creates": tuple(RATE_HEADERS)}
 
 
 def kinds_of(route: Route) -> list[str]:
@@ -75,7 +81,8 @@ def problem_response(kinds: list[str]) -> dict[str, Any]:
     """The response component of kinds with one status."""
     status = KINDS[kinds[0]].status
     headers = {"X-Request-Id": REQUEST_ID_HEADER}
-    if (more := _HEADER_OF_STATUS.get(status)) is not None:
+    of_kinds = [name for kind in kinds for name in _HEADERS_OF_KIND.get(kind, ())]
+    for more in (*_HEADERS_OF_STATUS.get(status, ()), *of_kinds):
         headers[more] = {"$ref": f"#/components/headers/{more}"}
     narrowed = {
         "properties": {"type": {"enum": [f"/problems/{kind}" for kind in kinds]}, "status": {"const": status}},

@@ -174,6 +174,7 @@ _CLIENT: Final = {
     "guaranteed_calls_per_minute": 3000,
     "state": "active",
     "settings": msgspec.json.decode(msgspec.json.encode(_SETTINGS.effective(poller_quota=3))),
+    "stored_settings": msgspec.json.decode(msgspec.json.encode(_SETTINGS)),
     "revision": 1,
     "created_at": _NOW,
 }

@@ -10,7 +10,7 @@ from scheduler_service.api.page import Items
 from scheduler_service.api.route import LOCATION, Call, Route, answer, no_content
 from scheduler_service.api.schemas import ClientRequest, ClientView, NoRequest
 from scheduler_service.api.views import client_view
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, ClientState
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Client, ClientState
 from scheduler_service.domain.errors import FieldError, Invalid, NotFound
 
 _BODY = Body(ClientRequest)
@@ -21,8 +21,8 @@ _MAY_BE_REGISTERED = re.compile(CLIENT_ID_PATTERN.strip("^$"))
 async def put_client(call: Call) -> web.Response:
     client_id = call.client_id
     named_wrong = _id_faults(client_id)
-    request = await call.body(_BODY, lambda wrong: [*named_wrong, *_rules(wrong)])
-    if faults := [*named_wrong, *_rules(request)]:
+    request = await call.body(_BODY, lambda wrong: [*named_wrong, *_rules(call, wrong)])
+    if faults := [*named_wrong, *_rules(call, request)]:
         raise Invalid(faults)
     registered = await call.services.register_client(
         client_id, poller_quota=request.poller_quota, settings=request.settings
@@ -35,34 +35,34 @@ async def put_client(call: Call) -> web.Response:
         revision=client.revision,
     )
     if not registered.created:
-        return answer(client_view(client))
-    return answer(client_view(client), status=201, headers={"Location": f"/v1/clients/{client_id}"})
+        return answer(_view(call, client))
+    return answer(_view(call, client), status=201, headers={"Location": f"/v1/clients/{client_id}"})
 
 
 async def list_clients(call: Call) -> web.Response:
     clients = await call.services.clients.list_clients()
-    return answer(Items([client_view(client) for client in clients if client.state is not ClientState.DELETED]))
+    return answer(Items([_view(call, client) for client in clients if client.state is not ClientState.DELETED]))
 
 
 async def get_client(call: Call) -> web.Response:
     client = await call.services.clients.read_client(call.client_id)
     if client is None or client.state is ClientState.DELETED:
         raise NotFound(f"there is no client {call.client_id[:128]!r}")
-    return answer(client_view(client))
+    return answer(_view(call, client))
 
 
 async def suspend_client(call: Call) -> web.Response:
     await call.no_body()
     client = await call.services.suspend_client.suspend(call.client_id)
     call.log("client-suspended", client_id=client.client_id, revision=client.revision)
-    return answer(client_view(client))
+    return answer(_view(call, client))
 
 
 async def resume_client(call: Call) -> web.Response:
     await call.no_body()
     client = await call.services.suspend_client.resume(call.client_id)
     call.log("client-resumed", client_id=client.client_id, revision=client.revision)
-    return answer(client_view(client))
+    return answer(_view(call, client))
 
 
 async def delete_client(call: Call) -> web.Response:
@@ -78,7 +78,11 @@ def _id_faults(client_id: str) -> list[FieldError]:
     return [FieldError("", detail)]
 
 
-def _rules(request: ClientRequest) -> list[FieldError]:
+def _view(call: Call, client: Client) -> ClientView:
+    return client_view(client, call.settings.clients)
+
+
+def _rules(call: Call, request: ClientRequest) -> list[FieldError]:
     """What the types don't say of settings."""
     settings = request.settings
     if settings is None:
@@ -90,7 +94,7 @@ def _rules(request: ClientRequest) -> list[FieldError]:
     ]
     if settings.retry.base_seconds > settings.retry.cap_seconds:
         faults.append(FieldError("/settings/retry/base_seconds", "must not be above cap_seconds"))
-    return faults
+    return faults + call.settings.clients.faults(settings)
 
 
 ROUTES = (

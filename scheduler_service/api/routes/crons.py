@@ -16,6 +16,7 @@ from scheduler_service.api.cron_listing import (
 from scheduler_service.api.cron_views import CronView, PreviewView, RunView, cron_view, preview_view, run_view
 from scheduler_service.api.decoding import Body
 from scheduler_service.api.page import Items
+from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
 from scheduler_service.api.schemas import NoRequest, ScheduleView
 from scheduler_service.api.views import created_schedule_view
@@ -74,9 +75,11 @@ async def resume_cron(call: Call) -> web.Response:
 async def trigger_cron(call: Call) -> web.Response:
     client, cron_id = call.tenant, _cron_id(call)
     await call.no_body()
+    call.services.request_crons.admit(client)
+    rate = call.services.rate_limit.take(client)
     definition = await call.services.request_crons.trigger(client, cron_id)
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
-    return answer(created_schedule_view(definition), status=201, headers={"Location": location})
+    return answer(created_schedule_view(definition), status=201, headers={"Location": location, **rate})
 
 
 async def list_runs(call: Call) -> web.Response:
@@ -181,8 +184,8 @@ ROUTES = (
         request=NoRequest,
         response=ScheduleView,
         status=201,
-        headers=LOCATION,
-        problems=CREATES,
+        headers={**LOCATION, **RATE_HEADERS},
+        problems=(*CREATES, *RATED),
     ),
     Route(
         method="GET",

@@ -18,6 +18,7 @@ from scheduler_service.api.cursor import encode_cursor
 from scheduler_service.api.decoding import Body
 from scheduler_service.api.outcome_views import AttemptView, attempt_view
 from scheduler_service.api.page import Items
+from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
 from scheduler_service.api.routes.schedules import no_such_schedule, schedule_id_of, state_of
 from scheduler_service.api.schemas import NoRequest, ScheduleView
@@ -72,12 +73,13 @@ async def redeliver_schedule(call: Call) -> web.Response:
 async def reschedule_schedule(call: Call) -> web.Response:
     client, schedule_id, reschedule = call.tenant, schedule_id_of(call), call.services.reschedule_schedule
     call.services.create_schedules.admit(client)
+    rate = call.services.rate_limit.take(client)
     request = await call.body(_RESCHEDULE, lambda wrong: reschedule.faults(client, wrong))
     match await reschedule(client, schedule_id, request):
         case Rescheduled(new=new):
             location = f"/v1/clients/{client.client_id}/schedules/{new.row.schedule_id}"
             view = schedule_view(client.client_id, new.row, in_flight=new.in_flight)
-            return answer(view, status=201, headers={"Location": location})
+            return answer(view, status=201, headers={"Location": location, **rate})
         case InFlight(row=row):
             raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
         case AlreadyFinished(row=row):
@@ -96,8 +98,8 @@ ROUTES = (
         request=RescheduleRequest,
         response=ScheduleView,
         status=201,
-        headers=LOCATION,
-        problems=(*CREATES, "in-flight", "already-finished"),
+        headers={**LOCATION, **RATE_HEADERS},
+        problems=(*CREATES, *RATED, "in-flight", "already-finished"),
     ),
     Route(
         method="POST",

@@ -11,6 +11,7 @@ from scheduler_service.api.decoding import Body
 from scheduler_service.api.listing import PARAMETERS, read_listing
 from scheduler_service.api.page import Items
 from scheduler_service.api.problems import problem_of
+from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
 from scheduler_service.api.schemas import (
     MAX_BATCH,
@@ -37,10 +38,11 @@ _ENVELOPE = Body(BatchEnvelope)
 async def create_schedule(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
     create.admit(client)
+    rate = call.services.rate_limit.take(client)
     request = await call.body(_ONE, lambda wrong: create.faults(client, wrong))
     definition = await create.one(client, request)
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
-    return answer(created_schedule_view(definition), status=201, headers={"Location": location})
+    return answer(created_schedule_view(definition), status=201, headers={"Location": location, **rate})
 
 
 async def create_batch(call: Call) -> web.Response:
@@ -53,13 +55,16 @@ async def create_batch(call: Call) -> web.Response:
         requests.extend(batch.items)
     else:
         requests.extend(_item(call, item) for item in _ENVELOPE.decode(data).items)
+    rate = call.services.rate_limit.take(client, len(requests))
     created = await create.many(client, requests)
-    return answer(BatchView([_item_view(call, item) for item in created]))
+    return answer(BatchView([_item_view(call, item) for item in created]), headers=rate)
 
 
 async def get_schedule(call: Call) -> web.Response:
     client_id = call.tenant.client_id
-    resolved = await call.services.edit_schedule.resolve(client_id, schedule_id_of(call))
+    resolved = await call.services.edit_schedule.resolve(
+        client_id, schedule_id_of(call), consistency=call.tenant.settings.read_consistency
+    )
     if resolved is None:
         raise no_such_schedule()
     return answer(schedule_view(client_id, resolved.row, in_flight=resolved.in_flight))
@@ -82,7 +87,12 @@ async def list_schedules(call: Call) -> web.Response:
     client_id = call.tenant.client_id
     query = call.query()
     asked = read_listing(client_id, query, now=call.services.clock.wall_ms())
-    found = await call.services.list_schedules(asked.window, limit=asked.limit, position=asked.position)
+    found = await call.services.list_schedules(
+        asked.window,
+        limit=asked.limit,
+        position=asked.position,
+        consistency=call.tenant.settings.read_consistency,
+    )
     views = [schedule_view(client_id, listed.row, in_flight=listed.in_flight) for listed in found.items]
     cursor = None if found.next is None else encode_cursor(asked.window, found.next)
     return answer(Items(views, cursor))
@@ -133,8 +143,8 @@ ROUTES = (
         request=ScheduleRequest,
         response=ScheduleView,
         status=201,
-        headers=LOCATION,
-        problems=CREATES,
+        headers={**LOCATION, **RATE_HEADERS},
+        problems=(*CREATES, *RATED),
     ),
     Route(
         method="GET",
@@ -161,7 +171,8 @@ ROUTES = (
         summary=f"Create up to {MAX_BATCH} schedules, each for itself",
         request=BatchRequest,
         response=BatchView,
-        problems=CREATES,
+        headers=RATE_HEADERS,
+        problems=(*CREATES, *RATED),
     ),
     Route(
         method="GET",

@@ -66,8 +66,8 @@ class Store:
     def __init__(self, *, owners: type[LossySchedules], writers: type[LossySchedules]) -> None:
         self.memory = InMemoryConnection()
         directly, settings = Directly(self.memory), StorageSettings()
-        self.schedules = owners(self.memory, group_commit=directly, settings=settings)
-        self.writers = writers(self.memory, group_commit=directly, settings=settings)
+        self.schedules = owners(self.memory, group_commit=directly, each_quorum=directly, settings=settings)
+        self.writers = writers(self.memory, group_commit=directly, each_quorum=directly, settings=settings)
         self.leases = CqlLeaseStore(self.memory)
         self.balances = CqlBalanceStore(self.memory)
         self.dead_letters = CqlDeadLetterStore(self.memory)

@@ -37,7 +37,7 @@ class Gate(InMemoryConnection):
             await gate
         if error := self.refuse(items):
             raise error
-        await super().write_batch(items)
+        await super().write_batch(items, consistency=consistency)
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
         return self.homes.get(parameters[:2])

@@ -53,7 +53,7 @@ class Held(InMemoryConnection):
 
     async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         self.batches.append(items)
-        await super().write_batch(items)
+        await super().write_batch(items, consistency=consistency)
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
         return self.homes(parameters)

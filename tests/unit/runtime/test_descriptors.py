@@ -4,9 +4,9 @@ import resource
 
 import pytest
 
-from poller_cluster.delivery.descriptors import FEWEST, RESERVE, affordable_sockets
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.settings import DeliverySettings
+from scheduler_service.runtime.descriptors import FEWEST, RESERVE, affordable_sockets
 from tests.support.delivery import CLOCK, LOOPBACK
 
 

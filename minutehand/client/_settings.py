@@ -1,0 +1,52 @@
+"""What a client may be registered with. What is left out has its default; the operator's bounds may be lower."""
+
+from collections.abc import Mapping
+from typing import Literal, TypedDict
+
+
+class RetrySettings(TypedDict, total=False):
+    """When failed attempts are repeated: after min(cap, base x 2^n) with half jitter, until the deadline."""
+
+    max_attempts: int
+    base_seconds: float
+    cap_seconds: float
+    deadline_seconds: float
+    final_statuses: list[int]
+
+
+class LatePolicy(TypedDict, total=False):
+    """What becomes of calls that could not be made in time."""
+
+    kind: Literal["fire", "skip"]
+    after_seconds: float
+
+
+class DestinationLimit(TypedDict, total=False):
+    """Limits of one receiver."""
+
+    max_in_flight: int | None
+    max_per_second: float | None
+
+
+class ClientSettings(TypedDict, total=False):
+    """A client's settings, for `clients.register`.
+
+    `max_in_flight` and `create_rate_per_second` None: 100 for each poller. The rate is that of each API process, with a
+    burst of ten seconds' worth. `read_consistency` LOCAL_ONE answers from one replica: faster, perhaps not the latest.
+    `write_consistency` EACH_QUORUM answers a create when every data centre has it: slower, and refused while one is
+    away.
+    """
+
+    retry: RetrySettings
+    timeout_seconds: float
+    max_in_flight: int | None
+    destinations: Mapping[str, DestinationLimit]
+    late_policy: LatePolicy
+    in_doubt: Literal["redeliver", "drop"]
+    horizon_days: int
+    retention_days: int
+    payload_bytes: int
+    header_bytes: int
+    create_rate_per_second: float | None
+    read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
+    write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]

@@ -1,0 +1,202 @@
+"""Connections: how many there may be, and for how long their other ends are waited for.
+
+    opened ──head──▶ request ──▶ answer ──taken──▶ idle ──head──▶ …
+           head_timeout        answer_timeout      keep_alive
+
+`head_timeout` runs from the opening, later from the first byte of a request, until its headers are complete; a head
+grows to `max_head_bytes`. What takes time between is the request's own limit, bodies included. An answer that is not
+taken runs into `answer_timeout`, also where the connection is being closed: its bytes would be kept for as long.
+
+Where there are `max_connections`, the one heard of longest ago that waits for a request makes room for a new one; so
+nobody can keep others out by holding connections. Where none of the oldest waits, the new one gets 503 and is closed.
+"""
+
+import asyncio
+from collections import OrderedDict
+from itertools import islice
+from typing import Any, Final, cast
+
+import msgspec
+import structlog
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from scheduler_service.api.endpoint import REQUEST_ID, problem_response, request_id_of
+from scheduler_service.api.patience import Patience, Wait
+from scheduler_service.api.problems import CONTENT_TYPE, KINDS, internal_problem, problem
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+
+LOOKED_AT: Final = 64
+"""How many of the oldest connections are looked at for one that waits."""
+_ENOUGH_ROOM: Final = 0.9
+_encode = msgspec.json.Encoder().encode
+_log = structlog.get_logger("minutehand.api")
+
+
+class Connections:
+    """Those of one server. `limit`: how many there may be."""
+
+    def __init__(self, *, services: ApiServices, settings: ApiSettings, limit: int) -> None:
+        self.limit = limit
+        self.max_head_bytes = settings.max_head_bytes
+        self.heads = Patience(settings.head_timeout_seconds, clock=services.clock)
+        self.answers = Patience(settings.answer_timeout_seconds, clock=services.clock)
+        self.services = services
+        self._settings = settings
+        self._open: OrderedDict[Connection, None] = OrderedDict()
+        self._full = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: "Connection") -> bool:
+        """Whether a new connection may stay."""
+        if len(self._open) >= self.limit:
+            if not self._full:
+                self._full = True
+                _log.warning("connections-full", limit=self.limit)
+            if not self._make_room():
+                return False
+        self._open[connection] = None
+        return True
+
+    def heard(self, connection: "Connection") -> None:
+        """A request came."""
+        if connection in self._open:
+            self._open.move_to_end(connection)
+
+    def closed(self, connection: "Connection") -> None:
+        self._open.pop(connection, None)
+        if self._full and len(self._open) < self.limit * _ENOUGH_ROOM:
+            self._full = False
+            _log.info("connections-free", limit=self.limit)
+
+    def last_words(self, kind: str, detail: str) -> bytes:
+        """A refusal for a connection on which no request was read: the whole answer."""
+        request_id = f"{self.services.randomness.bits(96):024x}"
+        refusal = problem(kind, detail, request_id=request_id)
+        body = _encode(refusal)
+        lines = [
+            f"HTTP/1.1 {refusal.status} {refusal.title}",
+            "Server: Minutehand",
+            f"Content-Type: {CONTENT_TYPE}",
+            f"Content-Length: {len(body)}",
+            f"{REQUEST_ID}: {request_id}",
+            "Connection: close",
+        ]
+        if refusal.status == 503:
+            lines.append(f"Retry-After: {self._settings.retry_after_seconds}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        self.heads.close()
+        self.answers.close()
+
+    def _make_room(self) -> bool:
+        for connection in islice(self._open, LOOKED_AT):
+            if connection.waits:
+                del self._open[connection]
+                connection.force_close()
+                return True
+        return False
+
+
+class Connection(RequestHandler):
+    """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
+
+    __slots__ = ("_answer", "_head", "_head_bytes", "_kept", "_socket")
+
+    def __init__(self, server: web.Server, *, kept: Connections, **arguments: Any) -> None:
+        super().__init__(server, **arguments)
+        self._kept = kept
+        self._socket: asyncio.Transport | None = None
+        self._head: Wait | None = None
+        self._head_bytes = 0
+        self._answer: Wait | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a request, and has nothing left to say."""
+        return self._waiter is not None and not self._waiter.done() and self._answer is None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)
+        # So the transport tells of every byte that it can't get rid of.
+        self._socket.set_write_buffer_limits(high=0)
+        if not self._kept.admit(self):
+            self._force_close = True
+            self._socket.write(self._kept.last_words("overloaded", "there are too many connections"))
+            self._socket.close()
+            return
+        super().connection_made(transport)
+        self._head = self._kept.heads.begin(self._head_overdue)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._kept.closed(self)
+        for wait in (self._head, self._answer):
+            if wait is not None:
+                wait.over()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        before = self._request_count
+        super().data_received(data)
+        if self._request_count != before:
+            self._kept.heard(self)
+            if self._head is not None:
+                self._head.over()
+                self._head, self._head_bytes = None, 0
+        elif data and self._waiter is not None:
+            self._head_bytes += len(data)
+            if self._head is None:
+                self._head = self._kept.heads.begin(self._head_overdue)
+            if self._head_bytes > self._kept.max_head_bytes:
+                self._end("malformed", f"the headers are longer than {self._kept.max_head_bytes} bytes")
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._answer is None:
+            self._answer = self._kept.answers.begin(self._answer_overdue)
+
+    def resume_writing(self) -> None:
+        if self._answer is not None:
+            self._answer.over()
+            self._answer = None
+        super().resume_writing()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already")
+        request_id = request_id_of(request, self._kept.services)
+        if status < 500:
+            detail = "this is not an HTTP/1.1 request that can be read, or its headers are too long"
+            answer = problem_response(problem("malformed", detail, request_id=request_id))
+        else:
+            _log.error("request-crashed", request_id=request_id, exc_info=exc)
+            answer = problem_response(internal_problem(request_id=request_id))
+        answer.force_close()
+        return answer
+
+    def _head_overdue(self) -> None:
+        self._head = None
+        if self._head_bytes:
+            self._end("request-timeout", KINDS["request-timeout"].advice)
+        else:
+            self.force_close()
+
+    def _end(self, kind: str, detail: str) -> None:
+        if self._socket is not None and not self._force_close:
+            self._socket.write(self._kept.last_words(kind, detail))
+        self.force_close()
+
+    def _answer_overdue(self) -> None:
+        if self._socket is not None:
+            self._socket.abort()

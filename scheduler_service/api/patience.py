@@ -1,0 +1,58 @@
+"""How long others are waited for: one timer for all who are waited for equally long.
+
+They run out in the order in which they began, so a queue and a timer at its head are enough.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from scheduler_service.runtime.clock import Clock, Timer
+
+
+class Wait:
+    """One wait. It ends by itself, and `at_end` is called, unless it is over before."""
+
+    __slots__ = ("at", "at_end")
+
+    def __init__(self, at: float, at_end: Callable[[], None]) -> None:
+        self.at = at
+        self.at_end: Callable[[], None] | None = at_end
+
+    def over(self) -> None:
+        """What was waited for has come."""
+        self.at_end = None
+
+
+class Patience:
+    """Waits of the same length."""
+
+    def __init__(self, seconds: float, *, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._queue: deque[Wait] = deque()
+        self._timer: Timer | None = None
+
+    def begin(self, at_end: Callable[[], None]) -> Wait:
+        wait = Wait(self._clock.monotonic() + self._seconds, at_end)
+        self._queue.append(wait)
+        if self._timer is None:
+            self._timer = self._clock.call_later(self._seconds, self._expire)
+        return wait
+
+    def close(self) -> None:
+        """Forget every wait and stop the timer."""
+        self._queue.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        queue = self._queue
+        while queue and (queue[0].at_end is None or queue[0].at <= now):
+            at_end = queue.popleft().at_end
+            if at_end is not None:
+                at_end()
+        if queue:
+            self._timer = self._clock.call_later(queue[0].at - now, self._expire)

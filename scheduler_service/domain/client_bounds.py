@@ -1,0 +1,170 @@
+"""What an operator lets clients ask for: bounds of their settings, and what becomes of settings beyond them. Pure.
+
+    PUT       beyond a bound, and not just the default: refused, with every fault
+    in force  the smaller of setting and bound; so a default above a bound is the bound, and a bound that is lowered
+              takes effect at once, on what was stored before too
+    schedule  its own retry and time-out are judged by the bounds when it is created, and kept
+
+Minutehand's own clients are not bound. No bound can be above what `clients.ClientSettings` takes at all.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_service.domain.clients import Client, ClientSettings, RetrySettings
+from scheduler_service.domain.errors import FieldError
+from scheduler_service.domain.options import RetryOverride
+
+_NUMBERS: Final = (
+    "timeout_seconds",
+    "max_in_flight",
+    "horizon_days",
+    "retention_days",
+    "payload_bytes",
+    "header_bytes",
+    "create_rate_per_second",
+)
+_RETRY: Final = ("max_attempts", "base_seconds", "cap_seconds", "deadline_seconds")
+_DEFAULTS: Final = ClientSettings()
+_LEAST: Final = {
+    "timeout_seconds": 0.1,
+    "retry_base_seconds": 0.1,
+    "retry_cap_seconds": 0.1,
+    "create_rate_per_second": 0.1,
+    "destinations": 0,
+}
+_READS: Final = ("LOCAL_QUORUM", "LOCAL_ONE")
+_WRITES: Final = ("LOCAL_QUORUM", "EACH_QUORUM")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientBounds:
+    """The most that clients may be given by their settings; lower is stricter. What is stored already is held to them
+    too. APIs and pollers must have the same. Raises ValueError for what can't be a bound."""
+
+    retry_max_attempts: int = 100
+    """Attempts of one schedule."""
+
+    retry_base_seconds: float = 3600.0
+    """The delay before the first retry."""
+
+    retry_cap_seconds: float = 86_400.0
+    """The delay before any retry."""
+
+    retry_deadline_seconds: float = 604_800.0
+    """From a schedule's due to its last retry."""
+
+    timeout_seconds: float = 60.0
+    """For one attempt. A receiver that does not answer holds a place among a client's `max_in_flight` for so long."""
+
+    max_in_flight: int = 10_000
+    """A client's attempts under way at the same time, over all nodes."""
+
+    destinations: int = 100
+    """Receivers' hosts with limits of their own."""
+
+    horizon_days: int = 3650
+    """How far ahead a schedule may be due. Schedules are kept until then."""
+
+    retention_days: int = 90
+    """How long schedules that have ended are kept. This is most of what storage holds."""
+
+    payload_bytes: int = 1_048_576
+    """The body of one callback. The owner of a minute holds the bodies of what is due next in memory."""
+
+    header_bytes: int = 16_384
+    """Names and values of one callback's headers."""
+
+    create_rate_per_second: float = 1_000_000.0
+    """Creates a second, with a burst of ten seconds' worth. Each API process counts for itself, so what a client gets
+    is at most this times the number of API processes (hosts x `--processes`)."""
+
+    read_consistency: str = "LOCAL_ONE"
+    """LOCAL_QUORUM keeps clients from choosing LOCAL_ONE for looking at their schedules."""
+
+    write_consistency: str = "EACH_QUORUM"
+    """LOCAL_QUORUM keeps clients from choosing EACH_QUORUM for their creates, which are refused while any data centre
+    is away."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, most = getattr(self, one.name), one.default
+            if isinstance(value, str):
+                known = _READS if one.name == "read_consistency" else _WRITES
+                if value not in known:
+                    raise ValueError(f"{one.name}: must be one of {', '.join(known)}")
+            elif not (least := _LEAST.get(one.name, 1)) <= value <= most:
+                raise ValueError(f"{one.name}: must be from {least} to {most}")
+        if self.retry_base_seconds > self.retry_cap_seconds:
+            raise ValueError("retry_base_seconds: must not be above retry_cap_seconds")
+
+    def faults(self, settings: ClientSettings) -> list[FieldError]:
+        """Everything asked for that is beyond a bound, by JSON pointer into a request that has `settings`."""
+        faults = [
+            FieldError(
+                f"/settings/{name.replace('.', '/')}", f"must be at most {bound:.12g}, by the operator's configuration"
+            )
+            for name, asked, default, bound in self._numbers(settings)
+            if asked is not None and asked > bound and asked != default
+        ]
+        if len(settings.destinations) > self.destinations:
+            faults.append(FieldError("/settings/destinations", f"may name at most {self.destinations} hosts"))
+        return faults + [
+            FieldError(f"/settings/{name}", "must be LOCAL_QUORUM, by the operator's configuration")
+            for name in ("read_consistency", "write_consistency")
+            if getattr(settings, name) != "LOCAL_QUORUM" and getattr(self, name) == "LOCAL_QUORUM"
+        ]
+
+    def faults_of_schedule(self, retry: RetryOverride | None, timeout_seconds: float | None) -> list[FieldError]:
+        """The same of what a schedule or a cron asks for itself."""
+        asked = [("/timeout_seconds", timeout_seconds, self.timeout_seconds)]
+        if retry is not None:
+            asked += [(f"/retry/{name}", getattr(retry, name), getattr(self, f"retry_{name}")) for name in _RETRY]
+        return [
+            FieldError(pointer, f"must be at most {bound:.12g}, by the operator's configuration")
+            for pointer, value, bound in asked
+            if value is not None and value > bound
+        ]
+
+    def effective(self, client: Client) -> ClientSettings:
+        """The settings that are in force, with what follows from the quota filled in."""
+        return self.in_force(client).settings.effective(poller_quota=client.poller_quota)
+
+    def in_force(self, client: Client) -> Client:
+        """The client with settings that are nowhere beyond a bound: the same one, if they were not."""
+        if client.built_in:
+            return client
+        settings = client.settings
+        retry: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
+        for name, value, _, bound in self._numbers(settings.effective(poller_quota=client.poller_quota)):
+            if value is not None and value > bound:
+                into = retry if name.startswith("retry.") else changes
+                into[name.removeprefix("retry.")] = bound
+        if retry:
+            changes["retry"] = _without_contradiction(msgspec.structs.replace(settings.retry, **retry))
+        for name in ("read_consistency", "write_consistency"):
+            if getattr(self, name) == "LOCAL_QUORUM" and getattr(settings, name) != "LOCAL_QUORUM":
+                changes[name] = "LOCAL_QUORUM"
+        if not changes:
+            return client
+        return msgspec.structs.replace(client, settings=msgspec.structs.replace(settings, **changes))
+
+    def _numbers(self, settings: ClientSettings) -> Iterator[tuple[str, float | None, float | None, float]]:
+        """Name, value, default and bound."""
+        for name in _RETRY:
+            value, default = getattr(settings.retry, name), getattr(_DEFAULTS.retry, name)
+            yield f"retry.{name}", value, default, getattr(self, f"retry_{name}")
+        for name in _NUMBERS:
+            yield name, getattr(settings, name), getattr(_DEFAULTS, name), getattr(self, name)
+
+
+UNBOUND: Final = ClientBounds()
+"""What there is where an operator has said nothing."""
+
+
+def _without_contradiction(retry: RetrySettings) -> RetrySettings:
+    return msgspec.structs.replace(retry, base_seconds=min(retry.base_seconds, retry.cap_seconds))

@@ -1,0 +1,75 @@
+"""How many creates a client may ask for: a token bucket for each. Pure; the caller hands in monotonic seconds.
+
+A bucket is one number, the instant at which it will be full again: what is taken moves it on by count / rate, and it
+must not get more than `BURST_SECONDS` ahead of now (the generic cell rate algorithm in its virtual scheduling form,
+ITU-T I.371). A bucket whose instant has passed is full, as is one that nobody has seen, so forgetting it loses nothing
+and memory is bounded by the clients of the last seconds.
+
+What is asked for is taken whole or not at all. What is more than a full bucket holds (a batch of 1,000 at a rate below
+100) would never fit: it is granted when the bucket is full, and the bucket is in debt afterwards, so the rate holds.
+
+Taking from a bucket costs 1.4 µs (`timeit`, one client after the other of 1,000; 2 cores that others used as well).
+
+Each process has its own buckets. Several processes behind one address give a client several times its rate, if its
+requests spread over all of them.
+"""
+
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+from scheduler_service.domain.ids import ClientId
+
+BURST_SECONDS: Final = 10
+"""A full bucket holds what the rate gives in so long."""
+REMEMBERED_CLIENTS: Final = 100_000
+"""Beyond so many buckets that are not full, the one longest unused is taken for full."""
+_ROUNDING: Final = 1e-6
+"""Seconds by which sums of many small steps may be off."""
+
+
+class Allowance(NamedTuple):
+    """What a client was told. `left`: how many more fit right now, `full_after` seconds until the bucket is full.
+    `wait_seconds`: None if it was granted, else how long until the same would be."""
+
+    left: int
+    full_after: float
+    wait_seconds: float | None
+
+
+class CreateRates:
+    """The buckets of one process's clients."""
+
+    def __init__(self, *, remembered: int = REMEMBERED_CLIENTS) -> None:
+        self._remembered = remembered
+        self._full_at: OrderedDict[ClientId, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._full_at)
+
+    def take(self, client_id: ClientId, count: int, *, rate: float, now: float) -> Allowance:
+        """Take `count` at once, at `rate` a second; `now` never goes back."""
+        buckets = self._full_at
+        full_at = buckets.get(client_id, -1.0)
+        if full_at < now:
+            if full_at < 0:
+                self._forget(now)
+            full_at = now
+        after = full_at + count / rate
+        wait: float | None = None
+        if after > now + BURST_SECONDS + _ROUNDING and full_at > now:
+            # What is more than the whole bucket waits until that is full, everything else until it fits.
+            wait = min(after - now - BURST_SECONDS, full_at - now)
+        else:
+            full_at = buckets[client_id] = after
+            buckets.move_to_end(client_id)
+        behind = full_at - now
+        return Allowance(max(int((BURST_SECONDS - behind + _ROUNDING) * rate), 0), behind, wait)
+
+    def _forget(self, now: float) -> None:
+        """Before one comes, at most two of those unused longest: so there are never many that are full."""
+        buckets = self._full_at
+        for _ in range(min(2, len(buckets))):
+            client_id, full_at = next(iter(buckets.items()))
+            if full_at > now and len(buckets) < self._remembered:
+                return
+            del buckets[client_id]

@@ -1,0 +1,268 @@
+"""Connections that are too many, too slow, or do not take what they asked for. Raw sockets; the API's clock is ours."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.api import ADMIN_KEY, ApiHarness, callback, schedule
+from tests.unit.cql.gate import Gate
+
+SCHEDULES = "/v1/clients/shop/schedules"
+LIVE = b"GET /livez HTTP/1.1\r\nHost: api\r\n\r\n"
+LIMIT = 5
+
+
+@dataclass(slots=True)
+class Caller:
+    """One connection's other end."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @classmethod
+    async def of(cls, api: ApiHarness, data: bytes = b"", *, receive_buffer: int | None = None) -> "Caller":
+        assert api.server is not None
+        plain = socket.socket()
+        plain.setblocking(False)
+        if receive_buffer is not None:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", api.server.port))
+        caller = cls(*await asyncio.open_connection(sock=plain))
+        caller.writer.write(data)
+        await caller.writer.drain()
+        return caller
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """The next answer: status, headers, body."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines if line)
+        return int(status.split(" ")[1]), headers, await self.reader.readexactly(int(headers["Content-Length"]))
+
+    async def closed(self) -> bytes:
+        """What comes until the connection is closed by the other side."""
+        try:
+            return await self.reader.read()
+        except ConnectionError:
+            return b""
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so."""
+    loop = asyncio.get_running_loop()
+    seen = asyncio.Event()
+
+    def look() -> None:
+        if reached():
+            seen.set()
+        else:
+            loop.call_soon(look)
+
+    look()
+    async with asyncio.timeout(10):
+        await seen.wait()
+
+
+def opened(api: ApiHarness) -> int:
+    assert api.server is not None
+    return api.server.connections
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[ApiHarness]:
+    async with ApiHarness(max_connections=LIMIT) as made:
+        yield made
+
+
+async def test_a_connection_that_says_nothing_is_closed(api: ApiHarness) -> None:
+    silent = await Caller.of(api)
+    await until(lambda: opened(api) == 1)
+    api.clock.advance(9.9)
+    assert opened(api) == 1
+    api.clock.advance(0.1)
+    assert await silent.closed() == b""
+    await until(lambda: opened(api) == 0)
+    await silent.close()
+
+
+async def test_headers_that_trickle_in_are_given_up(api: ApiHarness) -> None:
+    slow = await Caller.of(api, LIVE[:10])
+    await until(lambda: opened(api) == 1)
+    for number in range(9):
+        api.clock.advance(1.0)
+        slow.writer.write(LIVE[10 + number : 11 + number])
+        await slow.writer.drain()
+    ready = await Caller.of(api, LIVE)
+    assert (await ready.answer())[0] == 200, "others are served meanwhile"
+    api.clock.advance(1.1)
+    status, headers, body = await slow.answer()
+    assert (status, msgspec.json.decode(body)["type"]) == (408, "/problems/request-timeout")
+    assert headers["Connection"] == "close"
+    assert headers["X-Request-Id"]
+    assert await slow.closed() == b""
+    for caller in (slow, ready):
+        await caller.close()
+
+
+async def test_headers_of_a_later_request_have_as_long_from_their_first_byte(api: ApiHarness) -> None:
+    caller = await Caller.of(api, LIVE)
+    assert (await caller.answer())[0] == 200
+    api.clock.advance(60)
+    caller.writer.write(LIVE)
+    assert (await caller.answer())[0] == 200, "idle is not slow"
+    caller.writer.write(LIVE[:-2])
+    await caller.writer.drain()
+    await until(lambda: waited_for(api, "heads") == 1)
+    api.clock.advance(9)
+    caller.writer.write(LIVE[-2:])
+    assert (await caller.answer())[0] == 200
+    caller.writer.write(LIVE[:-2])
+    await caller.writer.drain()
+    await until(lambda: waited_for(api, "heads") == 1)
+    api.clock.advance(10)
+    assert (await caller.answer())[0] == 408
+    assert await caller.closed() == b""
+    await caller.close()
+
+
+def waited_for(api: ApiHarness, what: Literal["heads", "answers"]) -> int:
+    assert api.server is not None
+    assert api.server._kept is not None
+    return sum(wait.at_end is not None for wait in getattr(api.server._kept, what)._queue)
+
+
+async def test_headers_that_grow_too_long_are_refused_before_they_end(api: ApiHarness) -> None:
+    caller = await Caller.of(api, LIVE[:-2])
+    for number in range(6):
+        caller.writer.write(f"X-{number}: ".encode() + b"y" * 15_000 + b"\r\n")
+        await caller.writer.drain()
+    status, _, body = await caller.answer()
+    assert (status, msgspec.json.decode(body)["type"]) == (400, "/problems/malformed")
+    assert b"yyy" not in body
+    await caller.closed()
+    await caller.close()
+
+
+async def test_too_many_headers_are_refused(api: ApiHarness) -> None:
+    few, many = (b"".join(b"X-%d: y\r\n" % number for number in range(count)) for count in (99, 101))
+    for more, status in ((few, 200), (many, 400)):
+        caller = await Caller.of(api, LIVE[:-2] + more + b"\r\n")
+        assert (await caller.answer())[0] == status
+        await caller.close()
+
+
+async def test_whoever_waits_longest_makes_room(api: ApiHarness) -> None:
+    callers = [await Caller.of(api, LIVE) for _ in range(LIMIT)]
+    for caller in callers:
+        assert (await caller.answer())[0] == 200
+    callers[0].writer.write(LIVE)
+    assert (await callers[0].answer())[0] == 200
+    with capture_logs() as logs:
+        for _ in range(2):
+            callers.append(await Caller.of(api, LIVE))
+            assert (await callers[-1].answer())[0] == 200
+    assert opened(api) == LIMIT
+    assert [line["event"] for line in logs] == ["connections-full"]
+    for lost in callers[1:3]:
+        assert await lost.closed() == b""
+    for caller in (callers[0], *callers[3:]):
+        caller.writer.write(LIVE)
+        assert (await caller.answer())[0] == 200
+    for caller in callers:
+        await caller.close()
+    await until(lambda: opened(api) == 0)
+
+
+async def test_where_nobody_waits_a_new_one_is_refused_and_those_under_way_are_answered() -> None:
+    connection = Gate()
+    async with ApiHarness(connection=connection, max_connections=LIMIT) as api:
+        await api.register("shop")
+        await Caller.close(await Caller.of(api))
+        connection.hold = True
+        body = msgspec.json.encode(schedule())
+        head = (
+            f"POST {SCHEDULES} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer {ADMIN_KEY}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        busy = [await Caller.of(api, head.encode() + body) for _ in range(LIMIT)]
+        await until(lambda: api.storage.group_commit.rows == LIMIT)
+        refused = await Caller.of(api)
+        status, headers, problem = await refused.answer()
+        assert (status, msgspec.json.decode(problem)["type"]) == (503, "/problems/overloaded")
+        assert headers["Retry-After"] == "1"
+        assert await refused.closed() == b""
+        assert opened(api) == LIMIT
+        connection.hold = False
+        for gate in connection.held:
+            gate.set_result(None)
+        for caller in busy:
+            assert (await caller.answer())[0] == 201
+        for caller in (*busy, refused):
+            await caller.close()
+
+
+async def test_a_flood_is_never_more_than_the_limit_and_keeps_nobody_out(api: ApiHarness) -> None:
+    most = 0
+    flood: list[Caller] = []
+    for number in range(60):
+        flood.append(await Caller.of(api, LIVE[: number % 20]))
+        most = max(most, opened(api))
+        if number % 20 == 0:
+            caller = await Caller.of(api, LIVE)
+            assert (await caller.answer())[0] == 200
+            await caller.close()
+    assert most == LIMIT
+    caller = await Caller.of(api, LIVE)
+    assert (await caller.answer())[0] == 200
+    for one in (*flood, caller):
+        await one.close()
+    await until(lambda: opened(api) == 0)
+
+
+@pytest.mark.parametrize("closing", [False, True], ids=["kept", "closing"])
+async def test_an_answer_that_is_not_taken_is_broken_off(api: ApiHarness, closing: bool) -> None:
+    key = await api.register("shop", settings={"payload_bytes": 900_000})
+    for _ in range(5):
+        large = schedule(callback=callback(body="x" * 900_000))
+        assert (await api.send("POST", SCHEDULES, key=key, json=large)).status == 201
+    head = f"GET {SCHEDULES} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer {key}\r\n".encode()
+    before = opened(api)
+    caller = await Caller.of(api, receive_buffer=4096)
+    caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    caller.writer.write(head + b"Connection: close\r\n" * closing + b"\r\n")
+    await until(lambda: waited_for(api, "answers") == 1)
+    assert api.server is not None
+    assert api.server._kept is not None
+    limits = {connection._socket.get_write_buffer_limits() for connection in api.server._kept._open}  # type: ignore
+    assert limits == {(0, 0)}, "the last bytes are waited for too"
+    api.clock.advance(59)
+    assert waited_for(api, "answers") == 1
+    assert opened(api) == before + 1
+    api.clock.advance(1)
+    await until(lambda: opened(api) == before)
+    await caller.close()
+
+
+async def test_an_answer_that_is_taken_slowly_but_in_time_comes_whole(api: ApiHarness) -> None:
+    caller = await Caller.of(api, receive_buffer=4096)
+    caller.writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: api\r\n\r\n" * 40)
+    await caller.writer.drain()
+    for _ in range(40):
+        status, _, body = await caller.answer()
+        assert (status, msgspec.json.decode(body)["openapi"]) == (200, "3.1.1")
+    api.clock.advance(61)
+    caller.writer.write(LIVE)
+    assert (await caller.answer())[0] == 200
+    await caller.close()

@@ -1,0 +1,105 @@
+"""Settings of clients from the front: configuration, SDK, commands."""
+
+import asyncio
+import json
+from typing import get_type_hints
+
+import httpx
+import msgspec
+import pytest
+
+from minutehand.cli import failures, options
+from minutehand.client import AsyncMinutehand, ClientSettings, DestinationLimit, LatePolicy, Minutehand, RetrySettings
+from minutehand.config import ConfigurationInvalid, load_settings
+from scheduler_service.domain import clients
+from tests.support.scripted_api import Script
+
+CLIENT = {
+    "client_id": "shop",
+    "poller_quota": 2,
+    "poller_ceiling": 2,
+    "state": "active",
+    "settings": {"horizon_days": 30},
+    "stored_settings": {"horizon_days": 730},
+    "revision": 1,
+    "created_at": "2026-11-21T09:00:00.000Z",
+}
+ENVIRONMENT = {"MINUTEHAND_API_ADMIN_KEY": "an-administrators-key", "MINUTEHAND_CLUSTER_TOKEN": "a-clusters-token"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "struct"),
+    [
+        (ClientSettings, clients.ClientSettings),
+        (RetrySettings, clients.RetrySettings),
+        (LatePolicy, clients.LatePolicy),
+        (DestinationLimit, clients.DestinationLimit),
+    ],
+)
+def test_the_sdk_knows_every_setting(typed: type, struct: type[msgspec.Struct]) -> None:
+    assert list(get_type_hints(typed)) == list(struct.__struct_fields__)
+
+
+def test_what_is_registered_and_what_is_in_force() -> None:
+    asked = ClientSettings(create_rate_per_second=50, read_consistency="LOCAL_ONE", retry=RetrySettings(max_attempts=2))
+    script = Script()
+    script.answers = [httpx.Response(201, json=CLIENT) for _ in range(2)]
+    with Minutehand("http://api", "key", transport=httpx.MockTransport(script)) as api:
+        made = api.clients.register("shop", poller_quota=2, settings=asked)
+    assert (made.settings, made.stored_settings) == ({"horizon_days": 30}, {"horizon_days": 730})
+    assert json.loads(script.requests[0].content) == {"poller_quota": 2, "settings": asked}
+
+    async def register() -> None:
+        async with AsyncMinutehand("http://api", "key", transport=httpx.MockTransport(script)) as api:
+            assert await api.clients.register("shop", poller_quota=2, settings=asked) == made
+
+    asyncio.run(register())
+    assert script.requests[1].content == script.requests[0].content
+
+
+def test_options_of_the_command_win_over_its_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = Script()
+    script.answers = [httpx.Response(200, json=CLIENT)] * 2
+    monkeypatch.setattr(
+        options, "Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
+    )
+    monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
+    given = {"horizon_days": 5, "late_policy": {"kind": "skip"}}
+    flags = "--horizon-days 9 --create-rate 2.5 --max-in-flight 7 --timeout-seconds 3 --retention-days 1"
+    flags += " --payload-bytes 10 --header-bytes 20 --read-consistency LOCAL_ONE --write-consistency EACH_QUORUM"
+    assert failures.run(["clients", "register", "shop", "--settings", json.dumps(given), *flags.split()]) == 0
+    assert json.loads(script.requests[0].content) == {
+        "poller_quota": 1,
+        "settings": {
+            "horizon_days": 9,
+            "late_policy": {"kind": "skip"},
+            "create_rate_per_second": 2.5,
+            "max_in_flight": 7,
+            "timeout_seconds": 3,
+            "retention_days": 1,
+            "payload_bytes": 10,
+            "header_bytes": 20,
+            "read_consistency": "LOCAL_ONE",
+            "write_consistency": "EACH_QUORUM",
+        },
+    }
+    assert failures.run(["clients", "register", "shop"]) == 0
+    assert json.loads(script.requests[1].content) == {"poller_quota": 1}
+    capsys.readouterr()
+
+
+def test_the_operators_bounds_reach_apis_and_pollers() -> None:
+    bounds = {"MINUTEHAND_CLIENTS_PAYLOAD_BYTES": "1000", "MINUTEHAND_CLIENTS_WRITE_CONSISTENCY": "LOCAL_QUORUM"}
+    settings = load_settings(environment={**ENVIRONMENT, **bounds})
+    assert settings.api is not None
+    assert settings.api.clients is settings.node.clients
+    assert (settings.node.clients.payload_bytes, settings.node.clients.write_consistency) == (1000, "LOCAL_QUORUM")
+
+
+def test_bounds_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigurationInvalid, match=r"\[clients\] horizon_days: must be from 1 to 3650"):
+        load_settings(environment={**ENVIRONMENT, "MINUTEHAND_CLIENTS_HORIZON_DAYS": "9000"})
+    with pytest.raises(ConfigurationInvalid, match=r"\[api\] max_connections: must be above 0"):
+        load_settings(environment={**ENVIRONMENT, "MINUTEHAND_API_MAX_CONNECTIONS": "0"})
