@@ -8,6 +8,7 @@ from cql.clients import CqlClientStore
 from cql.connection import Connection
 from cql.crons import CqlCronStore
 from cql.group_commit import GroupCommit
+from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
 from cql.migrate import check_schema, load_migrations
@@ -35,6 +36,7 @@ class Storage:
     balances: CqlBalanceStore
     attempts: CqlAttemptStore
     dead_letters: CqlDeadLetterStore
+    idempotency: CqlIdempotencyStore
 
     @classmethod
     def over(cls, connection: Connection, *, settings: StorageSettings | None = None) -> "Storage":
@@ -54,6 +56,7 @@ class Storage:
             balances=CqlBalanceStore(connection),
             attempts=CqlAttemptStore(connection),
             dead_letters=CqlDeadLetterStore(connection),
+            idempotency=CqlIdempotencyStore(connection),
         )
 
     async def close(self) -> None:

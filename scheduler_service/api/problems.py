@@ -15,6 +15,7 @@ from scheduler_service.domain.errors import (
     ContentTooLarge,
     FieldError,
     Invalid,
+    KeyReused,
     MinutehandError,
     NodeUnreachable,
     NotFound,
@@ -78,6 +79,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         415, "Unsupported media type", "Send Content-Type: application/json, in UTF-8 and without Content-Encoding."
     ),
     "invalid": Kind(422, "Invalid request", "`errors` lists every fault, each with a JSON pointer to where it is."),
+    "idempotency-key-reused": Kind(
+        422,
+        "The idempotency key stands for another request",
+        "Within 24 hours a key is good for one request and its repeats, byte for byte. Choose a new key for a new one.",
+    ),
     "internal": Kind(
         500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."
     ),
@@ -102,7 +108,8 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing wrong with a request: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter."""
+    """One thing wrong with a request: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter
+    or header."""
 
     pointer: str
     detail: str
@@ -177,6 +184,7 @@ _KIND_OF: Final[Mapping[type[MinutehandError], str]] = {
     ContentTooLarge: "content-too-large",
     ClockInDoubt: "clock-in-doubt",
     NodeUnreachable: "node-unreachable",
+    KeyReused: "idempotency-key-reused",
 }
 
 

@@ -12,6 +12,7 @@ from scheduler_service.domain.ports import (
     CronStore,
     DeadLetterStore,
     HintSender,
+    IdempotencyStore,
     NodePorts,
     ScheduleStore,
 )
@@ -19,6 +20,7 @@ from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.ask_once import AskOnce
 from scheduler_service.usecases.authenticate import Authenticate
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.catalog import Catalog
@@ -36,6 +38,7 @@ from scheduler_service.usecases.probe_storage import ProbeStorage
 from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
 from scheduler_service.usecases.redrive_dead_letters import RedriveDeadLetters
 from scheduler_service.usecases.register_client import RegisterClient
+from scheduler_service.usecases.remember_request import RememberRequest
 from scheduler_service.usecases.request_crons import RequestCrons
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.show_attempts import ShowAttempts
@@ -72,6 +75,9 @@ class StoragePorts(Protocol):
     @property
     def dead_letters(self) -> DeadLetterStore: ...
 
+    @property
+    def idempotency(self) -> IdempotencyStore: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
@@ -96,6 +102,8 @@ class ApiServices:
     redeliver_schedule: RedeliverSchedule
     redrive_dead_letters: RedriveDeadLetters
     reschedule_schedule: RescheduleSchedule
+    remember_request: RememberRequest
+    ask_once: AskOnce
     change_crons: ChangeCrons
     request_crons: RequestCrons
     show_crons: ShowCrons
@@ -131,6 +139,13 @@ def build_services(
     admit = AdmitCreates(
         judge_clock=JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms)
     )
+    create = CreateSchedules(
+        place=place, lanes=lanes, policy=settings.network, admit=admit, clock=clock, randomness=randomness
+    )
+    reschedule = RescheduleSchedule(
+        schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=settings.network, clock=clock
+    )
+    remember = RememberRequest(keys=storage.idempotency)
     change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, place=place, clock=clock, randomness=randomness)
     return ApiServices(
         clock=clock,
@@ -145,24 +160,20 @@ def build_services(
         delete_client=DeleteClient(store=storage.clients, change=change, keys=keys),
         keys=keys,
         signing_secrets=SigningSecrets(store=storage.clients, clock=clock, randomness=randomness),
-        create_schedules=CreateSchedules(
-            place=place,
-            lanes=lanes,
-            policy=settings.network,
-            admit=admit,
-            clock=clock,
-            randomness=randomness,
-        ),
+        create_schedules=create,
         edit_schedule=edit,
         cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),
         list_schedules=ListSchedules(schedules=storage.schedules),
         redeliver_schedule=redeliver,
-        reschedule_schedule=RescheduleSchedule(
-            schedules=storage.schedules,
+        reschedule_schedule=reschedule,
+        remember_request=remember,
+        ask_once=AskOnce(
+            remember=remember,
+            create=create,
+            redeliver=redeliver,
+            reschedule=reschedule,
             edit=edit,
             place=place,
-            lanes=lanes,
-            policy=settings.network,
             clock=clock,
         ),
         redrive_dead_letters=RedriveDeadLetters(letters=letters, redeliver=redeliver),

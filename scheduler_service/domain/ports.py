@@ -15,6 +15,7 @@ from scheduler_service.domain.books import CountPage, DeadLetter, FailedAttempt,
 from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
 from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
 from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.domain.idempotency import Kept
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,
@@ -44,6 +45,7 @@ __all__ = [
     "CronStore",
     "DeadLetterStore",
     "HintSender",
+    "IdempotencyStore",
     "NodePorts",
     "ScheduleStore",
     "StoreUnavailable",
@@ -243,6 +245,16 @@ class DeadLetterStore(Protocol):
         self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
         """Up to `limit` letters of one lane's hour behind `after`, in the order of failing (at once: of their ids)."""
+
+
+class IdempotencyStore(Protocol):
+    """What was begun under idempotency keys. Kept 24 hours, then a key is as good as new."""
+
+    async def keep(self, client_id: ClientId, key: str, kept: Kept) -> Answer[Kept]:
+        """Insert if nothing is kept under this key. Rejected(what is)."""
+
+    async def read(self, client_id: ClientId, key: str) -> Kept | None:
+        """Serial: sees whatever was kept before it began."""
 
 
 class HintSender(Protocol):
