@@ -8,7 +8,6 @@ from typing import Any, Protocol, Self, TypeVar, Unpack
 import httpx
 
 from minutehand.client import _calls as calls
-from minutehand.client._errors import unreachable
 from minutehand.client._models import (
     BatchItem,
     Callback,
@@ -34,6 +33,8 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits, Pace, SystemPace
+from minutehand.client._sending import AsyncSender
 
 T = TypeVar("T")
 
@@ -47,10 +48,20 @@ class AsyncMinutehand:
         key: str,
         *,
         timeout_seconds: float = calls.DEFAULT_TIMEOUT_SECONDS,
+        retries: int = DEFAULT_RETRIES,
+        retry_deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        self._http = httpx.AsyncClient(
-            base_url=url, headers=calls.headers_for(key), timeout=timeout_seconds, transport=transport, trust_env=False
+        """`timeout_seconds` is for one request, `retries` and `retry_deadline_seconds` are for what is repeated (see
+        the package): at most so often, and not begun anew later than so long after the first request. 0: never."""
+        self._sender = AsyncSender(
+            url,
+            key,
+            timeout_seconds=timeout_seconds,
+            limits=Limits(retries, retry_deadline_seconds),
+            transport=transport,
+            pace=pace or SystemPace(),
         )
         self.clients = AsyncClients(self)
         self.nodes = AsyncNodes(self)
@@ -80,17 +91,11 @@ class AsyncMinutehand:
         return await self.perform(calls.preview_cron(expression, timezone, dst, start, count))
 
     async def perform(self, operation: calls.Operation[T]) -> T:
-        """Send one operation. Raises MinutehandApiError, MinutehandUnreachable."""
-        try:
-            answer = await self._http.request(
-                operation.method, operation.path, params=operation.query or None, content=operation.body
-            )
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise unreachable(str(self._http.base_url), error) from error
-        return operation.read(answer.status_code, answer.headers, answer.content)
+        """Send one operation, again where that is harmless. Raises MinutehandApiError, MinutehandUnreachable."""
+        return await self._sender.perform(operation)
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._sender.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -212,14 +217,20 @@ class AsyncSigningSecrets(_Part):
 class AsyncSchedules(_Part):
     """A client's schedules."""
 
-    async def create(self, callback: Callback, **options: Unpack[ScheduleOptions]) -> Schedule:
+    async def create(
+        self, callback: Callback, *, idempotency_key: str | None = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
         """One call at `due` or after `delay_seconds`. When this returns, it is durable."""
-        operation = calls.create_schedule(self._client_id, NewSchedule(callback=callback, **options))
+        operation = calls.create_schedule(
+            self._client_id, NewSchedule(callback=callback, **options), key=idempotency_key
+        )
         return await self._perform(operation)
 
-    async def create_batch(self, schedules: Sequence[NewSchedule]) -> tuple[BatchItem, ...]:
+    async def create_batch(
+        self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
+    ) -> tuple[BatchItem, ...]:
         """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
-        return (await self._perform(calls.create_batch(self._client_id, schedules))).items
+        return (await self._perform(calls.create_batch(self._client_id, schedules, key=idempotency_key))).items
 
     async def get(self, schedule_id: str) -> Schedule:
         return await self._perform(calls.get_schedule(self._client_id, schedule_id))
@@ -251,18 +262,24 @@ class AsyncSchedules(_Part):
         due: datetime | str | None = None,
         delay_seconds: float | None = None,
         callback: Callback | None = None,
+        idempotency_key: str | None = None,
     ) -> Schedule:
         """Call it at another instant instead, under another id, which is answered; asked for again in the same words,
         the same one. Else MinutehandApiError: in-flight, already-finished."""
         operation = calls.reschedule_schedule(
-            self._client_id, schedule_id, due=due, delay_seconds=delay_seconds, callback=callback
+            self._client_id,
+            schedule_id,
+            due=due,
+            delay_seconds=delay_seconds,
+            callback=callback,
+            key=idempotency_key,
         )
         return await self._perform(operation)
 
-    async def redeliver(self, schedule_id: str) -> Schedule:
+    async def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Call again what was delivered, skipped or has failed, under the same id. Else MinutehandApiError:
         already-open, cancelled."""
-        return await self._perform(calls.redeliver_schedule(self._client_id, schedule_id))
+        return await self._perform(calls.redeliver_schedule(self._client_id, schedule_id, key=idempotency_key))
 
     async def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
         """Every attempt so far that is known, in order."""
