@@ -68,6 +68,15 @@ async def test_another_body_or_path_under_the_key_is_refused(api: ApiHarness, ke
     assert (len(calls(api)), len(keys(api))) == (1, 1)
 
 
+async def test_a_key_is_good_for_one_schedule_only(api: ApiHarness, key: str) -> None:
+    """Both requests have no body."""
+    one, other = await created(api, key), await created(api, key)
+    for each in (one, other):
+        await ended(api, each, State.DELIVERED)
+    assert (await post(api, key, f"/{one}:redeliver")).status == 202
+    assert (await post(api, key, f"/{other}:redeliver")).json["type"] == "/problems/idempotency-key-reused"
+
+
 async def test_keys_are_each_clients_own(api: ApiHarness, key: str) -> None:
     other = await api.register("other")
     assert (await post(api, key, json=schedule())).status == 201

@@ -145,6 +145,19 @@ def test_text_for_people_and_json_for_programs(
     assert output.err == ""
 
 
+def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
+    for command in (
+        "create shop https://a.example/ --delay-seconds 3",
+        "redeliver shop x",
+        "reschedule shop x --delay-seconds 5",
+    ):
+        script.answers = [httpx.Response(200, json=SCHEDULE)] * 2
+        assert failures.run(["schedules", *command.split(), "--idempotency-key", "mine"]) == 0
+        assert failures.run(["schedules", *command.split()]) == 0
+        mine, another = (request.headers["Idempotency-Key"] for request in script.requests[-2:])
+        assert (mine, len(another)) == ("mine", 36)
+
+
 def test_create_sends_what_the_flags_say(script: Script) -> None:
     script.answers = [httpx.Response(201, json=SCHEDULE)]
     when = ["--due", "2026-11-21T09:30:15Z", "--label", "l"]
