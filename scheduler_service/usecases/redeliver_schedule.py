@@ -125,7 +125,10 @@ class RedeliverSchedule:
         row = await self._read(client, schedule_id)
         if row is None:
             return NoSuchSchedule()
-        return _refused(row) or UnixMillis(max(self._clock.wall_ms(), (row.redelivered_at or 0) + 1))
+        if (refused := _refused(row)) is not None:
+            await self._complete(partition_of(client.client_id, schedule_id), row)
+            return refused
+        return UnixMillis(max(self._clock.wall_ms(), (row.redelivered_at or 0) + 1))
 
     async def _read(self, client: Client, schedule_id: ScheduleId) -> Row | None:
         """The row as it is, if it is there and stays for a while."""
