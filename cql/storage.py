@@ -9,6 +9,7 @@ from cql.clients import CqlClientStore
 from cql.connection import Connection
 from cql.crons import CqlCronStore
 from cql.group_commit import GroupCommit
+from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
 from cql.migrate import check_schema, load_migrations
@@ -39,6 +40,7 @@ class Storage:
     attempts: CqlAttemptStore
     dead_letters: CqlDeadLetterStore
     audit: CqlAuditStore
+    idempotency: CqlIdempotencyStore
 
     @classmethod
     def over(cls, connection: Connection, *, settings: StorageSettings | None = None) -> "Storage":
@@ -63,6 +65,7 @@ class Storage:
             attempts=CqlAttemptStore(connection),
             dead_letters=CqlDeadLetterStore(connection),
             audit=CqlAuditStore(connection),
+            idempotency=CqlIdempotencyStore(connection),
         )
 
     async def close(self) -> None:

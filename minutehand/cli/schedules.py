@@ -22,6 +22,16 @@ Due = Annotated[
 Delay = Annotated[float | None, typer.Option("--delay-seconds", help="When, in seconds from now.", show_default=False)]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
+IdempotencyKey = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        metavar="NAME",
+        help="A name for this request: within 24 hours the same again under it does nothing twice.",
+        show_default=False,
+    ),
+]
+
 
 @app.command()
 def create(
@@ -35,6 +45,7 @@ def create(
     body_json: BodyJson = None,
     body_file: BodyFile = None,
     label: Label = None,
+    idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -46,7 +57,8 @@ def create(
     given: dict[str, Any] = {"due": due, "delay_seconds": delay_seconds, "label": label}
     options = {name: value for name, value in given.items() if value is not None}
     with connect(url, key) as api:
-        show_schedule(api.client(client_id).schedules.create(callback, **options), as_json)
+        schedules = api.client(client_id).schedules
+        show_schedule(schedules.create(callback, idempotency_key=idempotency_key, **options), as_json)
 
 
 @app.command()
@@ -97,6 +109,7 @@ def reschedule(
     schedule_id: ScheduleId,
     due: Due = None,
     delay_seconds: Delay = None,
+    idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,
@@ -104,16 +117,23 @@ def reschedule(
     """Call a schedule at another instant instead: at --due or after --delay-seconds. Shows the new one."""
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
-        show_schedule(schedules.reschedule(schedule_id, due=due, delay_seconds=delay_seconds), as_json)
+        moved = schedules.reschedule(schedule_id, due=due, delay_seconds=delay_seconds, idempotency_key=idempotency_key)
+        show_schedule(moved, as_json)
 
 
 @app.command()
 def redeliver(
-    client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+    client_id: ClientId,
+    schedule_id: ScheduleId,
+    idempotency_key: IdempotencyKey = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
 ) -> None:
     """Call a schedule again, now, that was delivered, skipped or has failed."""
     with connect(url, key) as api:
-        show_schedule(api.client(client_id).schedules.redeliver(schedule_id), as_json)
+        schedules = api.client(client_id).schedules
+        show_schedule(schedules.redeliver(schedule_id, idempotency_key=idempotency_key), as_json)
 
 
 @app.command()

@@ -13,13 +13,21 @@ keys and signing secrets of clients need an administrator's, and so do `api.clus
 `api.audit_log()`.
 
 Errors: `MinutehandApiError` when the API refuses (it carries the problem document), `MinutehandUnreachable` when there
-was no answer that could be read; a create without an answer may have taken effect. Nothing is repeated here. Values are
-plain and frozen; fields that a newer server adds are ignored.
+was no answer that could be read; what got none may have taken effect. Values are plain and frozen; fields that a newer
+server adds are ignored.
+
+What can be repeated harmlessly is: reads, PUT and DELETE, and what goes under an `Idempotency-Key` (create,
+create_batch, redeliver, reschedule). It is sent again when there was no answer, and after 429 and 503, with growing
+pauses and jitter, Retry-After honoured: `Minutehand(..., retries=4, retry_deadline_seconds=60)`. Everything else is
+sent once, `health()` too. The key is a random one for each call, unless you give `idempotency_key`: then the same
+arguments under the same key do nothing twice within 24 hours, also after a restart of your program, and complete a
+batch of which some items could not be stored.
 
 This package imports nothing of the server and needs httpx and msgspec only.
 """
 
-from minutehand.client._async import AsyncClientScope, AsyncMinutehand
+from minutehand.client._async import AsyncMinutehand
+from minutehand.client._async_client import AsyncClientScope
 from minutehand.client._errors import (
     MinutehandApiError,
     MinutehandClientError,
@@ -57,7 +65,8 @@ from minutehand.client._models import (
 )
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, SampleTimes
 from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
-from minutehand.client._sync import ClientScope, Minutehand
+from minutehand.client._sync import Minutehand
+from minutehand.client._sync_client import ClientScope
 
 __all__ = [
     "AsyncClientScope",

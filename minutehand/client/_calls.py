@@ -36,6 +36,7 @@ from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLet
 T = TypeVar("T")
 JSON: Final = "application/json"
 DEFAULT_TIMEOUT_SECONDS: Final = 15.0
+_IDEMPOTENT: Final = ("GET", "PUT", "DELETE")
 SAMPLE_TIMEOUT_SECONDS: Final = 75.0
 """For a sample: more than any call of a client may take."""
 
@@ -43,7 +44,8 @@ SAMPLE_TIMEOUT_SECONDS: Final = 75.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation(Generic[T]):
     """One request. `also` are statuses from 400 up that are answers and not errors; `timeout_seconds` None: as the
-    connection has it."""
+    connection has it. `keyed`: it goes under an idempotency key, the given one or one of its own. `probe`: its answer
+    is wanted as of now, so it is sent once."""
 
     method: str
     path: str
@@ -52,6 +54,14 @@ class Operation(Generic[T]):
     body: bytes | None = None
     also: tuple[int, ...] = ()
     timeout_seconds: float | None = None
+    keyed: bool = False
+    idempotency_key: str | None = None
+    probe: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether sending it twice does no more than sending it once."""
+        return (self.keyed or self.method in _IDEMPOTENT) and not self.probe
 
     def read(self, status: int, headers: Mapping[str, str], body: bytes) -> T:
         """The answer as a value. Raises MinutehandApiError, MinutehandUnreachable."""
@@ -81,7 +91,7 @@ def headers_for(key: str) -> dict[str, str]:
 
 
 def health() -> Operation[Health]:
-    return Operation(method="GET", path="/readyz", answer=Health, also=(503,))
+    return Operation(method="GET", path="/readyz", answer=Health, also=(503,), probe=True)
 
 
 def get_cluster() -> Operation[Cluster]:
@@ -155,13 +165,13 @@ def delete_secret(client_id: str, secret_id: str) -> Operation[None]:
     return Operation(method="DELETE", path=path, answer=None)
 
 
-def create_schedule(client_id: str, schedule: NewSchedule) -> Operation[Schedule]:
-    return Operation(method="POST", path=_schedules(client_id), answer=Schedule, body=msgspec.json.encode(schedule))
+def create_schedule(client_id: str, schedule: NewSchedule, *, key: str | None) -> Operation[Schedule]:
+    return _keyed(_schedules(client_id), Schedule, key=key, body=msgspec.json.encode(schedule))
 
 
-def create_batch(client_id: str, schedules: Sequence[NewSchedule]) -> Operation[Batch]:
+def create_batch(client_id: str, schedules: Sequence[NewSchedule], *, key: str | None) -> Operation[Batch]:
     body = msgspec.json.encode({"items": schedules})
-    return Operation(method="POST", path=f"{_schedules(client_id)}:batch", answer=Batch, body=body)
+    return _keyed(f"{_schedules(client_id)}:batch", Batch, key=key, body=body)
 
 
 def get_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
@@ -207,16 +217,16 @@ def reschedule_schedule(
     due: datetime | str | None,
     delay_seconds: float | None,
     callback: Callback | None,
+    key: str | None,
 ) -> Operation[Schedule]:
     asked = {"due": _instant(due), "delay_seconds": delay_seconds, "callback": callback}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
     path = f"{_schedules(client_id)}/{_segment(schedule_id)}:reschedule"
-    return Operation(method="POST", path=path, answer=Schedule, body=body)
+    return _keyed(path, Schedule, key=key, body=body)
 
 
-def redeliver_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
-    path = f"{_schedules(client_id)}/{_segment(schedule_id)}:redeliver"
-    return Operation(method="POST", path=path, answer=Schedule)
+def redeliver_schedule(client_id: str, schedule_id: str, *, key: str | None) -> Operation[Schedule]:
+    return _keyed(f"{_schedules(client_id)}/{_segment(schedule_id)}:redeliver", Schedule, key=key)
 
 
 def cancel_schedules(client_id: str, schedule_ids: Sequence[str]) -> Operation[Page[CancelItem]]:
@@ -329,6 +339,11 @@ def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]
     return Operation(
         method="GET", path=operation.path, answer=operation.answer, query={**query, "cursor": page.next_cursor}
     )
+
+
+def _keyed(path: str, answer: Any, *, key: str | None, body: bytes | None = None) -> Operation[Any]:
+    """A POST under an idempotency key; None: one of its own."""
+    return Operation(method="POST", path=path, answer=answer, body=body, keyed=True, idempotency_key=key)
 
 
 def client_path(client_id: str) -> str:

@@ -10,7 +10,12 @@ class MinutehandClientError(Exception):
 
 
 class MinutehandUnreachable(MinutehandClientError):
-    """No answer came, or none that Minutehand gives. What was asked may have taken effect."""
+    """No answer came, or none that Minutehand gives. What was asked may have taken effect. `passing`: it may be
+    answered a little later."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class MinutehandApiError(MinutehandClientError):
@@ -38,6 +43,8 @@ class MinutehandApiError(MinutehandClientError):
         return self.problem.errors
 
 
+_A_PROXYS = (429, 502, 503, 504)
+"""What stands in front of an API says so while none is behind it."""
 _decode_problem = msgspec.json.Decoder(Problem).decode
 
 
@@ -49,10 +56,11 @@ def error_of(status: int, content_type: str, body: bytes, retry_after: str | Non
             return MinutehandApiError(_decode_problem(body), retry_after_seconds=seconds)
         except msgspec.DecodeError:
             pass
-    return MinutehandUnreachable(f"the answer, HTTP status {status}, is not Minutehand's: is the address right?")
+    message = f"the answer, HTTP status {status}, is not Minutehand's: is the address right?"
+    return MinutehandUnreachable(message, passing=status in _A_PROXYS)
 
 
-def unreachable(url: str, error: Exception) -> MinutehandUnreachable:
+def unreachable(url: str, error: Exception, *, passing: bool) -> MinutehandUnreachable:
     """The error for a request that got no answer."""
     reason = str(error).partition("] ")[2] or str(error) or type(error).__name__
-    return MinutehandUnreachable(f"Minutehand does not answer at {url} ({reason})")
+    return MinutehandUnreachable(f"Minutehand does not answer at {url} ({reason})", passing=passing)

@@ -15,6 +15,7 @@ from scheduler_service.domain.errors import (
     ContentTooLarge,
     FieldError,
     Invalid,
+    KeyReused,
     MinutehandError,
     NodeUnreachable,
     NotFound,
@@ -91,6 +92,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The client has used up its rate of creates. Nothing was stored; ask again after Retry-After. `RateLimit` says "
         "what is left, `RateLimit-Policy` what there is. Clients with more to create need a higher quota or rate.",
     ),
+    "idempotency-key-reused": Kind(
+        422,
+        "The idempotency key stands for another request",
+        "Within 24 hours a key is good for one request and its repeats, byte for byte. Choose a new key for a new one.",
+    ),
     "internal": Kind(
         500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."
     ),
@@ -115,7 +121,8 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing wrong with a request: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter."""
+    """One thing wrong with a request: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter
+    or header."""
 
     pointer: str
     detail: str
@@ -190,6 +197,7 @@ _KIND_OF: Final[Mapping[type[MinutehandError], str]] = {
     ContentTooLarge: "content-too-large",
     ClockInDoubt: "clock-in-doubt",
     NodeUnreachable: "node-unreachable",
+    KeyReused: "idempotency-key-reused",
 }
 
 

@@ -195,6 +195,7 @@ class Route:
     headers: Mapping[str, str] = field(default_factory=dict)
     media: tuple[str, ...] = (JSON,)
     others: Mapping[int, Any] = field(default_factory=dict)
+    idempotent: bool = False
     problems: tuple[str, ...] = ()
 
     @property

@@ -14,6 +14,7 @@ from scheduler_service.domain.ports import (
     CronStore,
     DeadLetterStore,
     HintSender,
+    IdempotencyStore,
     NodePorts,
     SampleCaller,
     ScheduleStore,
@@ -22,6 +23,7 @@ from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.ask_once import AskOnce
 from scheduler_service.usecases.audit_actions import AuditActions
 from scheduler_service.usecases.authenticate import Authenticate
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
@@ -40,6 +42,7 @@ from scheduler_service.usecases.probe_storage import ProbeStorage
 from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
 from scheduler_service.usecases.redrive_dead_letters import RedriveDeadLetters
 from scheduler_service.usecases.register_client import RegisterClient
+from scheduler_service.usecases.remember_request import RememberRequest
 from scheduler_service.usecases.request_crons import RequestCrons
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.send_sample import SendSample
@@ -80,6 +83,9 @@ class StoragePorts(Protocol):
     @property
     def audit(self) -> AuditStore: ...
 
+    @property
+    def idempotency(self) -> IdempotencyStore: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
@@ -105,6 +111,8 @@ class ApiServices:
     redeliver_schedule: RedeliverSchedule
     redrive_dead_letters: RedriveDeadLetters
     reschedule_schedule: RescheduleSchedule
+    remember_request: RememberRequest
+    ask_once: AskOnce
     change_crons: ChangeCrons
     request_crons: RequestCrons
     show_crons: ShowCrons
@@ -143,6 +151,19 @@ def build_services(
     admit = AdmitCreates(
         judge_clock=JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms)
     )
+    create = CreateSchedules(
+        place=place,
+        lanes=lanes,
+        policy=settings.network,
+        admit=admit,
+        clock=clock,
+        randomness=randomness,
+        bounds=settings.clients,
+    )
+    reschedule = RescheduleSchedule(
+        schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=settings.network, clock=clock
+    )
+    remember = RememberRequest(keys=storage.idempotency)
     change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, place=place, clock=clock, randomness=randomness)
     return ApiServices(
         clock=clock,
@@ -158,25 +179,20 @@ def build_services(
         keys=keys,
         signing_secrets=SigningSecrets(store=storage.clients, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
-        create_schedules=CreateSchedules(
-            place=place,
-            lanes=lanes,
-            policy=settings.network,
-            admit=admit,
-            clock=clock,
-            randomness=randomness,
-            bounds=settings.clients,
-        ),
+        create_schedules=create,
         edit_schedule=edit,
         cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),
         list_schedules=ListSchedules(schedules=storage.schedules),
         redeliver_schedule=redeliver,
-        reschedule_schedule=RescheduleSchedule(
-            schedules=storage.schedules,
+        reschedule_schedule=reschedule,
+        remember_request=remember,
+        ask_once=AskOnce(
+            remember=remember,
+            create=create,
+            redeliver=redeliver,
+            reschedule=reschedule,
             edit=edit,
             place=place,
-            lanes=lanes,
-            policy=settings.network,
             clock=clock,
         ),
         redrive_dead_letters=RedriveDeadLetters(letters=letters, redeliver=redeliver),

@@ -11,6 +11,7 @@ __all__ = [
     "ContentTooLarge",
     "FieldError",
     "Invalid",
+    "KeyReused",
     "MinutehandError",
     "NodeUnreachable",
     "NotFound",
@@ -49,6 +50,10 @@ class Conflict(MinutehandError):
 
 class ClientSuspended(MinutehandError):
     """The client is suspended: reads and cancels work, creates don't."""
+
+
+class KeyReused(MinutehandError):
+    """The idempotency key stands for another request already."""
 
 
 class ContentTooLarge(MinutehandError):

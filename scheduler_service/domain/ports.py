@@ -18,6 +18,7 @@ from scheduler_service.domain.books import CountPage, DeadLetter, FailedAttempt,
 from scheduler_service.domain.clients import ApiKey, Client, ReadConsistency, SigningSecret, WriteConsistency
 from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
 from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.domain.idempotency import Kept
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,
@@ -49,6 +50,7 @@ __all__ = [
     "CronStore",
     "DeadLetterStore",
     "HintSender",
+    "IdempotencyStore",
     "NodePorts",
     "ScheduleStore",
     "StoreUnavailable",
@@ -279,6 +281,16 @@ class AuditStore(Protocol):
 
         Reads day by day until `limit` is reached, so the caller bounds the two: a request for each day.
         """
+
+
+class IdempotencyStore(Protocol):
+    """What was begun under idempotency keys. Kept 24 hours, then a key is as good as new."""
+
+    async def keep(self, client_id: ClientId, key: str, kept: Kept) -> Answer[Kept]:
+        """Insert if nothing is kept under this key. Rejected(what is)."""
+
+    async def read(self, client_id: ClientId, key: str) -> Kept | None:
+        """Serial: sees whatever was kept before it began."""
 
 
 class HintSender(Protocol):

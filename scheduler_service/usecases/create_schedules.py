@@ -12,7 +12,15 @@ from typing import TypeAlias
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, StoreUnavailable
-from scheduler_service.domain.ids import UnixMillis, minute_of, new_schedule_id
+from scheduler_service.domain.ids import (
+    PollerId,
+    ScheduleId,
+    UnixMillis,
+    due_of,
+    minute_of,
+    new_schedule_id,
+    poller_of,
+)
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition
@@ -20,7 +28,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft
+from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft
 
 REMEMBERED_URLS = 4096
 """Callers send the same URLs again and again; judging one costs more than all other rules together."""
@@ -66,8 +74,14 @@ class CreateSchedules:
         created.
         """
         self.admit(client)
-        now = self._clock.wall_ms()
-        created = [self._defined(client, request, now=now) for request in requests]
+        return await self.placed(client, self.defined(client, requests, now=self._clock.wall_ms()))
+
+    def defined(self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, now: int) -> list[Created]:
+        """What would be placed for requests of `now`, and what is wrong with the others. Nothing is created."""
+        return [self._defined(client, request, now=now) for request in requests]
+
+    async def placed(self, client: Client, created: list[Created]) -> list[Created]:
+        """The same, with those rows durable, or errors where they are not. Raises StoreUnavailable as `many` does."""
         valid = [position for position, item in enumerate(created) if isinstance(item, Definition)]
         rows = [item for item in created if isinstance(item, Definition)]
         placed = await self._place.many(rows, consistency=client.settings.write_consistency)
@@ -78,6 +92,12 @@ class CreateSchedules:
         if lost is not None and not any(isinstance(item, Definition) for item in created):
             raise lost
         return created
+
+    def again(self, client: Client, request: ScheduleRequest, schedule_id: ScheduleId, *, now: int) -> Definition:
+        """The row of a request that was found right at `now` and given this id: equal values, whatever the client's
+        settings have become since."""
+        drawn = redraft(request, due=due_of(schedule_id))
+        return _definition(client, drawn, poller_id=poller_of(schedule_id), schedule_id=schedule_id, now=now)
 
     def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
         """Everything wrong with a request, without creating anything."""
@@ -105,17 +125,22 @@ class CreateSchedules:
             poller_id = self._lanes.choose(client_id, minute_of(drawn.due), quota=quota)
         else:
             poller_id = pinned_lane(client_id, drawn.ordering_key, quota=quota)
-        return Definition(
-            client_id=client_id,
-            poller_id=poller_id,
-            due=drawn.due,
-            schedule_id=new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness),
-            method=drawn.method,
-            url=drawn.url,
-            headers=drawn.headers,
-            body=drawn.body,
-            options=drawn.options,
-            label=drawn.label,
-            ordering_key=drawn.ordering_key,
-            created_at=UnixMillis(now),
-        )
+        schedule_id = new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness)
+        return _definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
+
+
+def _definition(client: Client, drawn: Draft, *, poller_id: PollerId, schedule_id: ScheduleId, now: int) -> Definition:
+    return Definition(
+        client_id=client.client_id,
+        poller_id=poller_id,
+        due=drawn.due,
+        schedule_id=schedule_id,
+        method=drawn.method,
+        url=drawn.url,
+        headers=drawn.headers,
+        body=drawn.body,
+        options=drawn.options,
+        label=drawn.label,
+        ordering_key=drawn.ordering_key,
+        created_at=UnixMillis(now),
+    )

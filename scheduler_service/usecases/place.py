@@ -32,6 +32,7 @@ from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.copies import (
     copy_of,
+    definition_of,
     is_in_doubt,
     outcome_after,
     outcome_of,
@@ -175,7 +176,11 @@ class Place:
                     if definition.kind is Kind.COPY:
                         await self.move_original(definition, _outcome(row))
                     return None
-                return await self._next_copy(definition, _outcome(row))
+                # Its copies are made from what the row says: it may be a redelivery's by now, known to who asks late.
+                redelivered = row.redelivered_at is not None and row.defined
+                return await self._next_copy(
+                    definition_of(partition, row) if redelivered else definition, _outcome(row)
+                )
             in_doubt = is_in_doubt(definition)
             if key.schedule_id in statics.in_flight:
                 if await self._owner_has_it(definition, statics):

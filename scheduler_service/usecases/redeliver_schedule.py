@@ -62,7 +62,8 @@ class EndedOtherwise:
     row: Row
 
 
-RedeliverResult = Redelivering | StillOpen | WasCancelled | EndedOtherwise | NoSuchSchedule
+Refused = StillOpen | WasCancelled | NoSuchSchedule
+RedeliverResult = Redelivering | EndedOtherwise | Refused
 
 
 class RedeliverSchedule:
@@ -84,36 +85,60 @@ class RedeliverSchedule:
         self._randomness = randomness
 
     async def __call__(
-        self, client: Client, schedule_id: ScheduleId, *, failed_at: UnixMillis | None = None
+        self,
+        client: Client,
+        schedule_id: ScheduleId,
+        *,
+        failed_at: UnixMillis | None = None,
+        since: UnixMillis | None = None,
     ) -> RedeliverResult:
-        """With `failed_at` only if it is still failed since that instant. Raises StoreUnavailable when it stays unknown
-        what came of it: ask again.
+        """With `failed_at` only if it is still failed since that instant. With `since`, unless it was redelivered at
+        that instant or later: then it is as if this call had done it, whatever came of it.
+
+        Raises StoreUnavailable when it stays unknown what came of it: ask again.
         """
-        partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
-        kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
-        if minute_end(partition.minute) < self._clock.wall_ms() - kept_ms:
-            return NoSuchSchedule()
+        partition = partition_of(client.client_id, schedule_id)
         ours: set[UnixMillis] = set()
         for _ in range(MAX_TURNS):
-            _, rows = await self._schedules.read_rows(partition, [key], serial=True)
-            row = rows.get(key)
-            if row is None or not row.defined:
+            row = await self._read(client, schedule_id)
+            if row is None:
                 return NoSuchSchedule()
-            if row.redelivered_at in ours:
-                return await self._redelivering(partition, row)
-            if row.state == State.CANCELLED:
-                return WasCancelled(row)
-            if not row.ended:
+            if row.redelivered_at is not None:
+                done = since is not None and row.redelivered_at >= since
+                if done or row.redelivered_at in ours:
+                    return await self._redelivering(partition, row)
+            if (refused := _refused(row)) is not None:
                 await self._complete(partition, row)
-                return StillOpen(row)
+                return refused
             if failed_at is not None and (row.state != State.FAILED or row.finished_at != failed_at):
                 return EndedOtherwise(row)
-            at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0) + 1)
+            at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0, since or 0) + 1)
             if at > MAX_DUE:
                 raise StoreUnavailable("the schedule's end lies too far ahead")
             ours.add(at)
             await self._point(partition, row, at)
         raise StoreUnavailable("the minute of this schedule changes too often")
+
+    async def begin(self, client: Client, schedule_id: ScheduleId) -> UnixMillis | Refused:
+        """An instant to ask `since`: now, and after every redelivery so far, whoever's clock was ahead. Or why it can't
+        be redelivered. Raises StoreUnavailable."""
+        row = await self._read(client, schedule_id)
+        if row is None:
+            return NoSuchSchedule()
+        if (refused := _refused(row)) is not None:
+            await self._complete(partition_of(client.client_id, schedule_id), row)
+            return refused
+        return UnixMillis(max(self._clock.wall_ms(), (row.redelivered_at or 0) + 1))
+
+    async def _read(self, client: Client, schedule_id: ScheduleId) -> Row | None:
+        """The row as it is, if it is there and stays for a while."""
+        partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
+        kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
+        if minute_end(partition.minute) < self._clock.wall_ms() - kept_ms:
+            return None
+        _, rows = await self._schedules.read_rows(partition, [key], serial=True)
+        row = rows.get(key)
+        return row if row is not None and row.defined else None
 
     async def _redelivering(self, partition: Partition, row: Row) -> Redelivering:
         await self._complete(partition, row)
@@ -150,6 +175,12 @@ class RedeliverSchedule:
         match await self._schedules.edit(edit):
             case Applied() | Rejected() | Unknown():
                 return
+
+
+def _refused(row: Row) -> StillOpen | WasCancelled | None:
+    if row.state == State.CANCELLED:
+        return WasCancelled(row)
+    return None if row.ended else StillOpen(row)
 
 
 def _uncounted(row: Row) -> int:

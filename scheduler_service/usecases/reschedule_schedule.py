@@ -12,6 +12,7 @@ it comes and however its delay is counted: it is answered with what it came to t
 
 import hashlib
 from dataclasses import dataclass
+from uuid import UUID
 
 import msgspec
 
@@ -44,7 +45,13 @@ from scheduler_service.usecases.edit_schedule import (
     Resolved,
 )
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.schedule_request import DAY_MS, CallbackRequest, asked_due, draft_callback
+from scheduler_service.usecases.schedule_request import (
+    DAY_MS,
+    CallbackRequest,
+    accepted_content,
+    asked_due,
+    draft_callback,
+)
 
 
 class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -90,11 +97,42 @@ class RescheduleSchedule:
         """Everything wrong with a request."""
         return self._judged(client, request)[1]
 
-    async def __call__(self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest) -> RescheduleResult:
-        """Raises Invalid, ContentTooLarge; StoreUnavailable when it stays unknown what came of it: ask again."""
+    async def __call__(
+        self,
+        client: Client,
+        schedule_id: ScheduleId,
+        request: RescheduleRequest,
+        *,
+        chosen: ScheduleId | None = None,
+    ) -> RescheduleResult:
+        """With `chosen`, what `choose` has answered to the same request before: it is not judged again.
+
+        Raises Invalid, ContentTooLarge; StoreUnavailable when it stays unknown what came of it: ask again.
+        """
+        if chosen is None:
+            choice = await self.choose(client, schedule_id, request)
+            if not isinstance(choice, UUID):
+                return choice
+            chosen = choice
+        result = await self._edit.cancel(
+            client.client_id,
+            schedule_id,
+            reason=RESCHEDULED if request.callback is None else RESCHEDULED_OTHERWISE,
+            rescheduled_to=chosen,
+        )
+        if not isinstance(result, Cancelled):
+            return result
+        return await self._recognised(client, result.row, _name(schedule_id, request), request)
+
+    async def choose(
+        self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
+    ) -> ScheduleId | RescheduleResult:
+        """The new one's id, for now; or what the request comes to without one. Nothing is kept
+        or cancelled. Raises as above."""
         partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
         name = _name(schedule_id, request)
-        row = (await self._schedules.find_rows(partition, [key], serial=True)).get(key)
+        statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
+        row = rows.get(key)
         if row is None or not row.defined:
             return NoSuchSchedule()
         if row.rescheduled_to is not None:
@@ -102,17 +140,15 @@ class RescheduleSchedule:
         due, faults = self._judged(client, request)
         if faults:
             raise Invalid(faults)
+        if row.ended:
+            return AlreadyFinished(row)
+        if row.state is None and schedule_id in statics.in_flight:
+            return InFlight(row)
         if row.ordering_key is None:
             poller_id = self._lanes.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
             poller_id = pinned_lane(client.client_id, row.ordering_key, quota=client.poller_quota)
-        result = await self._edit.cancel(
-            client.client_id,
-            schedule_id,
-            reason=RESCHEDULED if request.callback is None else RESCHEDULED_OTHERWISE,
-            rescheduled_to=derived_schedule_id(due=due, poller_id=poller_id, name=name),
-        )
-        return await self._recognised(client, result.row, name, request) if isinstance(result, Cancelled) else result
+        return derived_schedule_id(due=due, poller_id=poller_id, name=name)
 
     def _judged(self, client: Client, request: RescheduleRequest) -> tuple[UnixMillis, list[FieldError]]:
         """The instant to store, and everything wrong with the request."""
@@ -144,10 +180,9 @@ class RescheduleSchedule:
         same = rescheduled(client.client_id, row)
         if request.callback is None:
             return same
-        callback, faults = request.callback, list[FieldError]()
-        headers, body = draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
-        if faults:
-            raise Invalid(faults)
+        # It was found right before the old one was cancelled; to refuse it now would leave neither of the two.
+        callback = request.callback
+        headers, body = accepted_content(callback)
         return msgspec.structs.replace(
             same, method=callback.method, url=callback.url, headers=encode_headers(headers), body=body
         )

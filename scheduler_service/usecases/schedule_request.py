@@ -96,13 +96,22 @@ def draft(
     """What to store for a request made at `now` (Unix milliseconds), by a client with `settings` in force. Raises
     Invalid with every fault."""
     faults: list[FieldError] = []
-    callback = request.callback
     due = asked_due(request, now=now, horizon_days=settings.horizon_days, faults=faults)
-    headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
+    headers, body = draft_callback(request.callback, settings=settings, check_url=check_url, faults=faults)
     if request.retry is not None or request.timeout_seconds is not None:
         faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if faults:
         raise Invalid(faults)
+    return _drawn(request, due, headers, body)
+
+
+def redraft(request: ScheduleRequest, *, due: UnixMillis) -> Draft:
+    """What `draft` has made before of this very request, when it was found right: nothing is judged again."""
+    return _drawn(request, due, *accepted_content(request.callback))
+
+
+def _drawn(request: ScheduleRequest, due: UnixMillis, headers: Headers, body: bytes) -> Draft:
+    callback = request.callback
     return Draft(
         due=due,
         method=callback.method,
@@ -131,6 +140,11 @@ def draft_callback(
         )
     faults += [FieldError(*problem) for problem in problems]
     return headers, body
+
+
+def accepted_content(callback: CallbackRequest) -> tuple[Headers, bytes]:
+    """The same of a callback that was found right before: nothing is judged again."""
+    return _content(callback, [])
 
 
 def asked_retry(retry: RetryOverride | None) -> RetryOverride | None:

@@ -129,7 +129,7 @@ class Deployment:
         return self._start(node_id, ["poller", "--processes", str(processes), "--node-id", node_id], {})
 
     def admin(self) -> Minutehand:
-        return Minutehand(self.api_url, self.admin_key, timeout_seconds=60)
+        return Minutehand(self.api_url, self.admin_key, timeout_seconds=60, retries=0)
 
     def register(self, client_id: str, *, poller_quota: int) -> str:
         """A client with a signing secret; answers a key of it."""
@@ -159,7 +159,7 @@ class Deployment:
 
     @contextmanager
     def client(self, client_id: str, key: str) -> Iterator[ClientScope]:
-        with Minutehand(self.api_url, key, timeout_seconds=60) as api:
+        with Minutehand(self.api_url, key, timeout_seconds=60, retries=0) as api:
             yield api.client(client_id)
 
     def stop(self) -> None:

@@ -115,22 +115,54 @@ EXCHANGE: dict[str, Any] = {
 }
 
 
-class Script:
-    """Answers one after the other; remembers the requests."""
+class ScriptedPace:
+    """Time that moves by pauses only, which it remembers; `chance` is what every draw gives."""
 
-    def __init__(self, *answers: httpx.Response) -> None:
+    def __init__(self, *, chance: float = 1.0) -> None:
+        self.now = 1_000.0
+        self.chance = chance
+        self.pauses: list[float] = []
+        self.keys = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def fraction(self) -> float:
+        return self.chance
+
+    def new_key(self) -> str:
+        self.keys += 1
+        return f"key-{self.keys}"
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    async def sleep_async(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+
+class Script:
+    """Answers one after the other, or fails so; remembers the requests."""
+
+    def __init__(self, *answers: httpx.Response | httpx.TransportError) -> None:
         self.answers = list(answers)
         self.requests: list[httpx.Request] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        return self.answers.pop(0)
+        answer = self.answers.pop(0)
+        if isinstance(answer, httpx.TransportError):
+            raise answer
+        return answer
 
-    def api(self) -> Minutehand:
-        return Minutehand("http://api.test", "the-key", transport=httpx.MockTransport(self))
+    def api(self, *, retries: int = 0, **settings: Any) -> Minutehand:
+        transport = httpx.MockTransport(self)
+        return Minutehand("http://api.test", "the-key", transport=transport, retries=retries, **settings)
 
-    def async_api(self) -> AsyncMinutehand:
-        return AsyncMinutehand("http://api.test", "the-key", transport=httpx.MockTransport(self))
+    def async_api(self, *, retries: int = 0, **settings: Any) -> AsyncMinutehand:
+        transport = httpx.MockTransport(self)
+        return AsyncMinutehand("http://api.test", "the-key", transport=transport, retries=retries, **settings)
 
     def sent(self, index: int = 0) -> Any:
         return json.loads(self.requests[index].content)

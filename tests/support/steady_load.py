@@ -102,7 +102,7 @@ class SteadyLoad:
         turn = time.monotonic() + interval * number / _THREADS
         serial = number
         try:
-            with Minutehand(self._api_url, self.key) as api:
+            with Minutehand(self._api_url, self.key, retries=0) as api:
                 scope = api.client(self.client_id)
                 while not self._over.wait(max(turn - time.monotonic(), 0)):
                     self._create(scope, serial)

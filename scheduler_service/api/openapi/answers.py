@@ -5,6 +5,7 @@ a key is needed   unauthorized, invalid (unknown parameters), storage-unavailabl
 administrators    forbidden
 names in the path not-found
 a body            malformed, request-timeout, content-too-large, unsupported-media-type
+idempotent        idempotency-key-reused
 the route's row   `problems`
 """
 
@@ -34,6 +35,11 @@ HEADERS: Final[Mapping[str, Any]] = {
         name: {"description": sentence, "schema": {"type": "string"}, "required": True}
         for name, sentence in RATE_HEADERS.items()
     },
+    "Idempotency-Replayed": {
+        "description": "Says that this answers a request which was made before under its Idempotency-Key.",
+        "schema": {"type": "string", "const": "true"},
+        "required": False,
+    },
     "WWW-Authenticate": {
         "description": "What kind of key is asked for.",
         "schema": {"type": "string", "const": 'Bearer realm="minutehand"'},
@@ -58,6 +64,8 @@ def kinds_of(route: Route) -> list[str]:
         kinds.add("not-found")
     if route.request is not None:
         kinds.update(_WITH_BODY)
+    if route.idempotent:
+        kinds.add("idempotency-key-reused")
     unknown = kinds - KINDS.keys()
     if unknown:
         raise ValueError(f"{route.method} {route.path} names problems that there are none of: {sorted(unknown)}")

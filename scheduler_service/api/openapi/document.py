@@ -23,6 +23,7 @@ from scheduler_service.api.parameters import PATH_PARTS
 from scheduler_service.api.problems import Problem
 from scheduler_service.api.route import JSON, Route
 from scheduler_service.api.schemas import NoRequest
+from scheduler_service.domain.idempotency import KEY_PATTERN
 
 API_VERSION: Final = "1"
 """That of the contract, as in the paths."""
@@ -103,7 +104,7 @@ def build_document(routes: Sequence[Route], examples: Mapping[str, Example] = EX
                 _CONFIGURED: _bearer("The administrator's key from configuration: makes the others."),
             },
             "schemas": {name: _tidy(schema) for name, schema in sorted(components.items())},
-            "parameters": {"X-Request-Id": _REQUEST_ID, **_path_parameters(paths)},
+            "parameters": {"X-Request-Id": _REQUEST_ID, "Idempotency-Key": _IDEMPOTENCY_KEY, **_path_parameters(paths)},
             "headers": dict(HEADERS),
             "responses": dict(problem_responses(routes)),
         },
@@ -132,6 +133,16 @@ _REQUEST_ID: Final[Mapping[str, Any]] = {
     "required": False,
     "description": "A name for this request of up to 128 visible ASCII characters: answer and log lines repeat it.",
     "schema": {"type": "string"},
+}
+
+
+_IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": "A name of the caller's for this request, best a random one: the same request again under the same "
+    "key does nothing twice, and is answered with what it came to the first time. Good for 24 hours.",
+    "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 
 
@@ -198,6 +209,8 @@ def _parameters(route: Route, example: Example | None) -> list[dict[str, Any]]:
         if example is not None and parameter.name in example.query:
             declared["example"] = example.query[parameter.name]
         parameters.append(declared)
+    if route.idempotent:
+        parameters.append({"$ref": "#/components/parameters/Idempotency-Key"})
     parameters.append({"$ref": "#/components/parameters/X-Request-Id"})
     return parameters
 
@@ -231,6 +244,8 @@ def _success(
         "description": HTTPStatus(status).phrase,
         "headers": {"X-Request-Id": REQUEST_ID_HEADER, **headers},
     }
+    if route.idempotent and status == 200:
+        response["headers"]["Idempotency-Replayed"] = {"$ref": "#/components/headers/Idempotency-Replayed"}
     if status in (204, 304):
         return response
     content: dict[str, Any] = {"schema": {"type": "string"} if type_ is None else schema_of[type_]}

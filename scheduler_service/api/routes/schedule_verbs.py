@@ -16,11 +16,12 @@ from scheduler_service.api.bulk_cancel import (
 )
 from scheduler_service.api.cursor import encode_cursor
 from scheduler_service.api.decoding import Body
+from scheduler_service.api.idempotency import REPLAYED, keyed_of
 from scheduler_service.api.outcome_views import AttemptView, attempt_view
 from scheduler_service.api.page import Items
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
-from scheduler_service.api.routes.schedules import no_such_schedule, schedule_id_of, state_of
+from scheduler_service.api.routes.schedules import location_of, no_such_schedule, schedule_id_of, state_of
 from scheduler_service.api.schemas import NoRequest, ScheduleView
 from scheduler_service.api.views import schedule_view
 from scheduler_service.domain.errors import Conflict
@@ -59,9 +60,15 @@ async def redeliver_schedule(call: Call) -> web.Response:
     client, schedule_id = call.tenant, schedule_id_of(call)
     call.services.create_schedules.admit(client)
     await call.no_body()
-    match await call.services.redeliver_schedule(client, schedule_id):
+    keyed, replayed = keyed_of(call), False
+    if keyed is None:
+        result = await call.services.redeliver_schedule(client, schedule_id)
+    else:
+        result, replayed = await call.services.ask_once.redeliver(client, schedule_id, keyed)
+    match result:
         case Redelivering(row=row):
-            return answer(schedule_view(client.client_id, row, in_flight=False), status=202)
+            view = schedule_view(client.client_id, row, in_flight=False)
+            return answer(view, headers=REPLAYED) if replayed else answer(view, status=202)
         case StillOpen(row=row) | EndedOtherwise(row=row):
             raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
         case WasCancelled(row=row):
@@ -74,12 +81,19 @@ async def reschedule_schedule(call: Call) -> web.Response:
     client, schedule_id, reschedule = call.tenant, schedule_id_of(call), call.services.reschedule_schedule
     call.services.create_schedules.admit(client)
     rate = call.services.rate_limit.take(client)
-    request = await call.body(_RESCHEDULE, lambda wrong: reschedule.faults(client, wrong))
-    match await reschedule(client, schedule_id, request):
+    data = await call.read()
+    request = _RESCHEDULE.decode(data, lambda wrong: reschedule.faults(client, wrong))
+    keyed, replayed = keyed_of(call, data), False
+    if keyed is None:
+        result = await reschedule(client, schedule_id, request)
+    else:
+        result, replayed = await call.services.ask_once.reschedule(client, schedule_id, request, keyed)
+    match result:
         case Rescheduled(new=new):
-            location = f"/v1/clients/{client.client_id}/schedules/{new.row.schedule_id}"
             view = schedule_view(client.client_id, new.row, in_flight=new.in_flight)
-            return answer(view, status=201, headers={"Location": location, **rate})
+            if replayed:
+                return answer(view, headers={**REPLAYED, **rate})
+            return answer(view, status=201, headers={**location_of(client, new.row.schedule_id), **rate})
         case InFlight(row=row):
             raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
         case AlreadyFinished(row=row):
@@ -99,6 +113,8 @@ ROUTES = (
         response=ScheduleView,
         status=201,
         headers={**LOCATION, **RATE_HEADERS},
+        others={200: ScheduleView},
+        idempotent=True,
         problems=(*CREATES, *RATED, "in-flight", "already-finished"),
     ),
     Route(
@@ -119,6 +135,8 @@ ROUTES = (
         request=NoRequest,
         response=ScheduleView,
         status=202,
+        others={200: ScheduleView},
+        idempotent=True,
         problems=(*CREATES, "already-open", "cancelled"),
     ),
     Route(

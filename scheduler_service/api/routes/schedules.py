@@ -1,5 +1,6 @@
 """Schedules: create one or many, look at one, cancel one, list by time."""
 
+from collections.abc import Mapping
 from uuid import UUID
 
 import msgspec
@@ -8,6 +9,7 @@ from aiohttp import web
 from scheduler_service.api.auth import Access
 from scheduler_service.api.cursor import encode_cursor
 from scheduler_service.api.decoding import Body
+from scheduler_service.api.idempotency import IDEMPOTENCY_KEY, REPLAYED, keyed_of
 from scheduler_service.api.listing import PARAMETERS, read_listing
 from scheduler_service.api.page import Items
 from scheduler_service.api.problems import problem_of
@@ -22,11 +24,12 @@ from scheduler_service.api.schemas import (
     ScheduleView,
 )
 from scheduler_service.api.views import created_schedule_view, schedule_view
-from scheduler_service.domain.errors import Conflict, Invalid, NotFound
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import Conflict, Invalid, MinutehandError, NotFound
 from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.create_schedules import Created
-from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule
+from scheduler_service.usecases.ask_once import Made
+from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule, Resolved
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
@@ -39,16 +42,36 @@ async def create_schedule(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
     create.admit(client)
     rate = call.services.rate_limit.take(client)
+    if IDEMPOTENCY_KEY in call.request.headers:
+        return await _create_once(call, rate)
     request = await call.body(_ONE, lambda wrong: create.faults(client, wrong))
     definition = await create.one(client, request)
-    location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
-    return answer(created_schedule_view(definition), status=201, headers={"Location": location, **rate})
+    headers = {**location_of(client, definition.schedule_id), **rate}
+    return answer(created_schedule_view(definition), status=201, headers=headers)
+
+
+async def _create_once(call: Call, rate: Mapping[str, str]) -> web.Response:
+    client, create = call.tenant, call.services.create_schedules
+    data = await call.read()
+    keyed = keyed_of(call, data)
+    assert keyed is not None
+    request = _ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    once = await call.services.ask_once.create(client, [request], keyed)
+    (made,) = once.items
+    if isinstance(made, MinutehandError):
+        raise made
+    if isinstance(made, Definition):
+        headers = {**location_of(client, made.schedule_id), **rate}
+        return answer(created_schedule_view(made), status=201, headers=headers)
+    view = schedule_view(client.client_id, made.row, in_flight=made.in_flight)
+    return answer(view, headers={**REPLAYED, **rate})
 
 
 async def create_batch(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
     create.admit(client)
     data = await call.read()
+    keyed = keyed_of(call, data)
     batch = _BATCH.decode_if_right(data)
     requests: list[ScheduleRequest | Invalid] = []
     if batch is not None:
@@ -56,6 +79,10 @@ async def create_batch(call: Call) -> web.Response:
     else:
         requests.extend(_item(call, item) for item in _ENVELOPE.decode(data).items)
     rate = call.services.rate_limit.take(client, len(requests))
+    if keyed is not None:
+        once = await call.services.ask_once.create(client, requests, keyed)
+        view = BatchView([_item_view(call, item) for item in once.items])
+        return answer(view, headers={**REPLAYED, **rate} if once.replayed else rate)
     created = await create.many(client, requests)
     return answer(BatchView([_item_view(call, item) for item in created]), headers=rate)
 
@@ -106,9 +133,12 @@ def _item(call: Call, item: msgspec.Raw) -> ScheduleRequest | Invalid:
         return invalid
 
 
-def _item_view(call: Call, item: Created) -> BatchItemView:
+def _item_view(call: Call, item: Made) -> BatchItemView:
     if isinstance(item, Definition):
         return BatchItemView(201, schedule=created_schedule_view(item))
+    if isinstance(item, Resolved):
+        view = schedule_view(call.tenant.client_id, item.row, in_flight=item.in_flight)
+        return BatchItemView(201, schedule=view)
     problem = problem_of(item, request_id=call.request_id)
     return BatchItemView(problem.status, problem=problem)
 
@@ -123,6 +153,11 @@ def schedule_id_of(call: Call) -> ScheduleId:
     if str(value) != text.lower() or not is_schedule_id(value):
         raise no_such_schedule()
     return ScheduleId(value)
+
+
+def location_of(client: Client, schedule_id: UUID) -> dict[str, str]:
+    """The header that says where a schedule is."""
+    return {"Location": f"/v1/clients/{client.client_id}/schedules/{schedule_id}"}
 
 
 def no_such_schedule() -> NotFound:
@@ -144,6 +179,8 @@ ROUTES = (
         response=ScheduleView,
         status=201,
         headers={**LOCATION, **RATE_HEADERS},
+        others={200: ScheduleView},
+        idempotent=True,
         problems=(*CREATES, *RATED),
     ),
     Route(
@@ -172,6 +209,7 @@ ROUTES = (
         request=BatchRequest,
         response=BatchView,
         headers=RATE_HEADERS,
+        idempotent=True,
         problems=(*CREATES, *RATED),
     ),
     Route(

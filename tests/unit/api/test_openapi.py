@@ -94,6 +94,20 @@ def test_what_every_operation_says(route: Route) -> None:
         assert "X-Request-Id" in api_document().resolve(response)["headers"]
 
 
+def test_operations_that_take_an_idempotency_key_say_so() -> None:
+    found = set()
+    for route in ROUTES:
+        operation = api_document().operation(route)
+        names = {api_document().resolve(parameter)["name"] for parameter in operation["parameters"]}
+        assert ("Idempotency-Key" in names) == route.idempotent
+        replay = "Idempotency-Replayed" in operation["responses"].get("200", {}).get("headers", {})
+        assert replay == route.idempotent
+        assert ("idempotency-key-reused" in str(operation["responses"].get("422"))) == route.idempotent
+        if route.idempotent:
+            found.add(operation_id(route))
+    assert found >= {"create_schedule", "create_batch", "redeliver_schedule", "reschedule_schedule"}
+
+
 def test_a_route_that_names_an_unknown_problem_is_refused() -> None:
     route = Route(
         method="GET", path="/v1/x", access=Access.ANY, handler=nothing, summary="X", problems=("no-such-problem",)

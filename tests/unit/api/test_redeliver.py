@@ -93,7 +93,8 @@ async def test_a_suspended_client_redelivers_nothing(api: ApiHarness, key: str) 
     assert (reply.status, reply.json["type"]) == (403, "/problems/client-suspended")
 
 
-async def test_a_copy_that_its_caller_left_out_is_placed_by_whoever_looks(api: ApiHarness, key: str) -> None:
+@pytest.mark.parametrize("asks", ["looks", "asks", "asks-under-a-key"])
+async def test_a_copy_that_its_caller_left_out_is_placed_by_whoever_looks(api: ApiHarness, key: str, asks: str) -> None:
     one = await created(api, key)
     await ended(api, one, State.FAILED)
     at = UnixMillis(NOW + 100_000)
@@ -101,8 +102,13 @@ async def test_a_copy_that_its_caller_left_out_is_placed_by_whoever_looks(api: A
         state=State.RETRYING, attempts=1, next_attempt_at=at, reason=REDELIVERY, redelivered_at=at, redelivered_after=1
     )
     await record(api, one, pointer)
-    reply = await api.send("GET", f"{SCHEDULES}/{one}", key=key)
-    assert (reply.status, reply.json["state"]) == (200, "retrying")
+    if asks == "looks":
+        reply = await api.send("GET", f"{SCHEDULES}/{one}", key=key)
+        assert (reply.status, reply.json["state"]) == (200, "retrying")
+    else:
+        headers = {"Idempotency-Key": "k"} if asks == "asks-under-a-key" else {}
+        reply = await api.send("POST", f"{SCHEDULES}/{one}:redeliver", key=key, headers=headers)
+        assert reply.status == 409
     copy = await row_of(api, one, at=at)
     assert copy is not None
     assert copy.defined

@@ -34,7 +34,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     found = Script()
 
     def connected(url: str, key: str) -> Minutehand:
-        return Minutehand(url, key, transport=httpx.MockTransport(found))
+        return Minutehand(url, key, transport=httpx.MockTransport(found), retries=0)
 
     monkeypatch.setattr(options, "Minutehand", connected)
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
@@ -144,6 +144,19 @@ def test_text_for_people_and_json_for_programs(
     output = capsys.readouterr()
     assert json.loads(output.out) is not None
     assert output.err == ""
+
+
+def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
+    for command in (
+        "create shop https://a.example/ --delay-seconds 3",
+        "redeliver shop x",
+        "reschedule shop x --delay-seconds 5",
+    ):
+        script.answers = [httpx.Response(200, json=SCHEDULE)] * 2
+        assert failures.run(["schedules", *command.split(), "--idempotency-key", "mine"]) == 0
+        assert failures.run(["schedules", *command.split()]) == 0
+        mine, another = (request.headers["Idempotency-Key"] for request in script.requests[-2:])
+        assert (mine, len(another)) == ("mine", 36)
 
 
 def test_create_sends_what_the_flags_say(script: Script) -> None:

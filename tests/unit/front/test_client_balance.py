@@ -52,7 +52,7 @@ async def test_every_page_of_the_books_is_read() -> None:
 def run(monkeypatch: pytest.MonkeyPatch, arguments: str, *replies: httpx.Response) -> Script:
     script = Script(*replies)
     monkeypatch.setattr(
-        options, "Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script))
+        options, "Minutehand", lambda url, key: Minutehand(url, key, transport=httpx.MockTransport(script), retries=0)
     )
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
     assert failures.run(arguments.split()) == 0

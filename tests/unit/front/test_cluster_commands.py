@@ -48,7 +48,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     found = Script()
 
     def connected(url: str, key: str) -> Minutehand:
-        return Minutehand(url, key, transport=httpx.MockTransport(found))
+        return Minutehand(url, key, transport=httpx.MockTransport(found), retries=0)
 
     monkeypatch.setattr(options, "Minutehand", connected)
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")

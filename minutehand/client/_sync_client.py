@@ -1,0 +1,274 @@
+"""Everything of one client: its schedules, crons, dead letters, keys."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar, Unpack
+
+from minutehand.client import _calls as calls
+from minutehand.client._models import (
+    BatchItem,
+    Callback,
+    Cron,
+    CronOptions,
+    CronRun,
+    Key,
+    MinuteBalance,
+    NewCron,
+    NewKey,
+    NewSchedule,
+    NewSigningSecret,
+    Page,
+    Poller,
+    Schedule,
+    ScheduleOptions,
+    SigningSecret,
+)
+from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
+
+T = TypeVar("T")
+
+
+class Perform(Protocol):
+    """Sends one operation."""
+
+    def __call__(self, operation: calls.Operation[T]) -> T: ...
+
+
+class ClientScope:
+    """Everything of one client."""
+
+    def __init__(self, perform: Perform, client_id: str) -> None:
+        self.client_id = client_id
+        self._perform = perform
+        self.schedules = Schedules(perform, client_id)
+        self.dead_letters = DeadLetters(perform, client_id)
+        self.crons = Crons(perform, client_id)
+        self.keys = Keys(perform, client_id)
+        self.signing_secrets = SigningSecrets(perform, client_id)
+
+    def pollers(self) -> tuple[Poller, ...]:
+        """Its pollers: who owns each, how far it is settled, what is open behind that."""
+        return self._perform(calls.list_pollers(self.client_id)).items
+
+    def test_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
+        """Have one signed sample sent now, as the client's schedules are, and see what came of it. Nothing is stored;
+        the receiver can tell it by `Minutehand-Test: true`. Whatever the receiver does is an answer and no error."""
+        return self._perform(calls.test_call(self.client_id, callback, timeout_seconds=timeout_seconds))
+
+    def balance(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[MinuteBalance]:
+        """The books minute by minute, page by page: from `start` (an hour ago) to before `end` (now), 24 hours at most.
+        Minutes without schedules are left out."""
+        operation = calls.list_balance(self.client_id, start=start, end=end, page_size=page_size)
+        return every(self._perform, operation)
+
+
+class _Part:
+    def __init__(self, perform: Perform, client_id: str) -> None:
+        self._perform = perform
+        self._client_id = client_id
+
+
+class Keys(_Part):
+    """A client's keys, for administrators."""
+
+    def create(self) -> NewKey:
+        """A new key; this is the only time that it is shown."""
+        return self._perform(calls.create_key(self._client_id))
+
+    def list(self) -> tuple[Key, ...]:
+        return self._perform(calls.list_keys(self._client_id)).items
+
+    def revoke(self, key_id: str) -> None:
+        self._perform(calls.revoke_key(self._client_id, key_id))
+
+
+class SigningSecrets(_Part):
+    """What a client's callbacks are signed with, for administrators."""
+
+    def create(self) -> NewSigningSecret:
+        """A new secret beside those there are; this is the only time that it is shown."""
+        return self._perform(calls.create_secret(self._client_id))
+
+    def list(self) -> tuple[SigningSecret, ...]:
+        return self._perform(calls.list_secrets(self._client_id)).items
+
+    def delete(self, secret_id: str) -> None:
+        self._perform(calls.delete_secret(self._client_id, secret_id))
+
+
+class Schedules(_Part):
+    """A client's schedules."""
+
+    def create(
+        self, callback: Callback, *, idempotency_key: str | None = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
+        """One call at `due` or after `delay_seconds`. When this returns, it is durable."""
+        operation = calls.create_schedule(
+            self._client_id, NewSchedule(callback=callback, **options), key=idempotency_key
+        )
+        return self._perform(operation)
+
+    def create_batch(
+        self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
+    ) -> tuple[BatchItem, ...]:
+        """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
+        return self._perform(calls.create_batch(self._client_id, schedules, key=idempotency_key)).items
+
+    def get(self, schedule_id: str) -> Schedule:
+        return self._perform(calls.get_schedule(self._client_id, schedule_id))
+
+    def cancel(self, schedule_id: str) -> Schedule:
+        """When this returns, the receiver will not be called. Else MinutehandApiError: in-flight, already-finished."""
+        return self._perform(calls.cancel_schedule(self._client_id, schedule_id))
+
+    def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
+        """Up to 1,000 at once. What became of each, in order."""
+        return (self._perform(calls.cancel_schedules(self._client_id, schedule_ids))).items
+
+    def cancel_window(
+        self, *, start: datetime | str, end: datetime | str, label: str | None = None
+    ) -> tuple[CancelItem, ...]:
+        """Whatever has not ended of those due from `start` to before `end`, 24 hours later at most. What became of
+        each."""
+        page = self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
+        items = page.items
+        while page.next_cursor is not None:
+            page = self._perform(calls.cancel_further(self._client_id, page.next_cursor))
+            items += page.items
+        return items
+
+    def reschedule(
+        self,
+        schedule_id: str,
+        *,
+        due: datetime | str | None = None,
+        delay_seconds: float | None = None,
+        callback: Callback | None = None,
+        idempotency_key: str | None = None,
+    ) -> Schedule:
+        """Call it at another instant instead, under another id, which is answered; asked for again in the same words,
+        the same one. Else MinutehandApiError: in-flight, already-finished."""
+        operation = calls.reschedule_schedule(
+            self._client_id,
+            schedule_id,
+            due=due,
+            delay_seconds=delay_seconds,
+            callback=callback,
+            key=idempotency_key,
+        )
+        return self._perform(operation)
+
+    def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
+        """Call again what was delivered, skipped or has failed, under the same id. Else MinutehandApiError:
+        already-open, cancelled."""
+        return self._perform(calls.redeliver_schedule(self._client_id, schedule_id, key=idempotency_key))
+
+    def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
+        """Every attempt so far that is known, in order."""
+        return (self._perform(calls.list_attempts(self._client_id, schedule_id))).items
+
+    def list(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        state: str | None = None,
+        label: str | None = None,
+        cron_id: str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[Schedule]:
+        """By due time, from `start` (now) to before `end` (24 hours later, and at most that), page by page."""
+        operation = calls.list_schedules(
+            self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
+        )
+        return every(self._perform, operation)
+
+
+class DeadLetters(_Part):
+    """A client's schedules that gave up."""
+
+    def list(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[DeadLetter]:
+        """By the instant at which they gave up, from `start` (24 hours before `end`, and at most that) to before `end`
+        (now), page by page."""
+        operation = calls.list_dead_letters(self._client_id, start=start, end=end, page_size=page_size)
+        return every(self._perform, operation)
+
+    def redeliver(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Redriven:
+        """Call again what gave up within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
+        time, then go on with the cursor of the answer alone."""
+        operation = calls.redeliver_dead_letters(self._client_id, start=start, end=end, limit=limit, cursor=cursor)
+        return self._perform(operation)
+
+
+class Crons(_Part):
+    """A client's crons: rules that make schedules."""
+
+    def put(
+        self, cron_id: str, callback: Callback, *, expression: str, timezone: str, **options: Unpack[CronOptions]
+    ) -> Cron:
+        """Create a cron, or replace its rule and callback. The same again changes nothing."""
+        cron = NewCron(expression=expression, timezone=timezone, callback=callback, **options)
+        return self._perform(calls.put_cron(self._client_id, cron_id, cron))
+
+    def get(self, cron_id: str) -> Cron:
+        return self._perform(calls.get_cron(self._client_id, cron_id))
+
+    def list(self, *, page_size: int | None = None) -> Iterator[Cron]:
+        """By id, page by page; deleted ones are left out."""
+        return every(self._perform, calls.list_crons(self._client_id, page_size=page_size))
+
+    def pause(self, cron_id: str) -> Cron:
+        """No more fires until it is resumed."""
+        return self._perform(calls.pause_cron(self._client_id, cron_id))
+
+    def resume(self, cron_id: str) -> Cron:
+        """Go on from now: what the pause left out is not made up for."""
+        return self._perform(calls.resume_cron(self._client_id, cron_id))
+
+    def trigger(self, cron_id: str) -> Schedule:
+        """One run now, beside the rule. Asked for twice, it runs twice."""
+        return self._perform(calls.trigger_cron(self._client_id, cron_id))
+
+    def delete(self, cron_id: str) -> Cron:
+        """No more fires. Its runs stay readable."""
+        return self._perform(calls.delete_cron(self._client_id, cron_id))
+
+    def runs(
+        self,
+        cron_id: str,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        page_size: int | None = None,
+    ) -> Iterator[CronRun]:
+        """What became of its fires and what is to come, by nominal instant, page by page: from `start` (a day ago) to
+        before `end` (a day ahead), 31 days at most."""
+        operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
+        return every(self._perform, operation)
+
+
+def every(perform: Perform, operation: calls.Operation[Page[T]] | None) -> Iterator[T]:
+    """The items of a page and of all that follow it, each page asked for when it is wanted."""
+    while operation is not None:
+        page = perform(operation)
+        yield from page.items
+        operation = calls.following(operation, page)

@@ -1,0 +1,49 @@
+"""Idempotency keys: a caller's name for one request, so that repeating it does nothing twice. Pure.
+
+What the first request under a key is about to make is kept before it is made: the ids, and the instant as of which it
+was judged. Whoever repeats it makes what is missing, with these ids and as of that instant.
+"""
+
+import hashlib
+import re
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from scheduler_service.domain.ids import ClientId, UnixMillis
+
+MAX_KEY: Final = 255
+KEY_PATTERN: Final = rf"^[\x21-\x7e]{{1,{MAX_KEY}}}$"
+"""Visible ASCII characters."""
+NOTHING: Final = UUID(int=0)
+"""Stands for the id of what was refused."""
+
+is_key = re.compile(KEY_PATTERN.strip("^$")).fullmatch
+
+
+class Keyed(NamedTuple):
+    """A request under a key. Keys are each client's own."""
+
+    client_id: ClientId
+    key: str
+    fingerprint: bytes
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What the first request under a key has chosen: `ids` of all that it makes, in order, and when it was asked."""
+
+    fingerprint: bytes
+    ids: tuple[UUID, ...]
+    created_at: UnixMillis
+
+
+def fingerprint_of(method: str, path: str, body: bytes) -> bytes:
+    """Tells requests apart (BLAKE2b, 256 bits). `path` as it was sent.
+
+    The body counts byte for byte: one that says the same in other bytes is refused, which is safe, and a repeat has the
+    very bytes at hand.
+    """
+    digest = hashlib.blake2b(f"{method} {path}\n".encode(), digest_size=32)
+    digest.update(body)
+    return digest.digest()

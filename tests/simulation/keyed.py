@@ -1,0 +1,116 @@
+"""Requests under idempotency keys in a simulated world: callers who repeat them until there is an answer."""
+
+from collections.abc import Sequence
+
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.idempotency import Keyed, fingerprint_of
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.quotas import LaneChooser
+from scheduler_service.domain.schedules import Definition, Kind
+from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.ask_once import AskOnce
+from scheduler_service.usecases.create_schedules import CreateSchedules
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.judge_clock import JudgeClock
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
+from scheduler_service.usecases.remember_request import RememberRequest
+from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
+from tests.simulation.asked import Asked
+from tests.simulation.world import World
+
+
+class _Registering(Place):
+    """Tells the world of every row before it is there: it may be called before anybody has answered."""
+
+    world: World
+
+    async def __call__(self, definition: Definition) -> None:
+        self.register(definition)
+        await super().__call__(definition)
+
+    async def many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+        for definition in definitions:
+            self.register(definition)
+        return await super().many(definitions)
+
+    def register(self, definition: Definition) -> None:
+        if definition.kind is Kind.CALL:
+            asked = Asked(definition.client_id, definition.schedule_id, definition.due)
+            self.world.asked.setdefault(str(definition.schedule_id), asked)
+
+
+class Callers:
+    """Speak to API processes of the world, which share its connection and its clock."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        storage, clock, randomness = world.api_storage, world.api_clock, world.api_randomness
+        place = _Registering(
+            schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=world
+        )
+        place.world = world
+        edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
+        lanes = LaneChooser(randomness)
+        self.once = AskOnce(
+            remember=RememberRequest(keys=storage.idempotency),
+            create=CreateSchedules(
+                place=place,
+                lanes=lanes,
+                policy=NetworkPolicy(),
+                admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, limit_ms=1_000)),
+                clock=clock,
+                randomness=randomness,
+            ),
+            redeliver=RedeliverSchedule(
+                schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
+            ),
+            reschedule=RescheduleSchedule(
+                schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=NetworkPolicy(), clock=clock
+            ),
+            edit=edit,
+            place=place,
+            clock=clock,
+        )
+
+    async def create(self, key: str, *delays: float) -> list[Asked]:
+        """One request. Raises StoreUnavailable where not every item of it was acknowledged."""
+        client = self.world.clients["shop"]
+        requests = [
+            ScheduleRequest(callback=CallbackRequest(url="https://receiver.test/"), delay_seconds=delay)
+            for delay in delays
+        ]
+        keyed = Keyed(client.client_id, key, fingerprint_of("POST", "/schedules", repr(delays).encode()))
+        made = (await self.once.create(client, requests, keyed)).items
+        found = []
+        for item in made:
+            if isinstance(item, MinutehandError):
+                raise item
+            row = item if isinstance(item, Definition) else item.row
+            asked = self.world.asked[str(row.schedule_id)]
+            asked.acknowledged = True
+            found.append(asked)
+        return found
+
+    async def acknowledged(self, key: str, *delays: float) -> list[Asked]:
+        """Repeat it until it is."""
+        while True:
+            try:
+                return await self.create(key, *delays)
+            except StoreUnavailable:
+                await self.world.api_clock.sleep(0.5)
+
+    async def redelivered(self, key: str, asked: Asked) -> None:
+        """Repeat it until there is an answer."""
+        keyed = Keyed(asked.client_id, key, fingerprint_of("POST", f"/{asked.schedule_id}:redeliver", b""))
+        if asked.in_line is None:
+            asked.in_line = len(asked.calls)
+        while True:
+            asked.end = None
+            try:
+                await self.once.redeliver(self.world.clients["shop"], asked.schedule_id, keyed)
+            except StoreUnavailable:
+                await self.world.api_clock.sleep(0.5)
+            else:
+                return

@@ -1,0 +1,31 @@
+"""A row that was placed is placed once more, by who does not know what became of it meanwhile."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from scheduler_service.domain.copies import REDELIVERY
+from scheduler_service.domain.ids import key_of
+from scheduler_service.domain.options import Redelivery, decode_options
+from tests.unit.usecases.late_rows import T1, LateWorld, original, pointer
+
+
+@pytest.fixture
+async def late() -> AsyncIterator[LateWorld]:
+    world = LateWorld()
+    yield world
+    await world.storage.close()
+
+
+async def test_the_copy_of_a_redelivery_stays_one(late: LateWorld) -> None:
+    one = msgspec.structs.replace(original(), ordering_key="order")
+    redelivered = msgspec.structs.replace(
+        pointer(T1, attempts=3), reason=REDELIVERY, redelivered_at=T1, redelivered_after=3
+    )
+    await late.store.insert(one)
+    await late.record(one, redelivered)
+    await late.place(one)
+    (copy,) = [row for row in late.connection.rows("schedules") if row["kind"] == "copy"]
+    assert (copy["due"], copy["schedule_id"], copy["ordering_key"]) == (T1, key_of(one.schedule_id).schedule_id, None)
+    assert decode_options(copy["options"]).redelivery == Redelivery(at=T1, attempts=3)
