@@ -11,6 +11,7 @@ from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
 from cql.migrate import check_schema, load_migrations
+from cql.reconciliations import CqlReconciliationStore
 from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings
@@ -35,6 +36,7 @@ class Storage:
     balances: CqlBalanceStore
     attempts: CqlAttemptStore
     dead_letters: CqlDeadLetterStore
+    reconciliations: CqlReconciliationStore
 
     @classmethod
     def over(cls, connection: Connection, *, settings: StorageSettings | None = None) -> "Storage":
@@ -54,6 +56,7 @@ class Storage:
             balances=CqlBalanceStore(connection),
             attempts=CqlAttemptStore(connection),
             dead_letters=CqlDeadLetterStore(connection),
+            reconciliations=CqlReconciliationStore(connection),
         )
 
     async def close(self) -> None:

@@ -22,7 +22,7 @@ from membership.settings import MembershipSettings
 from minutehand.config_values import ConfigurationInvalid, Fault, Table, read_environment, read_table
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.ops import OpsSettings
-from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
+from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings, ReconciliationSettings
 from scheduler_service.api.hints import HintSettings
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
@@ -80,9 +80,10 @@ TABLES = (
     Table("cassandra", StorageSettings, secrets=frozenset({"password"})),
     Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network"})),
     Table("hints", HintSettings),
-    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations"})),
+    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations", "reconciliations"})),
     Table("minute", MinuteSettings),
     Table("destinations", DestinationSettings),
+    Table("reconciliations", ReconciliationSettings),
     Table("ops", OpsSettings),
     Table("membership", MembershipSettings),
     Table("delivery", DeliverySettings),
@@ -221,7 +222,7 @@ def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settin
         cassandra=rooms["cassandra"],
         api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy}),
         hints=rooms["hints"],
-        node=NodeSettings(**{**node, "minute": rooms["minute"], "destinations": rooms["destinations"]}),
+        node=NodeSettings(**{**node, **{name: rooms[name] for name in ("minute", "destinations", "reconciliations")}}),
         ops=rooms["ops"],
         membership=rooms["membership"],
         delivery=rooms["delivery"],

@@ -13,6 +13,7 @@ from scheduler_service.domain.ports import (
     DeadLetterStore,
     HintSender,
     NodePorts,
+    ReconciliationStore,
     ScheduleStore,
 )
 from scheduler_service.domain.quotas import LaneChooser
@@ -37,12 +38,14 @@ from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
 from scheduler_service.usecases.redrive_dead_letters import RedriveDeadLetters
 from scheduler_service.usecases.register_client import RegisterClient
 from scheduler_service.usecases.request_crons import RequestCrons
+from scheduler_service.usecases.request_reconciliations import RequestReconciliations
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.show_attempts import ShowAttempts
 from scheduler_service.usecases.show_balance import ShowBalance
 from scheduler_service.usecases.show_cluster import ShowCluster
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.show_pollers import ShowPollers
+from scheduler_service.usecases.show_reconciliations import ShowReconciliations
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.suspend_client import DeleteClient, SuspendClient
 from scheduler_service.usecases.watch_members import WatchMembers
@@ -72,6 +75,9 @@ class StoragePorts(Protocol):
     @property
     def dead_letters(self) -> DeadLetterStore: ...
 
+    @property
+    def reconciliations(self) -> ReconciliationStore: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
@@ -100,6 +106,8 @@ class ApiServices:
     request_crons: RequestCrons
     show_crons: ShowCrons
     show_balance: ShowBalance
+    request_reconciliations: RequestReconciliations
+    show_reconciliations: ShowReconciliations
     probe_storage: ProbeStorage
     show_cluster: ShowCluster
     show_pollers: ShowPollers
@@ -172,6 +180,14 @@ def build_services(
         request_crons=RequestCrons(change=change_crons, admit=admit, check_url=settings.network.check_url, clock=clock),
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
         show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
+        request_reconciliations=RequestReconciliations(
+            store=storage.reconciliations,
+            admit=admit,
+            clock=clock,
+            randomness=randomness,
+            max_days=settings.max_reconciled_days,
+        ),
+        show_reconciliations=ShowReconciliations(store=storage.reconciliations),
         probe_storage=ProbeStorage(store=storage.clients, clock=clock),
         show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),
         show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),

@@ -46,6 +46,10 @@ class ApiSettings:
     shutdown_seconds: float = 10.0
     """How long requests that are under way may take when the process stops."""
 
+    max_reconciled_days: int = 31
+    """Days that the window of one reconciliation may span. Longer ones run longer; what is older than a client's
+    retention is not there any more."""
+
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """Where callbacks may go, as far as their URL tells. By default addresses that are not plainly public are refused.
     The pollers must have the same policy: theirs judges the address that a connection is opened to."""
@@ -59,7 +63,14 @@ class ApiSettings:
             )
         if not 0 <= self.port <= 65_535:
             raise ValueError("port: must be from 0 to 65535")
-        for name in ("backlog", "max_body_bytes", "max_header_bytes", "request_timeout_seconds", "retry_after_seconds"):
+        for name in (
+            "backlog",
+            "max_body_bytes",
+            "max_header_bytes",
+            "request_timeout_seconds",
+            "retry_after_seconds",
+            "max_reconciled_days",
+        ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: must be above 0")
         for name in ("keep_alive_seconds", "shutdown_seconds"):

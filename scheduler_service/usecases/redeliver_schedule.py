@@ -14,6 +14,7 @@ the answer. A caller that dies between the two leaves a pointer; whoever asks fo
 places what it names. Attempts are numbered on, and counted anew by the retry policy: the original says from where.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from membership.conditional import Applied, Rejected, Unknown
@@ -62,7 +63,25 @@ class EndedOtherwise:
     row: Row
 
 
-RedeliverResult = Redelivering | StillOpen | WasCancelled | EndedOtherwise | NoSuchSchedule
+@dataclass(frozen=True, slots=True)
+class RedeliveredBefore:
+    """It was redelivered since the instant that the caller's terms name, whatever came of it."""
+
+    row: Row
+
+
+RedeliverResult = Redelivering | StillOpen | WasCancelled | EndedOtherwise | RedeliveredBefore | NoSuchSchedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Of whoever redelivers many and may have to begin again: only ends that are one of `states`, and only what was not
+    redelivered at `since` or later, no matter by whom. It is called at `at`, or as soon after as it can be; `at` is not
+    before `since`, or the redelivery itself would not count."""
+
+    states: Collection[State]
+    since: UnixMillis
+    at: UnixMillis
 
 
 class RedeliverSchedule:
@@ -84,7 +103,12 @@ class RedeliverSchedule:
         self._randomness = randomness
 
     async def __call__(
-        self, client: Client, schedule_id: ScheduleId, *, failed_at: UnixMillis | None = None
+        self,
+        client: Client,
+        schedule_id: ScheduleId,
+        *,
+        failed_at: UnixMillis | None = None,
+        terms: Terms | None = None,
     ) -> RedeliverResult:
         """With `failed_at` only if it is still failed since that instant. Raises StoreUnavailable when it stays unknown
         what came of it: ask again.
@@ -101,6 +125,9 @@ class RedeliverSchedule:
                 return NoSuchSchedule()
             if row.redelivered_at in ours:
                 return await self._redelivering(partition, row)
+            if terms is not None and row.redelivered_at is not None and row.redelivered_at >= terms.since:
+                await self._complete(partition, row)
+                return RedeliveredBefore(row)
             if row.state == State.CANCELLED:
                 return WasCancelled(row)
             if not row.ended:
@@ -108,7 +135,10 @@ class RedeliverSchedule:
                 return StillOpen(row)
             if failed_at is not None and (row.state != State.FAILED or row.finished_at != failed_at):
                 return EndedOtherwise(row)
-            at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0) + 1)
+            if terms is not None and row.state not in terms.states:
+                return EndedOtherwise(row)
+            earliest = 0 if terms is None else terms.at
+            at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0, earliest) + 1)
             if at > MAX_DUE:
                 raise StoreUnavailable("the schedule's end lies too far ahead")
             ours.add(at)

@@ -15,6 +15,7 @@ from scheduler_service.domain.clients import ClientSettings, RetrySettings
 
 _NOW: Final = "2026-11-21T09:30:00.000Z"
 _SCHEDULE_ID: Final = PATH_PARTS["schedule_id"].example
+_RECONCILIATION_ID: Final = PATH_PARTS["reconciliation_id"].example
 _KEY_ID: Final = PATH_PARTS["key_id"].example
 _SECRET_ID: Final = PATH_PARTS["secret_id"].example
 _KEY: Final = f"mh_{_KEY_ID}_0f4c2d7b9e81a35c6d7e8f90123456789abcdef012345678"
@@ -166,6 +167,28 @@ _PLANNED_RUN: Final = {
     "triggered": False,
 }
 
+_RECONCILED: Final = {
+    "from": "2026-11-21T09:00:00Z",
+    "to": "2026-11-21T10:00:00Z",
+    "states": ["failed"],
+    "action": "redeliver",
+}
+_RECONCILIATION: Final = {
+    "reconciliation_id": _RECONCILIATION_ID,
+    "client_id": "shop",
+    "action": "redeliver",
+    "from": "2026-11-21T09:00:00.000Z",
+    "to": "2026-11-21T10:00:00.000Z",
+    "states": ["failed"],
+    "state": "running",
+    "progress": {"minutes_done": 0, "minutes_total": 60, "through": "2026-11-21T09:00:00.000Z"},
+    "seen": {},
+    "outcomes": {},
+    "created_at": _NOW,
+    "created_by": "configured",
+    "updated_at": _NOW,
+}
+
 _SETTINGS: Final = ClientSettings(retry=RetrySettings(max_attempts=20), horizon_days=365)
 _CLIENT: Final = {
     "client_id": "shop",
@@ -248,6 +271,10 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             }
         ),
     ),
+    "create_reconciliation": Example(request=_RECONCILED, answer=_RECONCILIATION),
+    "get_reconciliation": Example(answer=_RECONCILIATION),
+    "list_reconciliations": Example(query={"limit": "50"}, answer=_page(_RECONCILIATION)),
+    "stop_reconciliation": Example(answer={**_RECONCILIATION, "state": "stopped"}),
     "put_cron": Example(request=_CRON_ASKED, answer=_CRON),
     "get_cron": Example(answer=_CRON),
     "list_crons": Example(query={"limit": "50"}, answer=_page(_CRON)),

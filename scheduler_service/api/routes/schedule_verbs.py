@@ -24,7 +24,13 @@ from scheduler_service.api.schemas import NoRequest, ScheduleView
 from scheduler_service.api.views import schedule_view
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.usecases.edit_schedule import AlreadyFinished, InFlight, NoSuchSchedule
-from scheduler_service.usecases.redeliver_schedule import EndedOtherwise, Redelivering, StillOpen, WasCancelled
+from scheduler_service.usecases.redeliver_schedule import (
+    EndedOtherwise,
+    RedeliveredBefore,
+    Redelivering,
+    StillOpen,
+    WasCancelled,
+)
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
@@ -61,7 +67,7 @@ async def redeliver_schedule(call: Call) -> web.Response:
     match await call.services.redeliver_schedule(client, schedule_id):
         case Redelivering(row=row):
             return answer(schedule_view(client.client_id, row, in_flight=False), status=202)
-        case StillOpen(row=row) | EndedOtherwise(row=row):
+        case StillOpen(row=row) | EndedOtherwise(row=row) | RedeliveredBefore(row=row):
             raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
         case WasCancelled(row=row):
             raise Conflict("cancelled", "it was cancelled, which is for good", state=state_of(row))
