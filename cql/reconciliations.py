@@ -13,6 +13,7 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.domain.reconciliations import (
+    SLOT_BUCKETS,
     Action,
     Progress,
     Reconciliation,
@@ -21,10 +22,6 @@ from scheduler_service.domain.reconciliations import (
     Slot,
 )
 from scheduler_service.domain.schedules import State
-from scheduler_service.runtime.concurrently import concurrently
-
-BUCKETS = 16
-"""Partitions that the slots of all clients are in. Frozen: stored slots are found by it."""
 
 _CATALOG = "reconciliations"
 _LOWEST_ID = UUID(int=0)
@@ -111,11 +108,8 @@ class CqlReconciliationStore:
             case Applied() | Unknown() as answer:
                 return answer
 
-    async def list_slots(self) -> Sequence[Slot]:
-        answers = await concurrently(
-            lambda bucket: self._connection.select("reconciliation_slots.list", (bucket,)), range(BUCKETS)
-        )
-        return [Slot(*values) for rows in answers for values in rows]
+    async def list_slots(self, bucket: int) -> Sequence[Slot]:
+        return [Slot(*values) for values in await self._connection.select("reconciliation_slots.list", (bucket,))]
 
     async def changes(self) -> int:
         for (changes,) in await self._connection.select("catalog.read", (_CATALOG,)):
@@ -124,7 +118,7 @@ class CqlReconciliationStore:
 
 
 def _bucket(client_id: ClientId) -> int:
-    return hashlib.blake2b(client_id.encode(), digest_size=1).digest()[0] % BUCKETS
+    return hashlib.blake2b(client_id.encode(), digest_size=1).digest()[0] % SLOT_BUCKETS
 
 
 def _asked(reconciliation: Reconciliation) -> Parameters:

@@ -21,7 +21,7 @@ Not done: while the client is suspended, redeliveries wait; while the clock is i
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 import structlog
@@ -32,7 +32,14 @@ from poller_cluster.settings import ReconciliationSettings
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.ports import ReconciliationStore
-from scheduler_service.domain.reconciliations import Action, Reconciliation, ReconciliationId, ReconciliationState, Slot
+from scheduler_service.domain.reconciliations import (
+    SLOT_BUCKETS,
+    Action,
+    Reconciliation,
+    ReconciliationId,
+    ReconciliationState,
+    Slot,
+)
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
@@ -76,7 +83,8 @@ class Reconciler:
         self._settings = settings
         self._spawn = spawn
         self._on_fault = on_fault
-        self._slots: list[Slot] = []
+        self._slots: dict[int, Sequence[Slot]] = {}
+        self._unread: set[int] = set()
         self._changes: int | None = None
         self._looked_at = 0.0
         self._ended: set[ReconciliationId] = set()
@@ -96,23 +104,30 @@ class Reconciler:
             if not self._trusted():
                 continue
             try:
-                await self._search()
+                await self._look()
             except StoreUnavailable:
-                continue
+                pass
             except Exception as error:
                 self._on_fault("search for reconciliations", error)
+            self._begin()
 
-    async def _search(self) -> None:
-        """Begin what is ours and nobody here works on. Raises StoreUnavailable."""
-        changes = await self._store.changes()
-        now = self._clock.monotonic()
+    async def _look(self) -> None:
+        """Learn what may be running, as far as it is not known. Raises StoreUnavailable: the rest is for next time."""
+        changes, now = await self._store.changes(), self._clock.monotonic()
         if changes != self._changes or now - self._looked_at >= LOOK_SECONDS:
-            self._slots = list(await self._store.list_slots())
+            self._unread = set(range(SLOT_BUCKETS))
             self._changes, self._looked_at = changes, now
-            held = {slot.holder for slot in self._slots}
-            self._ended &= held
-            self._resting = {each: until for each, until in self._resting.items() if each in held and until > now}
-        for slot in self._slots:
+        for bucket in sorted(self._unread):
+            self._slots[bucket] = await self._store.list_slots(bucket)
+            self._unread.discard(bucket)
+        held = {slot.holder for slots in self._slots.values() for slot in slots}
+        self._ended &= held
+        self._resting = {each: until for each, until in self._resting.items() if each in held and until > now}
+
+    def _begin(self) -> None:
+        """Begin what is ours and nobody here works on."""
+        now = self._clock.monotonic()
+        for slot in [slot for slots in self._slots.values() for slot in slots]:
             if slot.holder in self._ended or slot.holder in self._working or not self._ours(slot.client_id):
                 continue
             if self._resting.get(slot.holder, now) > now:

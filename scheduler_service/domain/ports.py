@@ -283,8 +283,8 @@ class ReconciliationStore(Protocol):
     async def take_slot(self, slot: Slot, *, expected: ReconciliationId | None) -> Answer[None]:
         """Replace the holder of a slot if it is `expected` (None: nobody)."""
 
-    async def list_slots(self) -> Sequence[Slot]:
-        """Those of all clients. A few reads, bounded by the number of clients that ever reconciled."""
+    async def list_slots(self, bucket: int) -> Sequence[Slot]:
+        """Those of all clients that a hash puts into one of `SLOT_BUCKETS`: a few of each that ever reconciled."""
 
     async def changes(self) -> int:
         """Moves when something was asked for: a cheap read for everybody who searches."""

@@ -32,6 +32,8 @@ ReconciliationId = NewType("ReconciliationId", UUID)
 """A UUID of version 7 (RFC 9562): the millisecond of its request, then 74 random bits. Newer ones sort later."""
 MAX_RUNNING = 10
 """Reconciliations of one client that run at the same time."""
+SLOT_BUCKETS = 16
+"""Partitions that the slots of all clients are in. Frozen: stored slots are found by it."""
 
 _RANDOM_B = 62
 

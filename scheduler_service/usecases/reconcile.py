@@ -263,16 +263,9 @@ class Reconcile:
     async def _write(self, reconciliation: Reconciliation, following: Reconciliation) -> Reconciliation:
         """The reconciliation as it stands afterwards. Raises StoreUnavailable."""
         for _ in range(MAX_TURNS):
-            answer = await self._store.write(following, expected_version=reconciliation.version)
-            match answer:
-                case Applied():
-                    return following
-                case Rejected(current=met):
-                    current = met
-                case Unknown():
-                    current = await self._store.read(
-                        reconciliation.client_id, reconciliation.reconciliation_id, serial=True
-                    )
+            current = await self._written(reconciliation, following)
+            if current is following:
+                return following
             if current is None:
                 raise StoreUnavailable("the reconciliation is not kept any more")
             stopped = current.state is ReconciliationState.STOPPED and current.progress == reconciliation.progress
@@ -282,6 +275,16 @@ class Reconcile:
                 # It was stopped while the slice was under way: what it did is counted, and no more is done.
                 reconciliation, following = current, _of_stopped(current, following)
         raise StoreUnavailable("no answer about the progress of a reconciliation")
+
+    async def _written(self, reconciliation: Reconciliation, following: Reconciliation) -> Reconciliation | None:
+        """`following` itself where it was surely written, else what is stored."""
+        match await self._store.write(following, expected_version=reconciliation.version):
+            case Applied():
+                return following
+            case Rejected(current=current):
+                return current
+            case Unknown():
+                return await self._store.read(reconciliation.client_id, reconciliation.reconciliation_id, serial=True)
 
 
 def _of_stopped(current: Reconciliation, following: Reconciliation) -> Reconciliation:
