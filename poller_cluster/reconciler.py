@@ -44,8 +44,8 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
 
-SEARCH_SECONDS = 2.0
-LOOK_SECONDS = 60.0
+SEARCH_SECONDS = 5.0
+LOOK_SECONDS = 120.0
 AHEAD_MS = 20_000
 """How long before the last instants given out have come the next are given: above the time that a node reads ahead."""
 
@@ -163,7 +163,7 @@ class Reconciler:
                     if found is None:
                         # Its request is still to be inserted, or failed; or it is not kept any more.
                         return
-                    if not found.running:
+                    if found.settled:
                         self._ended.add(slot.holder)
                         return
                     if found.action is Action.REDELIVER and not redelivers:
@@ -185,6 +185,9 @@ class Reconciler:
         tenant = self._tenant(found.client_id)
         if tenant is None:
             raise NotOurs("its client is gone")
+        if not found.running:
+            await self._reconcile.close(tenant.client, found)
+            return 0.0
         redelivers = found.action is Action.REDELIVER
         if not self._reconcile.may_begin(found) or (redelivers and not tenant.active):
             return SEARCH_SECONDS

@@ -1,7 +1,7 @@
 """A reconciliation: one action on all schedules due in a window that are in certain states. Pure.
 
     running --the window is exhausted--> finished
-       `------somebody stops it--------> stopped
+       `------somebody stops it--------> stopped --its last slice is counted--> stopped, closed
 
 What was asked for is inserted once; what came of it is `state`, `version` and `progress`, changed by conditional writes
 only, each of which adds one to `version` (null: nobody has written any yet). So a slice of the window has exactly one
@@ -32,7 +32,7 @@ ReconciliationId = NewType("ReconciliationId", UUID)
 """A UUID of version 7 (RFC 9562): the millisecond of its request, then 74 random bits. Newer ones sort later."""
 MAX_RUNNING = 10
 """Reconciliations of one client that run at the same time."""
-SLOT_BUCKETS = 16
+SLOT_BUCKETS = 8
 """Partitions that the slots of all clients are in. Frozen: stored slots are found by it."""
 
 _RANDOM_B = 62
@@ -84,7 +84,8 @@ class Seen(StrEnum):
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far it has come: the place to go on is behind the row `after` of `minute` (None: at its start). `lead`: the
-    instant up to which redeliveries were given theirs."""
+    instant up to which redeliveries were given theirs. `closed`, of one that was stopped: what was done behind the
+    place by then is counted, too."""
 
     minute: Minute
     after_due: UnixMillis | None = None
@@ -92,6 +93,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[State, int] = {}
     outcomes: dict[Seen, int] = {}
     lead: UnixMillis = UnixMillis(0)
+    closed: bool = False
 
     @property
     def after(self) -> RowKey | None:
@@ -120,6 +122,11 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def running(self) -> bool:
         return self.state is ReconciliationState.RUNNING
+
+    @property
+    def settled(self) -> bool:
+        """It has ended, and what it did is counted."""
+        return self.state is ReconciliationState.FINISHED or self.progress.closed
 
     @property
     def minutes_total(self) -> int:
@@ -210,18 +217,12 @@ def advanced(
     lead: int,
     at: int,
 ) -> Reconciliation:
-    """The reconciliation once a slice was done. `following`: the place to go on; None: the window is exhausted.
-
-    Of one that was stopped while the slice was under way only the counts and the place change.
-    """
+    """The reconciliation once a slice was done. `following`: the place to go on; None: the window is exhausted."""
     known = reconciliation.progress
     minute, after = following or (Minute(minute_of(reconciliation.end - 1) + 1), None)
-    state = reconciliation.state
-    if following is None and state is ReconciliationState.RUNNING:
-        state = ReconciliationState.FINISHED
     return msgspec.structs.replace(
         reconciliation,
-        state=state,
+        state=ReconciliationState.FINISHED if following is None else reconciliation.state,
         version=next_version(reconciliation),
         updated_at=UnixMillis(at),
         progress=Progress(
@@ -235,8 +236,21 @@ def advanced(
     )
 
 
+def closed(
+    reconciliation: Reconciliation, *, seen: Mapping[State, int], outcomes: Mapping[Seen, int], at: int
+) -> Reconciliation:
+    """One that was stopped, with what its last slice did and could not write."""
+    known = reconciliation.progress
+    progress = msgspec.structs.replace(
+        known, seen=_sum(known.seen, seen), outcomes=_sum(known.outcomes, outcomes), closed=True
+    )
+    return msgspec.structs.replace(
+        reconciliation, version=next_version(reconciliation), updated_at=UnixMillis(at), progress=progress
+    )
+
+
 def stopped(reconciliation: Reconciliation, *, at: int) -> Reconciliation:
-    """The same, and nothing more of its window is begun."""
+    """The same, and no more slice of its window is begun."""
     return msgspec.structs.replace(
         reconciliation,
         state=ReconciliationState.STOPPED,

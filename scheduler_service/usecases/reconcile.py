@@ -10,7 +10,8 @@ have been redelivered since the reconciliation was asked for; what is cancelled 
 by two nodes at once or because its first doer died before the write, does nothing twice. Only the write adds to the
 counts, and of two writes from one version one is applied; the other's doer reads where it stands and goes on there.
 Rows that were redelivered or cancelled by a slice that was never written are met as such and counted by the one that
-is. A pointer that its writer could not complete is completed by whoever meets it.
+is. A pointer that its writer could not complete is completed by whoever meets it. One that is stopped has its last
+slice looked at once more, for what was done and not counted (`close`).
 
 What is asked for is judged by the wall clock: its own doings must bear instants that are not before the request's, so
 nothing is done by a clock that is still behind it (`may_begin`).
@@ -44,10 +45,10 @@ from scheduler_service.domain.reconciliations import (
     Action,
     Pace,
     Reconciliation,
-    ReconciliationState,
     ReviewedRow,
     Seen,
     advanced,
+    closed,
     concerned,
     handled,
 )
@@ -178,6 +179,23 @@ class Reconcile:
         stands = await self._write(reconciliation, following_state)
         return SliceDone(stands, looked_at=work.read + work.partitions, acted=acted)
 
+    async def close(self, client: Client, reconciliation: Reconciliation) -> Reconciliation:
+        """Count what was done behind the place of one that was stopped, by a slice that was not written; complete what
+        that left half done. Answers how it stands then. Raises StoreUnavailable."""
+        work, _ = await self._review(reconciliation)
+        rows = [row for row in work.rows if row.original and handled(reconciliation, row)]
+        left = [row for row in rows if not _is_done(reconciliation, row)]
+        outcomes = Counter({_done_as(reconciliation.action): len(rows) - len(left)})
+        pace = Pace(start=self._clock.wall_ms(), step_ms=0.0)
+        outcomes.update(await self._handle(client, reconciliation, left, pace))
+        ended = closed(
+            reconciliation,
+            seen=Counter(row.shown_state for row in rows),
+            outcomes=outcomes,
+            at=self._clock.wall_ms(),
+        )
+        return await self._write(reconciliation, ended)
+
     # Reading.
 
     async def _review(self, reconciliation: Reconciliation) -> tuple[_Slice, tuple[Minute, RowKey | None] | None]:
@@ -268,12 +286,8 @@ class Reconcile:
                 return following
             if current is None:
                 raise StoreUnavailable("the reconciliation is not kept any more")
-            stopped = current.state is ReconciliationState.STOPPED and current.progress == reconciliation.progress
-            if current.version != reconciliation.version and not stopped:
+            if current.version != reconciliation.version:
                 return current
-            if stopped:
-                # It was stopped while the slice was under way: what it did is counted, and no more is done.
-                reconciliation, following = current, _of_stopped(current, following)
         raise StoreUnavailable("no answer about the progress of a reconciliation")
 
     async def _written(self, reconciliation: Reconciliation, following: Reconciliation) -> Reconciliation | None:
@@ -285,18 +299,6 @@ class Reconcile:
                 return current
             case Unknown():
                 return await self._store.read(reconciliation.client_id, reconciliation.reconciliation_id, serial=True)
-
-
-def _of_stopped(current: Reconciliation, following: Reconciliation) -> Reconciliation:
-    place = following.progress
-    return advanced(
-        current,
-        following=(place.minute, place.after),
-        seen={name: count - current.progress.seen.get(name, 0) for name, count in place.seen.items()},
-        outcomes={name: count - current.progress.outcomes.get(name, 0) for name, count in place.outcomes.items()},
-        lead=place.lead,
-        at=following.updated_at,
-    )
 
 
 def _is_done(reconciliation: Reconciliation, row: ReviewedRow) -> bool:

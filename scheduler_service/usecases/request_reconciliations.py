@@ -43,7 +43,8 @@ from scheduler_service.usecases.cron_request import LAST_INSTANT
 from scheduler_service.usecases.schedule_request import DAY_MS, Instant
 
 ABANDONED_MS = 60_000
-"""A request whose insert was not seen this long after is taken for one that failed."""
+"""A request whose insert was not seen this long after is taken for one that failed; and one that was stopped keeps its
+slot so long, unless it is closed before."""
 MAX_TURNS = 20
 MAX_DAYS = 31
 """Days that a window may span unless an operator says otherwise."""
@@ -177,6 +178,8 @@ class RequestReconciliations:
         found = await self._store.read(client_id, reconciliation_id, serial=True)
         if found is None:
             return asked_at(reconciliation_id) > self._clock.wall_ms() - ABANDONED_MS
+        if found.state is ReconciliationState.STOPPED and not found.settled:
+            return found.updated_at > self._clock.wall_ms() - ABANDONED_MS
         return found.running
 
 

@@ -75,11 +75,9 @@ class Reconciliations:
     async def read(self, asked_id: ReconciliationId) -> Reconciliation:
         found = await self.store.read(self.world.clients["shop"].client_id, asked_id, serial=True)
         assert found is not None
-        known = self._ended.get(asked_id)
-        if known is not None and (found.state, found.progress.minute) < (known.state, known.progress.minute):
+        known = self._ended.setdefault(asked_id, found) if found.settled else self._ended.get(asked_id)
+        if known is not None and found != known:
             raise self.world.violation(f"it had ended as {known}, now it is {found}")
-        if not found.running:
-            self._ended[asked_id] = found
         if self._versions.get(asked_id, 0) > (found.version or 0):
             raise self.world.violation(f"its version fell: {found}")
         self._versions[asked_id] = found.version or 0

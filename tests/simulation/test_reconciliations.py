@@ -143,7 +143,7 @@ def test_two_work_on_it_while_answers_get_lost_and_one_dies(seed: int) -> None:
         asked_id = await reconciliations.ask(Action.REDELIVER, State.FAILED, **window(world))
         world.api_connection.plan = FaultPlan(refuse=0.03, lose_answer=0.2, slow=0.2)
         meddler = asyncio.get_running_loop().create_task(reconciliations.meddle(asked_id))
-        await reconciliations.advance(4)
+        await reconciliations.advance(6)
         await world.kill("a")
         await reconciliations.advance(12)
         world.add_node("a")
@@ -194,7 +194,7 @@ def test_a_store_that_is_away_holds_it_up() -> None:
     async def scenario(world: World) -> None:
         reconciliations = await shop(world, names="ab")
         asked_id = await reconciliations.ask(Action.REDELIVER, State.FAILED, **window(world))
-        await reconciliations.advance(3)
+        await reconciliations.advance(5)
         world.cut_off()
         await reconciliations.advance(15)
         world.heal()
@@ -206,9 +206,9 @@ def test_a_store_that_is_away_holds_it_up() -> None:
     simulate(scenario)
 
 
-@pytest.mark.parametrize("after", [0, 1, 2])
-def test_what_is_stopped_stays_so_and_counts_what_was_done(after: int) -> None:
-    """Progress of before the stop arrives long after it."""
+@pytest.mark.parametrize(("after", "dies"), [(0, False), (1, False), (0, True), (2, True)])
+def test_what_is_stopped_stays_so_and_counts_what_was_done(after: int, dies: bool) -> None:
+    """Progress of before the stop arrives long after it; or its doer is dead by then."""
 
     async def scenario(world: World) -> None:
         world.node_settings = NodeSettings(reconciliations=ReconciliationSettings(redeliver_share=0.01))
@@ -227,11 +227,15 @@ def test_what_is_stopped_stays_so_and_counts_what_was_done(after: int) -> None:
         asked_id = await reconciliations.ask(Action.REDELIVER, State.FAILED, **window(world))
         while written <= after:
             await reconciliations.advance(1)
+        if dies:
+            await world.kill("a")
         assert (await reconciliations.stop(asked_id)).state is ReconciliationState.STOPPED
+        if dies:
+            world.add_node("b")
         plan.hook = None
         await reconciliations.advance(60)
         found = await reconciliations.read(asked_id)
-        assert found.state is ReconciliationState.STOPPED
+        assert (found.state, found.settled) == (ReconciliationState.STOPPED, True)
         await world.settle_down()
         redelivered = sum(row.redelivered_at is not None for row in await reconciliations.rows([*world.asked.values()]))
         assert found.progress.outcomes == {Seen.REDELIVERED: redelivered}
@@ -245,7 +249,7 @@ def test_what_is_stopped_stays_so_and_counts_what_was_done(after: int) -> None:
 def test_what_is_to_come_is_cancelled_unless_it_was_claimed(seed: int) -> None:
     async def scenario(world: World) -> None:
         reconciliations = await shop(world, names="ab", count=0)
-        start = world.now_ms() + 6_000
+        start = world.now_ms() + 1_200
         asked = [await world.create("shop", start + 1_000 * number) for number in range(40)]
         for node in world.nodes.values():
             node.connection.plan = FaultPlan(refuse=0.01, lose_answer=0.06)
@@ -256,7 +260,7 @@ def test_what_is_to_come_is_cancelled_unless_it_was_claimed(seed: int) -> None:
         world.heal()
         await world.settle_down()
         spared = [one for one in asked if one.calls]
-        assert 0 < len(spared) < len(asked) / 2
+        assert 0 < len(spared) < len(asked)
         outcomes = done.progress.outcomes
         assert outcomes[Seen.CANCELLED] == len(asked) - len(spared)
         assert sum(outcomes.values()) == sum(done.progress.seen.values())
@@ -268,7 +272,7 @@ def test_a_report_counts_and_a_suspended_client_redelivers_later() -> None:
     async def scenario(world: World) -> None:
         reconciliations = await shop(world)
         await world.change_client("shop", state=ClientState.SUSPENDED)
-        await reconciliations.advance(3)
+        await reconciliations.advance(5)
         report = await reconciliations.ask(Action.REPORT, *State, **window(world))
         done = await reconciliations.ended(report)
         assert (done.progress.seen, done.progress.outcomes) == ({State.FAILED: 12}, {Seen.COUNTED: 12})
