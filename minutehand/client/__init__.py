@@ -54,6 +54,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
 from minutehand.client._sync import ClientScope, Minutehand
 
 __all__ = [
@@ -91,6 +92,8 @@ __all__ = [
     "PollerCounts",
     "PollerOwner",
     "Problem",
+    "Reconciliation",
+    "ReconciliationProgress",
     "Redriven",
     "Retry",
     "Schedule",

@@ -34,6 +34,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._reconciliations import AsyncReconciliations
 
 T = TypeVar("T")
 
@@ -149,6 +150,7 @@ class AsyncClientScope:
         self.schedules = AsyncSchedules(api.perform, client_id)
         self.dead_letters = AsyncDeadLetters(api.perform, client_id)
         self.crons = AsyncCrons(api.perform, client_id)
+        self.reconciliations = AsyncReconciliations(api.perform, client_id)
         self.keys = AsyncKeys(api.perform, client_id)
         self.signing_secrets = AsyncSigningSecrets(api.perform, client_id)
 

@@ -34,6 +34,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Redriven
+from minutehand.client._reconciliations import Reconciliations
 
 T = TypeVar("T")
 
@@ -149,6 +150,7 @@ class ClientScope:
         self.schedules = Schedules(api.perform, client_id)
         self.dead_letters = DeadLetters(api.perform, client_id)
         self.crons = Crons(api.perform, client_id)
+        self.reconciliations = Reconciliations(api.perform, client_id)
         self.keys = Keys(api.perform, client_id)
         self.signing_secrets = SigningSecrets(api.perform, client_id)
 
