@@ -48,6 +48,8 @@ SEARCH_SECONDS = 5.0
 LOOK_SECONDS = 120.0
 AHEAD_MS = 20_000
 """How long before the last instants given out have come the next are given: above the time that a node reads ahead."""
+LONGEST_SLEEP_SECONDS = 15.0
+"""However long there is nothing to do: one that was stopped meanwhile is to be closed."""
 
 _log = structlog.get_logger("minutehand.poller")
 
@@ -174,7 +176,7 @@ class Reconciler:
                     await backoff.wait()
                     continue
                 backoff.reset()
-                await self._clock.sleep(pause)
+                await self._clock.sleep(min(pause, LONGEST_SLEEP_SECONDS))
         finally:
             if redelivers:
                 self._redelivering[slot.client_id] -= 1
