@@ -26,7 +26,7 @@ from typing import Any
 
 import structlog
 
-from membership.errors import StoreUnavailable
+from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.backoff import Backoff
 from poller_cluster.settings import ReconciliationSettings
 from poller_cluster.tenants import Tenant
@@ -39,8 +39,10 @@ from scheduler_service.domain.reconciliations import (
     ReconciliationId,
     ReconciliationState,
     Slot,
+    asked_at,
 )
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
 
@@ -48,6 +50,8 @@ SEARCH_SECONDS = 5.0
 LOOK_SECONDS = 120.0
 AHEAD_MS = 20_000
 """How long before the last instants given out have come the next are given: above the time that a node reads ahead."""
+FORGOTTEN_MS = 3_600_000
+"""A slot's holder that is not there so long after its request failed to be inserted, or is not kept any more."""
 LONGEST_SLEEP_SECONDS = 15.0
 """However long there is nothing to do: one that was stopped meanwhile is to be closed."""
 
@@ -105,13 +109,13 @@ class Reconciler:
             await self._clock.sleep(SEARCH_SECONDS)
             if not self._trusted():
                 continue
-            try:
-                await self._look()
-            except StoreUnavailable:
-                pass
-            except Exception as error:
-                self._on_fault("search for reconciliations", error)
-            self._begin()
+            for step in (self._look, self._begin):
+                try:
+                    await step()
+                except StoreUnavailable:
+                    continue
+                except Exception as error:
+                    self._on_fault("search for reconciliations", error)
 
     async def _look(self) -> None:
         """Learn what may be running, as far as it is not known. Raises StoreUnavailable: the rest is for next time."""
@@ -126,16 +130,42 @@ class Reconciler:
         self._ended &= held
         self._resting = {each: until for each, until in self._resting.items() if each in held and until > now}
 
-    def _begin(self) -> None:
-        """Begin what is ours and nobody here works on."""
+    async def _begin(self) -> None:
+        """Begin what is ours, runs, and nobody here works on. Raises StoreUnavailable: the rest is for next time."""
         now = self._clock.monotonic()
-        for slot in [slot for slots in self._slots.values() for slot in slots]:
-            if slot.holder in self._ended or slot.holder in self._working or not self._ours(slot.client_id):
-                continue
-            if self._resting.get(slot.holder, now) > now:
-                continue
-            self._working.add(slot.holder)
-            self._spawn(self._work_safely(slot), f"reconciliation {slot.holder}")
+        slots = [
+            slot
+            for bucket in self._slots.values()
+            for slot in bucket
+            if slot.holder not in self._ended
+            and slot.holder not in self._working
+            and self._resting.get(slot.holder, now) <= now
+            and self._ours(slot.client_id)
+        ]
+        for slot, over in zip(slots, await concurrently(self._is_over, slots), strict=True):
+            if over:
+                self._ended.add(slot.holder)
+            elif slot.holder not in self._working:
+                self._working.add(slot.holder)
+                self._spawn(self._work_safely(slot), f"reconciliation {slot.holder}")
+
+    async def _is_over(self, slot: Slot) -> bool:
+        """Whether the holder of a slot will never run any more, as far as a cheap read tells."""
+        found = await self._read(slot, serial=False)
+        if found is None:
+            return asked_at(slot.holder) < self._clock.wall_ms() - FORGOTTEN_MS
+        return found.settled
+
+    async def _read(self, slot: Slot, *, serial: bool) -> Reconciliation | None:
+        """None also for one that can't be decoded, which the log has."""
+        try:
+            return await self._store.read(slot.client_id, slot.holder, serial=serial)
+        except StoreUnavailable:
+            raise
+        except MinutehandError as error:
+            self._resting[slot.holder] = self._clock.monotonic() + LOOK_SECONDS
+            self._on_fault(f"reconciliation {slot.holder} of {slot.client_id}", error)
+            return None
 
     def _ours(self, client_id: ClientId) -> bool:
         tenant = self._tenant(client_id)
@@ -161,7 +191,7 @@ class Reconciler:
         try:
             while self._ours(slot.client_id):
                 try:
-                    found = await self._store.read(slot.client_id, slot.holder, serial=True)
+                    found = await self._read(slot, serial=True)
                     if found is None:
                         # Its request is still to be inserted, or failed; or it is not kept any more.
                         return

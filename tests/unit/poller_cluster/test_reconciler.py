@@ -169,6 +169,20 @@ def test_nobody_searching_costs_one_small_read_and_what_has_ended_none() -> None
     run(scenario)
 
 
+@pytest.mark.parametrize(("age_ms", "reads"), [(60_000, LOOK_SECONDS / SEARCH_SECONDS), (4_000_000, 0)])
+def test_a_slot_of_what_is_not_kept_any_more_is_looked_at_once(age_ms: int, reads: int) -> None:
+    async def scenario(bench: Bench) -> None:
+        gone = new_reconciliation_id(at=EPOCH_MS - age_ms, randomness=bench.randomness)
+        await bench.storage.reconciliations.take_slot(Slot(SHOP, 0, gone), expected=None)
+        await virtual_loop().advance(SEARCH_SECONDS + 1)
+        bench.reads.clear()
+        await virtual_loop().advance(LOOK_SECONDS)
+        assert bench.reads["reconciliations.read"] == 2 * reads
+        assert bench.slices.done == []
+
+    run(scenario)
+
+
 def test_only_the_owner_of_the_lane_works_and_only_under_trust() -> None:
     async def scenario(bench: Bench) -> None:
         lane = reconciler._lane_of(SHOP, 4)
