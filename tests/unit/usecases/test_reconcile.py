@@ -37,7 +37,13 @@ from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile
-from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
+from scheduler_service.usecases.redeliver_schedule import (
+    EndedOtherwise,
+    RedeliveredBefore,
+    Redelivering,
+    RedeliverSchedule,
+    Terms,
+)
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual
@@ -148,11 +154,12 @@ class Bench:
 Rows = list[tuple[int, int, State, Kind]]
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from([0, 1, 7, 59_999, 60_000, 60_001, 3_600_000, 3_600_007, 6_000_000]),
+        st.integers(0, 30) | st.sampled_from([59_999, 60_000, 60_001, 3_600_000, 3_600_007, 6_000_000]),
         st.integers(0, 4),
         st.sampled_from([State.FAILED, State.SKIPPED, State.DELIVERED, State.SCHEDULED]),
         st.sampled_from([Kind.CALL, Kind.CALL, Kind.CALL, Kind.COPY]),
     ),
+    min_size=10,
     max_size=60,
 )
 
@@ -160,7 +167,7 @@ ROWS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(rows=ROWS, begin=st.sampled_from([0, 1, 7]), most=st.integers(2, 9), lane_rows=st.integers(1, 3))
 def test_every_row_of_the_window_is_counted_once(rows: Rows, begin: int, most: int, lane_rows: int) -> None:
-    end = START + 6_000_000
+    end = START + 3_600_007
 
     async def run() -> None:
         bench = Bench(quota=5)
@@ -171,7 +178,7 @@ def test_every_row_of_the_window_is_counted_once(rows: Rows, begin: int, most: i
         wanted = Counter(
             state
             for offset, _, state, kind in rows
-            if begin <= offset < 6_000_000 and kind is Kind.CALL and state in asked.states
+            if begin <= offset < 3_600_007 and kind is Kind.CALL and state in asked.states
         )
         assert stood[-1].progress.seen == wanted
         assert stood[-1].progress.outcomes == ({Seen.COUNTED: wanted.total()} if wanted else {})
@@ -249,6 +256,20 @@ async def test_a_row_that_cannot_be_handled_is_counted_and_storage_is_waited_for
         return
     assert (await bench.slices(asked))[-1].progress.outcomes == {Seen.REDELIVERED: 2, Seen.REFUSED: 1}
     assert len(bench.faults) == 1
+
+
+async def test_who_redelivers_many_leaves_alone_what_is_not_as_it_was_found() -> None:
+    bench = Bench()
+    ids = [compose_schedule_id(due=START, poller_id=0, tail=tail) for tail in range(3)]
+    for tail, state in enumerate((State.FAILED, State.DELIVERED, State.FAILED)):
+        await bench.add(START, 0, tail, state=state)
+    terms = Terms(states=(State.FAILED,), since=UnixMillis(NOW), at=UnixMillis(NOW + 500))
+    assert isinstance(await bench.redeliver(bench.client, ids[0], terms=terms), Redelivering)
+    assert isinstance(await bench.redeliver(bench.client, ids[0], terms=terms), RedeliveredBefore)
+    assert isinstance(await bench.redeliver(bench.client, ids[1], terms=terms), EndedOtherwise)
+    assert isinstance(await bench.redeliver(bench.client, ids[2]), Redelivering)
+    instants = sorted(row["redelivered_at"] for row in bench.rows() if row["redelivered_at"])
+    assert instants == [NOW + 1, NOW + 501]
 
 
 async def test_a_clock_behind_the_request_begins_nothing() -> None:
