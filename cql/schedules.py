@@ -31,6 +31,7 @@ from scheduler_service.domain.ids import (
     minute_of,
     minute_start,
 )
+from scheduler_service.domain.reconciliations import ReviewedRow, ReviewPage
 from scheduler_service.domain.schedules import (
     NO_STATICS,
     Advance,
@@ -183,6 +184,15 @@ class CqlScheduleStore:
         stamp = Stamp(*answer[0][:2]) if answer else NO_STAMP
         rows = [CountedRow(*values[2:]) for values in answer if values[2] is not None]
         return CountPage(stamp, rows, len(rows) == limit)
+
+    async def review_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 500) -> ReviewPage:
+        parameters = partition_parameters(partition)
+        if after is None:
+            answer = await self._connection.select("schedules.review_first_page", (*parameters, limit))
+        else:
+            answer = await self._connection.select("schedules.review_next_page", (*parameters, *after, limit))
+        rows = [ReviewedRow(*values) for values in answer if values[0] is not None]
+        return ReviewPage(rows, len(rows) == limit)
 
     async def read_stamp(self, partition: Partition) -> Stamp:
         for values in await self._connection.select("schedules.read_stamp", partition_parameters(partition)):

@@ -13,6 +13,7 @@ from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
 from cql.migrate import check_schema, load_migrations
+from cql.reconciliations import CqlReconciliationStore
 from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings
@@ -41,6 +42,7 @@ class Storage:
     dead_letters: CqlDeadLetterStore
     audit: CqlAuditStore
     idempotency: CqlIdempotencyStore
+    reconciliations: CqlReconciliationStore
 
     @classmethod
     def over(cls, connection: Connection, *, settings: StorageSettings | None = None) -> "Storage":
@@ -66,6 +68,7 @@ class Storage:
             dead_letters=CqlDeadLetterStore(connection),
             audit=CqlAuditStore(connection),
             idempotency=CqlIdempotencyStore(connection),
+            reconciliations=CqlReconciliationStore(connection),
         )
 
     async def close(self) -> None:

@@ -69,6 +69,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
                 attempts=storage.attempts,
                 dead_letters=storage.dead_letters,
                 crons=storage.crons,
+                reconciliations=storage.reconciliations,
             ),
             engine=engine,
             clock=clock,

@@ -22,7 +22,7 @@ from membership.settings import MembershipSettings
 from minutehand.config_values import ConfigurationInvalid, Fault, Table, read_environment, read_table
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.ops import OpsSettings
-from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
+from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings, ReconciliationSettings
 from scheduler_service.api.hints import HintSettings
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.client_bounds import ClientBounds
@@ -82,9 +82,10 @@ TABLES = (
     Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network", "clients"})),
     Table("clients", ClientBounds),
     Table("hints", HintSettings),
-    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations", "clients"})),
+    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations", "clients", "reconciliations"})),
     Table("minute", MinuteSettings),
     Table("destinations", DestinationSettings),
+    Table("reconciliations", ReconciliationSettings),
     Table("ops", OpsSettings),
     Table("membership", MembershipSettings),
     Table("delivery", DeliverySettings),
@@ -225,7 +226,11 @@ def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settin
         api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy, "clients": clients}),
         hints=rooms["hints"],
         node=NodeSettings(
-            **{**node, "minute": rooms["minute"], "destinations": rooms["destinations"], "clients": clients}
+            **{
+                **node,
+                **{name: rooms[name] for name in ("minute", "destinations", "reconciliations")},
+                "clients": clients,
+            }
         ),
         ops=rooms["ops"],
         membership=rooms["membership"],

@@ -95,6 +95,14 @@ expansion is claimed, retried, taken over and recovered like any call.
   the change's wake-up looked.
 - A cron that is due to be looked at and was not, whatever the reason, is found by the search within two minutes.
 
+Reconciliations (`reconciler`): one action on everything due in a window, slice by slice, by the owner of one lane of
+the client. `usecases.reconcile` says why a slice may be cut short anywhere, and be done by two nodes, and handles each
+row once. What it redelivers arrives as copies at instants of their own, so it is claimed, paced and recovered like all
+other calls, within a share of what each lane is guaranteed.
+
+- A row that comes into the window behind the place where it is looked at is not met.
+- What is stopped ends with the slice under way, whose doings are counted by whoever owns the lane then.
+
 Not guaranteed: a process that stops between its trust check and the socket, and a receiver that answers after its
 time-out, see at-least-once. `Minutehand-Fence` and the schedule's id let a receiver tell.
 

@@ -37,6 +37,21 @@ def show_node(node: Node, *, clock: Clock, metrics: Metrics) -> None:
         lambda: node.crons.search.found,
     )
     metrics.gauge(
+        "minutehand_reconciliations_working",
+        "Reconciliations that this node works on now.",
+        lambda: node.reconciler.working,
+    )
+    metrics.counter(
+        "minutehand_reconciliations_finished_total",
+        "Reconciliations that this node brought to the end of their windows.",
+        lambda: node.reconciler.finished,
+    )
+    metrics.counter(
+        "minutehand_reconciled_rows_total",
+        "Schedules that reconciliations looked after: redelivered, cancelled, or counted.",
+        lambda: node.reconciler.rows,
+    )
+    metrics.gauge(
         "minutehand_destinations_open",
         "Receiver hosts that are left alone because they keep failing, each client's counted by itself.",
         lambda: node.dispatcher.destinations_open(),

@@ -9,7 +9,7 @@ and writes, it does only for those, only under trust. Stopping is a drain: every
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ from poller_cluster.expander import CronEngine
 from poller_cluster.job import Engine
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
+from poller_cluster.reconciliation_work import build_reconciler
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.recount import Recounts
 from poller_cluster.recovery_slots import RecoverySlots, per_client
@@ -44,6 +45,7 @@ from scheduler_service.domain.ports import (
     CronStore,
     DeadLetterStore,
     HintSender,
+    ReconciliationStore,
     ScheduleStore,
 )
 from scheduler_service.runtime.lifecycle import Tasks
@@ -75,6 +77,7 @@ class NodeStores:
     attempts: AttemptStore
     dead_letters: DeadLetterStore
     crons: CronStore
+    reconciliations: ReconciliationStore
 
 
 class Node:
@@ -160,6 +163,20 @@ class Node:
             spawn=self._spawn,
             on_fault=on_fault,
         )
+        self.reconciler = build_reconciler(
+            store=stores.reconciliations,
+            schedules=stores.schedules,
+            attempts=stores.attempts,
+            place=place,
+            tenants=self._tenants,
+            lanes=self._held,
+            trusted=self.heartbeater.trusted,
+            clock=clock,
+            randomness=randomness,
+            settings=settings.reconciliations,
+            spawn=self._spawn,
+            on_fault=on_fault,
+        )
         self.dispatcher = Dispatcher(
             engine=CronEngine(calls=engine, expander=self.crons.expander),
             tenants=self._tenants,
@@ -216,6 +233,7 @@ class Node:
         )
         self._spawn(retention.run(), "retention")
         self._spawn(self.crons.search.run(), "search for forgotten crons")
+        self._spawn(self.reconciler.run(), "search for reconciliations")
         await self.keeper.start()
         self._tenants_changed()
 
@@ -349,6 +367,13 @@ class Node:
     def _positions(self, client_id: ClientId) -> dict[PollerId, Minute]:
         pollers = self._clients.get(client_id)
         return {} if pollers is None else {poller_id: pollers.position(poller_id) for poller_id in pollers.lanes}
+
+    def _held(self, client_id: ClientId) -> Collection[PollerId]:
+        """Lanes that are ours and not about to be handed over."""
+        pollers = self._clients.get(client_id)
+        if pollers is None or self._handing_over:
+            return ()
+        return [poller_id for poller_id, lane in pollers.lanes.items() if not lane.leaving]
 
     def _floor(self) -> int | None:
         return self.keeper.floor()

@@ -73,12 +73,34 @@ class DestinationSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReconciliationSettings:
+    """How fast reconciliations go through their windows, each on one node."""
+
+    redeliver_share: float = 0.5
+    """The part of what a client's pollers are guaranteed (each 1,000 calls a minute) at which all that is to be
+    redelivered for it is spread. More is done sooner, and leaves fresh calls less of the guarantee."""
+    cancels_per_second: float = 500.0
+    """Schedules that one reconciliation cancels a second. More is done sooner, at Cassandra's cost."""
+    rows_read_per_second: float = 5_000.0
+    """Schedules, and minutes of pollers, that one reconciliation reads a second. More is done sooner, at the cost of a
+    node's and Cassandra's time."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.redeliver_share <= 1:
+            raise ValueError("redeliver_share must be above 0 and at most 1")
+        for name in ("cancels_per_second", "rows_read_per_second"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """Bounds of one poller process."""
 
     minute: MinuteSettings = field(default_factory=MinuteSettings)
     destinations: DestinationSettings = field(default_factory=DestinationSettings)
     clients: ClientBounds = field(default_factory=ClientBounds)
+    reconciliations: ReconciliationSettings = field(default_factory=ReconciliationSettings)
     recovery_minutes_at_once: int = 4
     """Minutes of the past that run beside the present after a takeover or an outage; one client gets half of them at
     most. More recovers sooner, at the cost of fresh calls' lateness."""

@@ -16,6 +16,7 @@ from minutehand.cli import (
     demo,
     keys,
     nodes,
+    reconciliations,
     schedules,
     servers,
 )
@@ -66,6 +67,12 @@ app.add_typer(
     dead_letters.app,
     name="dead-letters",
     short_help="See what gave up, and have it called again.",
+    no_args_is_help=True,
+)
+app.add_typer(
+    reconciliations.app,
+    name="reconciliations",
+    short_help="Count, call again or cancel everything in a window.",
     no_args_is_help=True,
 )
 app.add_typer(nodes.app, name="nodes", short_help="Look after single nodes.", no_args_is_help=True)

@@ -33,6 +33,15 @@ ConfigFile = Annotated[
         show_default=False,
     ),
 ]
+IdempotencyKey = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        metavar="NAME",
+        help="A name for this request: within 24 hours the same again under it does nothing twice.",
+        show_default=False,
+    ),
+]
 
 
 def connect(url: str, key: str | None) -> Minutehand:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect
 from minutehand.cli.output import print_fields, print_json, print_table, say
 from minutehand.client import Schedule
 
@@ -21,16 +21,6 @@ Due = Annotated[
 ]
 Delay = Annotated[float | None, typer.Option("--delay-seconds", help="When, in seconds from now.", show_default=False)]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
-
-IdempotencyKey = Annotated[
-    str | None,
-    typer.Option(
-        "--idempotency-key",
-        metavar="NAME",
-        help="A name for this request: within 24 hours the same again under it does nothing twice.",
-        show_default=False,
-    ),
-]
 
 
 @app.command()

@@ -64,6 +64,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, SampleTimes
+from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
 from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
 from minutehand.client._sync import Minutehand
 from minutehand.client._sync_client import ClientScope
@@ -108,6 +109,8 @@ __all__ = [
     "PollerCounts",
     "PollerOwner",
     "Problem",
+    "Reconciliation",
+    "ReconciliationProgress",
     "Redriven",
     "Retry",
     "RetrySettings",

@@ -24,6 +24,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._reconciliations import AsyncReconciliations
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class AsyncClientScope:
         self.schedules = AsyncSchedules(perform, client_id)
         self.dead_letters = AsyncDeadLetters(perform, client_id)
         self.crons = AsyncCrons(perform, client_id)
+        self.reconciliations = AsyncReconciliations(perform, client_id)
         self.keys = AsyncKeys(perform, client_id)
         self.signing_secrets = AsyncSigningSecrets(perform, client_id)
 

@@ -166,12 +166,12 @@ def delete_secret(client_id: str, secret_id: str) -> Operation[None]:
 
 
 def create_schedule(client_id: str, schedule: NewSchedule, *, key: str | None) -> Operation[Schedule]:
-    return _keyed(_schedules(client_id), Schedule, key=key, body=msgspec.json.encode(schedule))
+    return keyed(_schedules(client_id), Schedule, key=key, body=msgspec.json.encode(schedule))
 
 
 def create_batch(client_id: str, schedules: Sequence[NewSchedule], *, key: str | None) -> Operation[Batch]:
     body = msgspec.json.encode({"items": schedules})
-    return _keyed(f"{_schedules(client_id)}:batch", Batch, key=key, body=body)
+    return keyed(f"{_schedules(client_id)}:batch", Batch, key=key, body=body)
 
 
 def get_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
@@ -222,11 +222,11 @@ def reschedule_schedule(
     asked = {"due": _instant(due), "delay_seconds": delay_seconds, "callback": callback}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
     path = f"{_schedules(client_id)}/{_segment(schedule_id)}:reschedule"
-    return _keyed(path, Schedule, key=key, body=body)
+    return keyed(path, Schedule, key=key, body=body)
 
 
 def redeliver_schedule(client_id: str, schedule_id: str, *, key: str | None) -> Operation[Schedule]:
-    return _keyed(f"{_schedules(client_id)}/{_segment(schedule_id)}:redeliver", Schedule, key=key)
+    return keyed(f"{_schedules(client_id)}/{_segment(schedule_id)}:redeliver", Schedule, key=key)
 
 
 def cancel_schedules(client_id: str, schedule_ids: Sequence[str]) -> Operation[Page[CancelItem]]:
@@ -341,7 +341,7 @@ def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]
     )
 
 
-def _keyed(path: str, answer: Any, *, key: str | None, body: bytes | None = None) -> Operation[Any]:
+def keyed(path: str, answer: Any, *, key: str | None, body: bytes | None = None) -> Operation[Any]:
     """A POST under an idempotency key; None: one of its own."""
     return Operation(method="POST", path=path, answer=answer, body=body, keyed=True, idempotency_key=key)
 

@@ -24,6 +24,7 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._reconciliations import Reconciliations
 
 T = TypeVar("T")
 
@@ -43,6 +44,7 @@ class ClientScope:
         self.schedules = Schedules(perform, client_id)
         self.dead_letters = DeadLetters(perform, client_id)
         self.crons = Crons(perform, client_id)
+        self.reconciliations = Reconciliations(perform, client_id)
         self.keys = Keys(perform, client_id)
         self.signing_secrets = SigningSecrets(perform, client_id)
 

@@ -11,7 +11,7 @@ from scheduler_service.api.listing import MAX_LIMIT, Asked, read_listing
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.cancel_schedules import Outcome
+from scheduler_service.usecases.cancel_schedules import BeingRetried, Outcome
 from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule
 
 MAX_CANCELS = 1000
@@ -73,7 +73,7 @@ def cancel_item(text: str, schedule_id: ScheduleId | None, outcomes: Mapping[Sch
     match NoSuchSchedule() if schedule_id is None else outcomes[schedule_id]:
         case Cancelled():
             return CancelItemView(text, 200, State.CANCELLED.value)
-        case InFlight(row=row) | AlreadyFinished(row=row):
+        case InFlight(row=row) | AlreadyFinished(row=row) | BeingRetried(row=row):
             return CancelItemView(text, 409, row.state or State.SCHEDULED.value)
         case NoSuchSchedule():
             return CancelItemView(text, 404, None)

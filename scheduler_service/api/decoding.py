@@ -10,6 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -186,6 +187,11 @@ def _sentence(message: str, plain: Any) -> str:
     message = _PATH.sub("", message)
     if get_origin(plain) is typing.Literal:
         return f"must be one of {', '.join(map(str, get_args(plain)))}"
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return f"must be one of {', '.join(str(one.value) for one in plain)}"
+    if message.startswith("Invalid enum value"):
+        # What was sent is not repeated: it may be a secret in the wrong place.
+        return "is none of the values that there are"
 
     def words(match: re.Match[str]) -> str:
         return " or ".join(_WORDS.get(name, name) for name in match[1].split(" | "))

@@ -118,6 +118,9 @@ PATH_PARTS: Final[Mapping[str, PathPart]] = {
         "The schedule.", {"type": "string", "format": "uuid"}, "01a1fd71-2c58-8000-882a-6d1f0c3e5a97"
     ),
     "cron_id": PathPart("The cron.", _ID, "nightly"),
+    "reconciliation_id": PathPart(
+        "The reconciliation.", {"type": "string", "format": "uuid"}, "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364"
+    ),
     "key_id": PathPart("The key: the part between the underscores.", _KEY_ID, "5c1f0e83d2a94b67"),
     "secret_id": PathPart("The signing secret.", _KEY_ID, "9b2e74d1c06f4a38"),
     "node_id": PathPart("The node.", {"type": "string", "minLength": 1, "maxLength": 128}, "node-a"),

@@ -71,6 +71,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "cron-finished": Kind(
         409, "The cron has finished", "It has had its last fire. Put it with another rule, or another end, to go on."
     ),
+    "reconciliation-finished": Kind(
+        409, "The reconciliation has finished", "It has gone through its whole window: there is nothing left to stop."
+    ),
+    "too-many-reconciliations": Kind(
+        409,
+        "Too many reconciliations are running",
+        "A client may have ten running at a time. Wait for one to finish, or stop one.",
+    ),
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),
     "built-in-client": Kind(

@@ -16,6 +16,7 @@ from scheduler_service.domain.ports import (
     HintSender,
     IdempotencyStore,
     NodePorts,
+    ReconciliationStore,
     SampleCaller,
     ScheduleStore,
 )
@@ -44,6 +45,7 @@ from scheduler_service.usecases.redrive_dead_letters import RedriveDeadLetters
 from scheduler_service.usecases.register_client import RegisterClient
 from scheduler_service.usecases.remember_request import RememberRequest
 from scheduler_service.usecases.request_crons import RequestCrons
+from scheduler_service.usecases.request_reconciliations import RequestReconciliations
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.send_sample import SendSample
 from scheduler_service.usecases.show_attempts import ShowAttempts
@@ -51,6 +53,7 @@ from scheduler_service.usecases.show_balance import ShowBalance
 from scheduler_service.usecases.show_cluster import ShowCluster
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.show_pollers import ShowPollers
+from scheduler_service.usecases.show_reconciliations import ShowReconciliations
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.suspend_client import DeleteClient, SuspendClient
 from scheduler_service.usecases.watch_members import WatchMembers
@@ -86,6 +89,9 @@ class StoragePorts(Protocol):
     @property
     def idempotency(self) -> IdempotencyStore: ...
 
+    @property
+    def reconciliations(self) -> ReconciliationStore: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
@@ -118,6 +124,8 @@ class ApiServices:
     show_crons: ShowCrons
     show_balance: ShowBalance
     send_sample: SendSample
+    request_reconciliations: RequestReconciliations
+    show_reconciliations: ShowReconciliations
     probe_storage: ProbeStorage
     show_cluster: ShowCluster
     show_pollers: ShowPollers
@@ -216,6 +224,15 @@ def build_services(
             randomness=randomness,
         ),
         show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
+        request_reconciliations=RequestReconciliations(
+            store=storage.reconciliations,
+            remember=remember,
+            admit=admit,
+            clock=clock,
+            randomness=randomness,
+            max_days=settings.max_reconciled_days,
+        ),
+        show_reconciliations=ShowReconciliations(store=storage.reconciliations),
         probe_storage=ProbeStorage(store=storage.clients, clock=clock),
         show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),
         show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),

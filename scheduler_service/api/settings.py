@@ -17,6 +17,7 @@ _ABOVE_ZERO = (
     "max_head_bytes",
     "request_timeout_seconds",
     "retry_after_seconds",
+    "max_reconciled_days",
 )
 
 
@@ -79,6 +80,9 @@ class ApiSettings:
 
     clients: ClientBounds = field(default_factory=ClientBounds)
     """What clients may be given. The pollers must have the same."""
+    max_reconciled_days: int = 31
+    """Days that the window of one reconciliation may span. Longer ones run longer; what is older than a client's
+    retention is not there any more."""
 
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """Where callbacks may go, as far as their URL tells. By default addresses that are not plainly public are refused.

@@ -30,6 +30,7 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
+from scheduler_service.domain.reconciliations import Reconciliation, ReconciliationId, ReviewPage, Slot
 from scheduler_service.domain.samples import Exchange, Sample
 from scheduler_service.domain.schedules import (
     Advance,
@@ -52,6 +53,7 @@ __all__ = [
     "HintSender",
     "IdempotencyStore",
     "NodePorts",
+    "ReconciliationStore",
     "ScheduleStore",
     "StoreUnavailable",
 ]
@@ -129,6 +131,9 @@ class ScheduleStore(Protocol):
     async def count_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> CountPage:
         """Up to `limit` rows behind `after` in key order, as far as counting takes them: no bodies. Behind a key, the
         stamp is that of the partition only if rows follow."""
+
+    async def review_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 500) -> ReviewPage:
+        """Up to `limit` rows behind `after` in key order, as far as reconciliations take them: no bodies."""
 
     async def read_stamp(self, partition: Partition) -> Stamp:
         """What changes with every outcome. It is read alone, however many rows there are."""
@@ -291,6 +296,46 @@ class IdempotencyStore(Protocol):
 
     async def read(self, client_id: ClientId, key: str) -> Kept | None:
         """Serial: sees whatever was kept before it began."""
+
+
+class ReconciliationStore(Protocol):
+    """The tables `reconciliations` and `reconciliation_slots`. Kept 90 days.
+
+    A reconciliation holds a slot of its client while it runs, so that there are never more than slots, and so that all
+    that may be running is found without looking through every client.
+    """
+
+    async def insert(self, reconciliation: Reconciliation) -> None:
+        """Insert what was asked for, not what came of it; repeating it is harmless. Moves `changes`, where that
+        succeeds: those who search find it a little later otherwise."""
+
+    async def read(
+        self, client_id: ClientId, reconciliation_id: ReconciliationId, *, serial: bool = False
+    ) -> Reconciliation | None:
+        """None: it was not inserted, or is not kept any more. Raises an error for one that can't be decoded."""
+
+    async def read_newest(
+        self, client_id: ClientId, *, before: ReconciliationId | None = None, limit: int = 100
+    ) -> Sequence[Reconciliation]:
+        """Up to `limit` of them, the newest first, older than `before`. Fewer: there are no more. Those that can't be
+        decoded are made up for."""
+
+    async def write(
+        self, reconciliation: Reconciliation, *, expected_version: int | None
+    ) -> Answer[Reconciliation | None]:
+        """Replace state, version and progress if the stored version is `expected_version` (None: null)."""
+
+    async def read_slots(self, client_id: ClientId) -> Mapping[int, ReconciliationId]:
+        """Serial: who had each slot of a client last. Slots that nobody ever had are absent."""
+
+    async def take_slot(self, slot: Slot, *, expected: ReconciliationId | None) -> Answer[None]:
+        """Replace the holder of a slot if it is `expected` (None: nobody)."""
+
+    async def list_slots(self, bucket: int) -> Sequence[Slot]:
+        """Those of all clients that a hash puts into one of `SLOT_BUCKETS`: a few of each that ever reconciled."""
+
+    async def changes(self) -> int:
+        """Moves when something was asked for: a cheap read for everybody who searches."""
 
 
 class HintSender(Protocol):

@@ -15,6 +15,10 @@ class AdmitCreates:
         """Raises ClientSuspended; Conflict for clients whose rows Minutehand makes itself; ClockInDoubt."""
         if client.state is ClientState.SUSPENDED:
             raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
+        self.work(client)
+
+    def work(self, client: Client) -> None:
+        """The same for work that makes no calls, which a suspended client may have done."""
         if client.built_in:
             raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no work of yours")
         self._judge_clock()

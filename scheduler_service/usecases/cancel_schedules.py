@@ -10,6 +10,7 @@ cancels in one minute cost a few conditional writes, and the owner's advances me
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from membership.conditional import Applied, Rejected, Unknown
@@ -34,7 +35,15 @@ from scheduler_service.usecases.place import MAX_TURNS
 TOGETHER = 100
 """Rows that one read sees together, and that one edit cancels."""
 
-Outcome: TypeAlias = CancelResult | StoreUnavailable
+
+@dataclass(frozen=True, slots=True)
+class BeingRetried:
+    """It was attempted meanwhile and is to be tried again, which the caller did not ask to end."""
+
+    row: Row
+
+
+Outcome: TypeAlias = CancelResult | BeingRetried | StoreUnavailable
 """What became of one of them; StoreUnavailable: it stayed unknown, ask again."""
 
 
@@ -47,21 +56,28 @@ class CancelSchedules:
         self._clock = clock
         self._randomness = randomness
 
-    async def __call__(self, client_id: ClientId, schedule_ids: Sequence[ScheduleId]) -> dict[ScheduleId, Outcome]:
-        """One outcome for each id. Raises StoreUnavailable where storage is why none of them is known."""
+    async def __call__(
+        self, client_id: ClientId, schedule_ids: Sequence[ScheduleId], *, retrying: bool = True
+    ) -> dict[ScheduleId, Outcome]:
+        """One outcome for each id. With `retrying` False those that are being retried are left alone. Raises
+        StoreUnavailable where storage is why none of them is known."""
         results: dict[ScheduleId, Outcome] = {}
-        for found in await concurrently(lambda some: self._together(*some), _groups(client_id, schedule_ids)):
+        for found in await concurrently(
+            lambda some: self._together(*some, retrying=retrying), _groups(client_id, schedule_ids)
+        ):
             results |= found
         lost = next((result for result in results.values() if isinstance(result, StoreUnavailable)), None)
         if lost is not None and all(isinstance(result, StoreUnavailable) for result in results.values()):
             raise lost
         return results
 
-    async def _together(self, partition: Partition, left: list[ScheduleId]) -> dict[ScheduleId, Outcome]:
+    async def _together(
+        self, partition: Partition, left: list[ScheduleId], *, retrying: bool
+    ) -> dict[ScheduleId, Outcome]:
         results: dict[ScheduleId, Outcome] = {}
         try:
             for _ in range(MAX_TURNS):
-                left = await self._turn(partition, left, results)
+                left = await self._turn(partition, left, results, retrying=retrying)
                 if not left:
                     return results
         except StoreUnavailable as error:
@@ -70,7 +86,7 @@ class CancelSchedules:
         return results | dict.fromkeys(left, contended)
 
     async def _turn(
-        self, partition: Partition, left: Sequence[ScheduleId], results: dict[ScheduleId, Outcome]
+        self, partition: Partition, left: Sequence[ScheduleId], results: dict[ScheduleId, Outcome], *, retrying: bool
     ) -> list[ScheduleId]:
         """Decide what can be decided. Answers those that are to be read again."""
         statics, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True)
@@ -81,6 +97,8 @@ class CancelSchedules:
                 results[schedule_id] = NoSuchSchedule()
             elif row.ended:
                 results[schedule_id] = Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
+            elif row.state == State.RETRYING and not retrying:
+                results[schedule_id] = BeingRetried(row)
             elif row.state == State.RETRYING:
                 results[schedule_id] = await self._edit.cancel(partition.client_id, schedule_id)
             elif schedule_id in statics.in_flight:

@@ -14,6 +14,7 @@ the answer. A caller that dies between the two leaves a pointer; whoever asks fo
 places what it names. Attempts are numbered on, and counted anew by the retry policy: the original says from where.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from membership.conditional import Applied, Rejected, Unknown
@@ -62,8 +63,26 @@ class EndedOtherwise:
     row: Row
 
 
+@dataclass(frozen=True, slots=True)
+class RedeliveredBefore:
+    """It was redelivered since the instant that the caller's terms name, whatever came of it."""
+
+    row: Row
+
+
 Refused = StillOpen | WasCancelled | NoSuchSchedule
-RedeliverResult = Redelivering | EndedOtherwise | Refused
+RedeliverResult = Redelivering | EndedOtherwise | RedeliveredBefore | Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Of whoever redelivers many and may have to begin again: only ends that are one of `states`, and only what was not
+    redelivered at `since` or later, no matter by whom. It is called at `at`, or as soon after as it can be; `at` is not
+    before `since`, or the redelivery itself would not count."""
+
+    states: Collection[State]
+    since: UnixMillis
+    at: UnixMillis
 
 
 class RedeliverSchedule:
@@ -91,9 +110,10 @@ class RedeliverSchedule:
         *,
         failed_at: UnixMillis | None = None,
         since: UnixMillis | None = None,
+        terms: Terms | None = None,
     ) -> RedeliverResult:
         """With `failed_at` only if it is still failed since that instant. With `since`, unless it was redelivered at
-        that instant or later: then it is as if this call had done it, whatever came of it.
+        that instant or later: then it is as if this call had done it, whatever came of it. With `terms` as they say.
 
         Raises StoreUnavailable when it stays unknown what came of it: ask again.
         """
@@ -107,12 +127,18 @@ class RedeliverSchedule:
                 done = since is not None and row.redelivered_at >= since
                 if done or row.redelivered_at in ours:
                     return await self._redelivering(partition, row)
+                if terms is not None and row.redelivered_at >= terms.since:
+                    await self._complete(partition, row)
+                    return RedeliveredBefore(row)
             if (refused := _refused(row)) is not None:
                 await self._complete(partition, row)
                 return refused
             if failed_at is not None and (row.state != State.FAILED or row.finished_at != failed_at):
                 return EndedOtherwise(row)
-            at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0, since or 0) + 1)
+            if terms is not None and row.state not in terms.states:
+                return EndedOtherwise(row)
+            earliest = max(since or 0, 0 if terms is None else terms.at)
+            at = UnixMillis(max(self._clock.wall_ms(), row.due, row.finished_at or 0, earliest) + 1)
             if at > MAX_DUE:
                 raise StoreUnavailable("the schedule's end lies too far ahead")
             ours.add(at)

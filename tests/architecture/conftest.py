@@ -1,11 +1,12 @@
-"""What all of them read."""
+"""What several of them read."""
 
 import pytest
 
-from tests.architecture.sources import room_modules
+from tests.architecture.sources import parsed_tests, room_modules
 
 
 @pytest.fixture(scope="session", autouse=True)
-def parsed_rooms() -> None:
-    """Parsed once, in a second or two that are no test's own."""
+def parsed() -> None:
+    """Once, in some seconds that are no test's own."""
     room_modules()
+    parsed_tests()

@@ -47,6 +47,16 @@ def room_modules() -> dict[str, ast.Module]:
     }
 
 
+@functools.cache
+def parsed_tests() -> dict[str, ast.Module]:
+    """The parsed modules of all suites, by path."""
+    return {
+        name_of(path): ast.parse(path.read_text(), name_of(path))
+        for path in project_files()
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] == "tests"
+    }
+
+
 def imported_modules(tree: ast.Module) -> set[str]:
     """Dotted names of all absolute imports, wherever they stand."""
     names: set[str] = set()

@@ -2,17 +2,17 @@
 
 import ast
 
-from tests.architecture.sources import dotted, name_of, project_files
+from tests.architecture.sources import dotted, parsed_tests
 
 TIMELESS = ("tests/unit/", "tests/contract/", "tests/simulation/")
 
 
 def test_no_suite_on_virtual_time_sleeps() -> None:
     sleeping = [
-        f"{name_of(path)}:{node.lineno}"
-        for path in project_files()
-        if name_of(path).startswith(TIMELESS) and path.suffix == ".py"
-        for node in ast.walk(ast.parse(path.read_text()))
+        f"{name}:{node.lineno}"
+        for name, module in parsed_tests().items()
+        if name.startswith(TIMELESS)
+        for node in ast.walk(module)
         if isinstance(node, ast.Call) and dotted(node.func) in {"time.sleep", "asyncio.sleep", "sleep"} and waits(node)
     ]
     assert sleeping == []

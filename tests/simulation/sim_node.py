@@ -74,6 +74,7 @@ class SimNode:
                 attempts=self.storage.attempts,
                 dead_letters=self.storage.dead_letters,
                 crons=self.storage.crons,
+                reconciliations=self.storage.reconciliations,
             ),
             engine=self.engine,
             clock=self.clock,

@@ -76,6 +76,22 @@ LETTER = {
     "state": "failed",
     "label": None,
 }
+RECONCILIATION = {
+    "reconciliation_id": "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364",
+    "client_id": "shop",
+    "action": "redeliver",
+    "from": "2026-11-21T09:00:00.000Z",
+    "to": "2026-11-21T10:00:00.000Z",
+    "states": ["failed"],
+    "state": "running",
+    "progress": {"minutes_done": 3, "minutes_total": 60, "through": "2026-11-21T09:03:00.000Z"},
+    "seen": {"failed": 8},
+    "outcomes": {"redelivered": 7, "gone": 1},
+    "created_at": "2026-11-21T09:30:00.000Z",
+    "created_by": "shop",
+    "updated_at": "2026-11-21T09:31:00.000Z",
+    "a_field_of_a_later_version": {"x": 1},
+}
 PREVIEW = {
     "expression": "0 9 * * 1-5",
     "timezone": "UTC",

@@ -33,6 +33,7 @@ TAGS: Final[Mapping[str, str]] = {
     "dead-letters": "What gave up: list it, have it called again.",
     "balance": "The books: what was accepted for each minute, and what became of it.",
     "callbacks": "Try out what a receiver makes of a call.",
+    "reconciliations": "One action on everything in a window: count it, call it again, cancel it.",
     "pollers": "Who makes a client's calls, and how far they are.",
     "clients": "Tenants: their quota and settings.",
     "keys": "The keys that clients call this API with.",

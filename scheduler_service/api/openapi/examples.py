@@ -10,14 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_service.api.parameters import PATH_PARTS
-from scheduler_service.domain.clients import ClientSettings, RetrySettings
-
-_NOW: Final = "2026-11-21T09:30:00.000Z"
-_SCHEDULE_ID: Final = PATH_PARTS["schedule_id"].example
-_KEY_ID: Final = PATH_PARTS["key_id"].example
-_SECRET_ID: Final = PATH_PARTS["secret_id"].example
-_KEY: Final = f"mh_{_KEY_ID}_0f4c2d7b9e81a35c6d7e8f90123456789abcdef012345678"
+from scheduler_service.api.openapi import example_values as of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,175 +24,13 @@ class Example:
     partial: bool = False
 
 
-def _page(*items: Any) -> dict[str, Any]:
-    return {"items": list(items), "next_cursor": None}
-
-
-_CALLBACK: Final = {
-    "url": "https://shop.example/hooks/expire",
-    "method": "POST",
-    "headers": {"content-type": "application/json", "authorization": "Bearer of-the-receiver"},
-    "body": '{"order": 17}',
-}
-_CALLBACK_SHOWN: Final = {
-    **_CALLBACK,
-    "headers": {"content-type": "application/json", "authorization": "***"},
-}
-_SCHEDULE_ASKED: Final = {
-    "due": "2026-11-21T09:30:15Z",
-    "callback": _CALLBACK,
-    "label": "order-17",
-    "retry": {"max_attempts": 5},
-}
-_SCHEDULE: Final = {
-    "schedule_id": _SCHEDULE_ID,
-    "client_id": "shop",
-    "poller_id": 2,
-    "minute": _NOW,
-    "due": "2026-11-21T09:30:15.000Z",
-    "state": "scheduled",
-    "in_flight": False,
-    "attempts": 0,
-    "next_attempt_at": "2026-11-21T09:30:15.000Z",
-    "first_attempt_at": None,
-    "finished_at": None,
-    "last_status": None,
-    "last_error": None,
-    "reason": None,
-    "callback": _CALLBACK_SHOWN,
-    "label": "order-17",
-    "ordering_key": None,
-    "retry": {"max_attempts": 5},
-    "timeout_seconds": None,
-    "skip_after_seconds": None,
-    "cron_id": None,
-    "rescheduled_from": None,
-    "rescheduled_to": None,
-    "redelivered_at": None,
-    "created_at": _NOW,
-}
-_REDELIVERED: Final = {
-    **_SCHEDULE,
-    "state": "retrying",
-    "attempts": 5,
-    "next_attempt_at": "2026-11-21T09:30:15.001Z",
-    "last_status": 503,
-    "reason": "redelivery",
-    "redelivered_at": "2026-11-21T09:30:15.001Z",
-}
-_CANCELLED: Final = {**_SCHEDULE, "state": "cancelled", "next_attempt_at": None, "finished_at": _NOW}
-_PLAIN_CALLBACK: Final = {"url": "https://shop.example/hooks/remind", "method": "POST", "headers": {}}
-_REMINDER: Final = {
-    **_SCHEDULE,
-    "minute": "2026-11-21T09:31:00.000Z",
-    "due": "2026-11-21T09:31:30.000Z",
-    "next_attempt_at": "2026-11-21T09:31:30.000Z",
-    "callback": {**_PLAIN_CALLBACK, "body": ""},
-    "label": None,
-    "retry": None,
-}
-_LATE: Final = {"due": "2026-11-20T09:30:00Z", "callback": {"url": "https://shop.example/hooks/remind"}}
-_LATE_REFUSED: Final = {
-    "status": 422,
-    "problem": {
-        "type": "/problems/invalid",
-        "title": "Invalid request",
-        "status": 422,
-        "detail": "1 fault was found",
-        "request_id": "5f2b8c0a91d34e7f6a1b2c3d",
-        "errors": [
-            {"pointer": "/due", "detail": f"is more than 60 seconds in the past; it is {_NOW} now"},
-        ],
-    },
-}
-
-_CRON_ASKED: Final = {
-    "expression": "30 2 * * *",
-    "timezone": "Europe/Berlin",
-    "callback": {"url": "https://shop.example/hooks/close-the-day"},
-    "label": "books",
-}
-_NIGHTS: Final = [f"2026-11-{day}T01:30:00.000Z" for day in range(22, 27)]
-_CRON: Final = {
-    "cron_id": "nightly",
-    "client_id": "shop",
-    "state": "active",
-    "revision": 1,
-    "expression": "30 2 * * *",
-    "timezone": "Europe/Berlin",
-    "words": "at 02:30 every day",
-    "next_fires": _NIGHTS,
-    "callback": {"url": "https://shop.example/hooks/close-the-day", "method": "POST", "headers": {}, "body": ""},
-    "starts_at": None,
-    "ends_at": None,
-    "max_fires": None,
-    "spread_seconds": 0,
-    "catch_up_seconds": 3600.0,
-    "overlap": "allow",
-    "dst": {"gap": "shift", "fold": "first"},
-    "retry": None,
-    "timeout_seconds": None,
-    "label": "books",
-    "created_at": _NOW,
-    "changed_at": _NOW,
-}
-_PAUSED: Final = {**_CRON, "state": "paused", "revision": 2, "next_fires": []}
-_TRIGGERED: Final = {
-    **_SCHEDULE,
-    "due": "2026-11-21T09:30:00.001Z",
-    "next_attempt_at": "2026-11-21T09:30:00.001Z",
-    "callback": _CRON["callback"],
-    "label": "books",
-    "retry": None,
-    "cron_id": "nightly",
-}
-_PLANNED_RUN: Final = {
-    "nominal_due": _NIGHTS[0],
-    "due": _NIGHTS[0],
-    "schedule_id": None,
-    "state": "planned",
-    "attempts": 0,
-    "last_status": None,
-    "last_error": None,
-    "finished_at": None,
-    "reason": None,
-    "triggered": False,
-}
-
-_SETTINGS: Final = ClientSettings(retry=RetrySettings(max_attempts=20), horizon_days=365)
-_CLIENT: Final = {
-    "client_id": "shop",
-    "poller_quota": 3,
-    "poller_ceiling": 3,
-    "guaranteed_calls_per_minute": 3000,
-    "state": "active",
-    "settings": msgspec.json.decode(msgspec.json.encode(_SETTINGS.effective(poller_quota=3))),
-    "stored_settings": msgspec.json.decode(msgspec.json.encode(_SETTINGS)),
-    "revision": 1,
-    "created_at": _NOW,
-}
-_NEW_KEY: Final = {"key_id": _KEY_ID, "key": _KEY, "created_at": _NOW}
-_KEY_SHOWN: Final = {"key_id": _KEY_ID, "created_at": _NOW, "revoked_at": None}
-_NODE: Final = {
-    "node_id": "node-a",
-    "incarnation": 7,
-    "state": "live",
-    "beat_age_seconds": 0.0,
-    "pollers": 0,
-    "clock_offset_ms": None,
-    "capacity_per_minute": 5000,
-    "weight": 1.0,
-    "version": "0.1.0",
-    "address": "node-a:1",
-}
-
 EXAMPLES: Final[Mapping[str, Example]] = {
-    "create_schedule": Example(request=_SCHEDULE_ASKED, answer=_SCHEDULE),
-    "get_schedule": Example(answer=_SCHEDULE),
-    "cancel_schedule": Example(answer=_CANCELLED),
+    "create_schedule": Example(request=of.SCHEDULE_ASKED, answer=of.SCHEDULE),
+    "get_schedule": Example(answer=of.SCHEDULE),
+    "cancel_schedule": Example(answer=of.CANCELLED),
     "create_batch": Example(
-        request={"items": [{"delay_seconds": 90, "callback": {"url": "https://shop.example/hooks/remind"}}, _LATE]},
-        answer={"items": [{"status": 201, "schedule": _REMINDER}, _LATE_REFUSED]},
+        request={"items": [{"delay_seconds": 90, "callback": {"url": "https://shop.example/hooks/remind"}}, of.LATE]},
+        answer={"items": [{"status": 201, "schedule": of.REMINDER}, of.LATE_REFUSED]},
     ),
     "list_schedules": Example(
         query={
@@ -209,26 +40,26 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "label": "order-17",
             "limit": "50",
         },
-        answer=_page(_SCHEDULE),
+        answer=of.page(of.SCHEDULE),
     ),
     "cancel_schedules": Example(
         request={"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "label": "order-17"},
-        answer=_page({"schedule_id": _SCHEDULE_ID, "status": 200, "state": "cancelled"}),
+        answer=of.page({"schedule_id": of.SCHEDULE_ID, "status": 200, "state": "cancelled"}),
     ),
     "reschedule_schedule": Example(
         request={"due": "2026-11-21T10:00:00Z"},
         answer={
-            **_SCHEDULE,
+            **of.SCHEDULE,
             "minute": "2026-11-21T10:00:00.000Z",
             "due": "2026-11-21T10:00:00.000Z",
             "next_attempt_at": "2026-11-21T10:00:00.000Z",
-            "rescheduled_from": _SCHEDULE_ID,
+            "rescheduled_from": of.SCHEDULE_ID,
         },
     ),
-    "redeliver_schedule": Example(answer=_REDELIVERED),
-    "list_attempts": Example(answer=_page()),
+    "redeliver_schedule": Example(answer=of.REDELIVERED),
+    "list_attempts": Example(answer=of.page()),
     "list_dead_letters": Example(
-        query={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}, answer=_page()
+        query={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": "50"}, answer=of.page()
     ),
     "redeliver_dead_letters": Example(
         request={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": 100},
@@ -236,9 +67,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "get_balance": Example(
         query={"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "limit": "60"},
-        answer=_page(
+        answer=of.page(
             {
-                "minute": _NOW,
+                "minute": of.NOW,
                 "accepted": 1,
                 "delivered": 0,
                 "failed": 0,
@@ -250,18 +81,18 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         ),
     ),
     "test_callback": Example(
-        request={"callback": _CALLBACK, "timeout_seconds": 5},
+        request={"callback": of.CALLBACK, "timeout_seconds": 5},
         answer={
-            "schedule_id": _SCHEDULE_ID,
+            "schedule_id": of.SCHEDULE_ID,
             "delivered": True,
             "sent": True,
-            "started_at": _NOW,
+            "started_at": of.NOW,
             "request": {
-                **_CALLBACK_SHOWN,
+                **of.CALLBACK_SHOWN,
                 "headers": {
                     "content-type": "application/json",
                     "authorization": "***",
-                    "webhook-id": _SCHEDULE_ID,
+                    "webhook-id": of.SCHEDULE_ID,
                     "Minutehand-Test": "true",
                 },
             },
@@ -282,16 +113,20 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "detail": None,
         },
     ),
-    "put_cron": Example(request=_CRON_ASKED, answer=_CRON),
-    "get_cron": Example(answer=_CRON),
-    "list_crons": Example(query={"limit": "50"}, answer=_page(_CRON)),
-    "delete_cron": Example(answer={**_CRON, "state": "deleted", "revision": 2, "next_fires": []}),
-    "pause_cron": Example(answer=_PAUSED),
-    "resume_cron": Example(answer={**_CRON, "revision": 3}),
-    "trigger_cron": Example(answer=_TRIGGERED),
+    "create_reconciliation": Example(request=of.RECONCILED, answer=of.RECONCILIATION),
+    "get_reconciliation": Example(answer=of.RECONCILIATION),
+    "list_reconciliations": Example(query={"limit": "50"}, answer=of.page(of.RECONCILIATION)),
+    "stop_reconciliation": Example(answer={**of.RECONCILIATION, "state": "stopped"}),
+    "put_cron": Example(request=of.CRON_ASKED, answer=of.CRON),
+    "get_cron": Example(answer=of.CRON),
+    "list_crons": Example(query={"limit": "50"}, answer=of.page(of.CRON)),
+    "delete_cron": Example(answer={**of.CRON, "state": "deleted", "revision": 2, "next_fires": []}),
+    "pause_cron": Example(answer=of.PAUSED),
+    "resume_cron": Example(answer={**of.CRON, "revision": 3}),
+    "trigger_cron": Example(answer=of.TRIGGERED),
     "list_runs": Example(
         query={"from": "2026-11-22T00:00:00Z", "to": "2026-11-23T00:00:00Z", "limit": "100"},
-        answer=_page(_PLANNED_RUN),
+        answer=of.page(of.PLANNED_RUN),
     ),
     "preview_cron": Example(
         request={"expression": "@daily", "timezone": "Asia/Tokyo", "from": "2026-11-21T00:00:00Z", "count": 2},
@@ -303,30 +138,30 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         },
     ),
     "put_client": Example(
-        request={"poller_quota": 3, "settings": {"retry": {"max_attempts": 20}, "horizon_days": 365}}, answer=_CLIENT
+        request={"poller_quota": 3, "settings": {"retry": {"max_attempts": 20}, "horizon_days": 365}}, answer=of.CLIENT
     ),
-    "list_clients": Example(answer=_page(_CLIENT)),
-    "get_client": Example(answer=_CLIENT),
+    "list_clients": Example(answer=of.page(of.CLIENT)),
+    "get_client": Example(answer=of.CLIENT),
     "delete_client": Example(),
-    "suspend_client": Example(answer={**_CLIENT, "state": "suspended", "revision": 2}),
-    "resume_client": Example(answer={**_CLIENT, "revision": 3}),
-    "create_key": Example(answer=_NEW_KEY),
-    "list_keys": Example(answer=_page(_KEY_SHOWN)),
+    "suspend_client": Example(answer={**of.CLIENT, "state": "suspended", "revision": 2}),
+    "resume_client": Example(answer={**of.CLIENT, "revision": 3}),
+    "create_key": Example(answer=of.NEW_KEY),
+    "list_keys": Example(answer=of.page(of.KEY_SHOWN)),
     "revoke_key": Example(),
     "create_secret": Example(
         answer={
-            "secret_id": _SECRET_ID,
+            "secret_id": of.SECRET_ID,
             "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwYmFzZTY0IQA=",
-            "created_at": _NOW,
+            "created_at": of.NOW,
         }
     ),
-    "list_secrets": Example(answer=_page({"secret_id": _SECRET_ID, "created_at": _NOW, "expires_at": None})),
+    "list_secrets": Example(answer=of.page({"secret_id": of.SECRET_ID, "created_at": of.NOW, "expires_at": None})),
     "delete_secret": Example(),
     "create_admin_key": Example(
-        request={"name": "ops"}, answer={"key_id": _KEY_ID, "name": "ops", "key": _KEY, "created_at": _NOW}
+        request={"name": "ops"}, answer={"key_id": of.KEY_ID, "name": "ops", "key": of.KEY, "created_at": of.NOW}
     ),
     "list_admin_keys": Example(
-        answer=_page({"key_id": _KEY_ID, "name": "ops", "created_at": _NOW, "revoked_at": None})
+        answer=of.page({"key_id": of.KEY_ID, "name": "ops", "created_at": of.NOW, "revoked_at": None})
     ),
     "revoke_admin_key": Example(),
     "list_audit_log": Example(
@@ -335,7 +170,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "items": [
                 {
                     "entry_id": "019e0b1f-7b40-8000-8a5c-0c6f1d2e3b47",
-                    "at": _NOW,
+                    "at": of.NOW,
                     "actor": "configured",
                     "key_id": None,
                     "action": "put_client",
@@ -353,7 +188,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "get_cluster": Example(
         answer={
-            "nodes": [_NODE],
+            "nodes": [of.NODE],
             "pollers": {"total": 3, "owned": 0},
             "guaranteed_calls_per_minute": 3000,
             "capacity_per_minute": 5000,
@@ -361,7 +196,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "drain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "draining"}),
     "list_pollers": Example(
-        answer=_page(
+        answer=of.page(
             *(
                 {
                     "poller_id": number,

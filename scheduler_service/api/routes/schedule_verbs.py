@@ -26,7 +26,13 @@ from scheduler_service.api.schemas import NoRequest, ScheduleView
 from scheduler_service.api.views import schedule_view
 from scheduler_service.domain.errors import Conflict
 from scheduler_service.usecases.edit_schedule import AlreadyFinished, InFlight, NoSuchSchedule
-from scheduler_service.usecases.redeliver_schedule import EndedOtherwise, Redelivering, StillOpen, WasCancelled
+from scheduler_service.usecases.redeliver_schedule import (
+    EndedOtherwise,
+    RedeliveredBefore,
+    Redelivering,
+    StillOpen,
+    WasCancelled,
+)
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
@@ -69,7 +75,7 @@ async def redeliver_schedule(call: Call) -> web.Response:
         case Redelivering(row=row):
             view = schedule_view(client.client_id, row, in_flight=False)
             return answer(view, headers=REPLAYED) if replayed else answer(view, status=202)
-        case StillOpen(row=row) | EndedOtherwise(row=row):
+        case StillOpen(row=row) | EndedOtherwise(row=row) | RedeliveredBefore(row=row):
             raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
         case WasCancelled(row=row):
             raise Conflict("cancelled", "it was cancelled, which is for good", state=state_of(row))

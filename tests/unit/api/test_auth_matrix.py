@@ -26,6 +26,7 @@ class Keys:
     other_schedule: str
     other_key_id: str
     other_secret_id: str
+    other_reconciliation: str
 
 
 @pytest.fixture
@@ -38,8 +39,17 @@ async def keys(api: ApiHarness) -> Keys:
     made = await api.send("POST", "/v1/clients/other/schedules", key=other, json=schedule(label="private"))
     await api.send("PUT", "/v1/clients/other/crons/private-cron", key=other, json=cron(label="private"))
     secret = await api.send("POST", "/v1/clients/other/signing-secrets")
+    window = {"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "states": ["failed"], "action": "report"}
+    asked = await api.send("POST", "/v1/clients/other/reconciliations", key=other, json=window)
     return Keys(
-        shop, other, revoked["key"], named, made.json["schedule_id"], other.split("_")[1], secret.json["secret_id"]
+        shop,
+        other,
+        revoked["key"],
+        named,
+        made.json["schedule_id"],
+        other.split("_")[1],
+        secret.json["secret_id"],
+        asked.json["reconciliation_id"],
     )
 
 
@@ -52,6 +62,7 @@ def path_of(route: Route, keys: Keys, client_id: str) -> str:
         "secret_id": keys.other_secret_id,
         "node_id": "no-such-node",
         "cron_id": "private-cron",
+        "reconciliation_id": keys.other_reconciliation,
         "kind": "invalid",
     }
     return re.sub(r"\{(\w+)\}", lambda match: names[match[1]], route.path)

@@ -10,6 +10,7 @@ from scheduler_service.api.decoding import Body
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.schemas import AdminKeyRequest, BatchRequest, ClientRequest
 from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.usecases.request_reconciliations import ReconciliationRequest
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 ANY_JSON = st.recursive(
@@ -155,3 +156,13 @@ def test_rules_are_heard_beside_the_types_but_not_about_what_is_wrong_anyway() -
 
 def test_a_missing_object_stands_in_for_itself() -> None:
     assert faults({"name": "x"}, FieldError("/inner/size", "is too small")) == {"/inner": "is required"}
+
+
+def test_a_value_that_is_none_of_those_there_are_is_not_repeated() -> None:
+    wrong = {"from": "x", "to": "y", "states": ["delivered", "of-a-secret"], "action": "of-a-secret"}
+    with pytest.raises(Invalid) as caught:
+        Body(ReconciliationRequest).decode(msgspec.json.encode(wrong))
+    assert {(fault.pointer, fault.detail) for fault in caught.value.errors} == {
+        ("/action", "must be one of report, redeliver, cancel"),
+        ("/states/1", "must be one of scheduled, retrying, delivered, failed, cancelled, skipped"),
+    }

@@ -36,10 +36,15 @@ BEFORE = {
     "delete_client": (*FIRST, "suspend_client"),
     "resume_client": (*FIRST, "suspend_client"),
     "resume_cron": (*FIRST, "pause_cron"),
+    "create_reconciliation": ("put_client",),
+    "get_reconciliation": ("put_client", "create_reconciliation"),
+    "list_reconciliations": ("put_client", "create_reconciliation"),
+    "stop_reconciliation": ("put_client", "create_reconciliation"),
 }
 CHOSEN_BY_THE_SERVER = {
     "entry_id",
     "schedule_id",
+    "reconciliation_id",
     "rescheduled_from",
     "poller_id",
     "key_id",

@@ -27,6 +27,7 @@ OPERATION_IDS = {
     "put_cron", "get_cron", "delete_cron", "list_crons", "pause_cron", "resume_cron", "trigger_cron", "list_runs",
     "preview_cron", "get_balance", "cancel_schedules", "reschedule_schedule", "redeliver_schedule", "list_attempts",
     "list_dead_letters", "redeliver_dead_letters", "test_callback",
+    "create_reconciliation", "get_reconciliation", "list_reconciliations", "stop_reconciliation",
     "put_client", "list_clients", "get_client", "delete_client", "suspend_client", "resume_client",
     "create_key", "list_keys", "revoke_key", "create_secret", "list_secrets", "delete_secret",
     "create_admin_key", "list_admin_keys", "revoke_admin_key",

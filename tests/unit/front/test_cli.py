@@ -13,7 +13,18 @@ import typer.main
 from minutehand.cli import failures, options
 from minutehand.cli.app import app
 from minutehand.client import Minutehand
-from tests.support.scripted_api import ATTEMPT, CRON, EXCHANGE, LETTER, PREVIEW, RUN, SCHEDULE, Script, problem
+from tests.support.scripted_api import (
+    ATTEMPT,
+    CRON,
+    EXCHANGE,
+    LETTER,
+    PREVIEW,
+    RECONCILIATION,
+    RUN,
+    SCHEDULE,
+    Script,
+    problem,
+)
 
 CLIENT = {
     "client_id": "shop",
@@ -25,6 +36,7 @@ CLIENT = {
     "created_at": "2026-11-21T09:00:00.000Z",
     "guaranteed_calls_per_minute": 2000,
 }
+DAY = "2026-11-21T00:00:00Z"
 CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "cancelled"}
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
 
@@ -63,6 +75,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "cancel", "list")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
     wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver")}
+    wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "stop")}
     verbs = ("put", "list", "show", "pause", "resume", "trigger", "delete", "runs", "preview")
     wanted |= {f"minutehand crons {verb}" for verb in verbs}
     assert wanted <= ALL.keys()
@@ -110,6 +123,17 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
             "the-old-one",
         ),
         ("schedules attempts shop x", [httpx.Response(200, json={"items": [ATTEMPT]})], "try later"),
+        (
+            f"reconciliations create shop --action redeliver --state failed --from {DAY} --to {DAY} --wait",
+            [
+                httpx.Response(202, json=RECONCILIATION),
+                httpx.Response(200, json={**RECONCILIATION, "state": "finished", "outcomes": {"redelivered": 1007}}),
+            ],
+            "1,007 redelivered",
+        ),
+        ("reconciliations show shop x", [httpx.Response(200, json=RECONCILIATION)], "3 of 60"),
+        ("reconciliations list shop", [httpx.Response(200, json={"items": [RECONCILIATION]})], "7 redelivered"),
+        ("reconciliations stop shop x", [httpx.Response(200, json={**RECONCILIATION, "state": "stopped"})], "stopped"),
         ("dead-letters list shop", [httpx.Response(200, json={"items": [LETTER]})], "exhausted"),
         (
             "dead-letters redeliver shop",

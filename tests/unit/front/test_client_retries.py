@@ -173,9 +173,9 @@ def test_what_can_never_be_sent_is_not_tried_again() -> None:
         raise httpx.LocalProtocolError("Illegal header value")
 
     pace, transport = ScriptedPace(), httpx.MockTransport(refuse)
-    with Minutehand("http://api.test", "k", pace=pace, transport=transport) as api:
-        with pytest.raises(MinutehandUnreachable):
-            api.client("shop").schedules.get(ID)
+    api = Minutehand("http://api.test", "k", pace=pace, transport=transport)
+    with api, pytest.raises(MinutehandUnreachable):
+        api.client("shop").schedules.get(ID)
     assert pace.pauses == []
 
 

@@ -1,0 +1,156 @@
+"""The tables `reconciliations` and `reconciliation_slots`, and the count of what was asked for."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from cql.connection import Connection, Parameters
+from cql.decoding import UndecodableRow, decode_enum, decode_json, undecodable
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from scheduler_service.domain.errors import StoreUnavailable
+from scheduler_service.domain.ids import ClientId, minute_of
+from scheduler_service.domain.reconciliations import (
+    SLOT_BUCKETS,
+    Action,
+    Progress,
+    Reconciliation,
+    ReconciliationId,
+    ReconciliationState,
+    Slot,
+)
+from scheduler_service.domain.schedules import State
+
+_CATALOG = "reconciliations"
+_LOWEST_ID = UUID(int=0)
+_HIGHEST_ID = UUID(int=(1 << 128) - 1)
+_TABLE = "reconciliations"
+_NULLABLE = frozenset(("state", "version", "progress", "updated_at"))
+_COLUMNS = (
+    *("client_id", "reconciliation_id", "action", "start", "end", "states", "created_at", "created_by"),
+    *("state", "version", "progress", "updated_at"),
+)
+
+
+class CqlReconciliationStore:
+    """`domain.ports.ReconciliationStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def insert(self, reconciliation: Reconciliation) -> None:
+        await self._connection.write("reconciliations.insert", _asked(reconciliation))
+        try:
+            await self._connection.write("catalog.bump", (_CATALOG,))
+        except StoreUnavailable:
+            return
+
+    async def read(
+        self, client_id: ClientId, reconciliation_id: ReconciliationId, *, serial: bool = False
+    ) -> Reconciliation | None:
+        parameters = (client_id, reconciliation_id)
+        for values in await self._connection.select("reconciliations.read", parameters, serial=serial):
+            return _reconciliation(values)
+        return None
+
+    async def read_newest(
+        self, client_id: ClientId, *, before: ReconciliationId | None = None, limit: int = 100
+    ) -> Sequence[Reconciliation]:
+        found: list[Reconciliation] = []
+        last = _HIGHEST_ID if before is None else UUID(int=before.int - 1)
+        while (missing := limit - len(found)) > 0:
+            rows = await self._connection.select("reconciliations.read_newest", (client_id, _LOWEST_ID, last, missing))
+            for values in rows:
+                try:
+                    one = _reconciliation(values)
+                except UndecodableRow:
+                    continue
+                if one is not None:
+                    found.append(one)
+            if len(rows) < missing:
+                break
+            last = UUID(int=rows[-1][1].int - 1)
+        return found
+
+    async def write(
+        self, reconciliation: Reconciliation, *, expected_version: int | None
+    ) -> Answer[Reconciliation | None]:
+        parameters = (
+            reconciliation.state.value,
+            reconciliation.version,
+            msgspec.json.encode(reconciliation.progress).decode(),
+            reconciliation.updated_at,
+            reconciliation.client_id,
+            reconciliation.reconciliation_id,
+            expected_version,
+        )
+        match await self._connection.conditional((("reconciliations.write", parameters),)):
+            case Rejected():
+                try:
+                    current = await self.read(reconciliation.client_id, reconciliation.reconciliation_id, serial=True)
+                except StoreUnavailable as error:
+                    return Unknown(str(error))
+                return Rejected(current)
+            case Applied() | Unknown() as answer:
+                return answer
+
+    async def read_slots(self, client_id: ClientId) -> Mapping[int, ReconciliationId]:
+        parameters = (_bucket(client_id), client_id)
+        return dict(await self._connection.select("reconciliation_slots.read", parameters, serial=True))
+
+    async def take_slot(self, slot: Slot, *, expected: ReconciliationId | None) -> Answer[None]:
+        parameters = (slot.holder, _bucket(slot.client_id), slot.client_id, slot.number, expected)
+        match await self._connection.conditional((("reconciliation_slots.take", parameters),)):
+            case Rejected():
+                return Rejected(None)
+            case Applied() | Unknown() as answer:
+                return answer
+
+    async def list_slots(self, bucket: int) -> Sequence[Slot]:
+        return [Slot(*values) for values in await self._connection.select("reconciliation_slots.list", (bucket,))]
+
+    async def changes(self) -> int:
+        for (changes,) in await self._connection.select("catalog.read", (_CATALOG,)):
+            return int(changes)
+        return 0
+
+
+def _bucket(client_id: ClientId) -> int:
+    return hashlib.blake2b(client_id.encode(), digest_size=1).digest()[0] % SLOT_BUCKETS
+
+
+def _asked(reconciliation: Reconciliation) -> Parameters:
+    return (
+        reconciliation.client_id,
+        reconciliation.reconciliation_id,
+        reconciliation.action.value,
+        reconciliation.start,
+        reconciliation.end,
+        msgspec.json.encode(reconciliation.states).decode(),
+        reconciliation.created_at,
+        reconciliation.created_by,
+    )
+
+
+def _reconciliation(values: Sequence[Any]) -> Reconciliation | None:
+    """None: only its end is left, or is there yet. Raises UndecodableRow."""
+    columns = dict(zip(_COLUMNS, values, strict=True))
+    key = f"{columns['client_id']}/{columns['reconciliation_id']}"
+    if columns["created_at"] is None:
+        return None
+    if missing := [name for name, value in columns.items() if value is None and name not in _NULLABLE]:
+        raise undecodable(f"null: {', '.join(missing)}", table=_TABLE, key=key)
+    columns["action"] = decode_enum(columns["action"], Action, table=_TABLE, key=key)
+    columns["states"] = decode_json(columns["states"], tuple[State, ...], table=_TABLE, key=key)
+    columns["state"] = decode_enum(
+        columns["state"] or ReconciliationState.RUNNING, ReconciliationState, table=_TABLE, key=key
+    )
+    if columns["progress"] is None:
+        columns["progress"] = Progress(minute=minute_of(columns["start"]))
+    else:
+        columns["progress"] = decode_json(columns["progress"], Progress, table=_TABLE, key=key)
+    if columns["updated_at"] is None:
+        columns["updated_at"] = columns["created_at"]
+    return Reconciliation(**columns)

@@ -1,0 +1,140 @@
+"""`minutehand reconciliations`: one action on everything that was due in a window."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect
+from minutehand.cli.output import print_fields, print_json, print_table, say
+from minutehand.client import Reconciliation
+
+app = typer.Typer(
+    help="Count, call again or cancel all schedules of a window, little by little. Takes the client's own key."
+)
+
+ReconciliationId = Annotated[
+    str, typer.Argument(metavar="RECONCILIATION", help="The reconciliation's id.", show_default=False)
+]
+
+
+@app.command(
+    epilog="Example: minutehand reconciliations create shop --action redeliver --state failed "
+    "--from 2026-11-21T09:00:00Z --to 2026-11-21T10:00:00Z --wait"
+)
+def create(
+    client_id: ClientId,
+    action: Annotated[
+        str,
+        typer.Option(
+            "--action",
+            help="report (count them), redeliver (call them again) or cancel.",
+            show_default=False,
+        ),
+    ],
+    start: Annotated[str, typer.Option("--from", help="First due, RFC 3339.", show_default=False)],
+    end: Annotated[str, typer.Option("--to", help="Before this due, RFC 3339.", show_default=False)],
+    state: Annotated[
+        list[str],
+        typer.Option(
+            "--state",
+            help="Of those in this state; repeatable. redeliver: delivered, failed, skipped; cancel: scheduled, "
+            "retrying; report: any.",
+            show_default=False,
+        ),
+    ],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, and show how far it has come.")] = False,
+    idempotency_key: IdempotencyKey = None,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a reconciliation. Every schedule of the window is handled once, spread over time."""
+    with connect(url, key) as api:
+        reconciliations = api.client(client_id).reconciliations
+        made = reconciliations.create(action, start=start, end=end, states=state, idempotency_key=idempotency_key)
+        if wait:
+            quiet = (lambda found: None) if as_json else _tell
+            made = reconciliations.wait(made.reconciliation_id, on_progress=quiet)
+    _show(made, as_json)
+
+
+@app.command(epilog="Example: minutehand reconciliations show shop 019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364")
+def show(
+    client_id: ClientId,
+    reconciliation_id: ReconciliationId,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far a reconciliation has come, and what became of what it is about."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).reconciliations.get(reconciliation_id), as_json)
+
+
+@app.command("list", epilog="Example: minutehand reconciliations list shop --limit 5")
+def list_(
+    client_id: ClientId,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List reconciliations, the newest first."""
+    with connect(url, key) as api:
+        found = list(islice(api.client(client_id).reconciliations.list(page_size=min(limit, 100)), limit))
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (one.created_at, one.reconciliation_id, one.action, one.start, one.end, one.state, _done(one), _counts(one))
+        for one in found
+    ]
+    print_table(("CREATED", "RECONCILIATION", "ACTION", "FROM", "TO", "STATE", "MINUTES", "OUTCOMES"), rows)
+
+
+@app.command(epilog="Example: minutehand reconciliations stop shop 019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364")
+def stop(
+    client_id: ClientId,
+    reconciliation_id: ReconciliationId,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a reconciliation where it is. What it has done stays done."""
+    with connect(url, key) as api:
+        _show(api.client(client_id).reconciliations.stop(reconciliation_id), as_json)
+
+
+def _tell(found: Reconciliation) -> None:
+    say(f"{_done(found)} minutes; {_counts(found) or 'nothing yet'}")
+
+
+def _done(found: Reconciliation) -> str:
+    return f"{found.progress.minutes_done:,} of {found.progress.minutes_total:,}"
+
+
+def _counts(found: Reconciliation) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in found.outcomes.items())
+
+
+def _show(found: Reconciliation, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        [
+            ("reconciliation", found.reconciliation_id),
+            ("action", found.action),
+            ("from", found.start),
+            ("to", found.end),
+            ("states", ", ".join(found.states)),
+            ("state", found.state),
+            ("minutes", _done(found)),
+            ("found", ", ".join(f"{count:,} {name}" for name, count in found.seen.items()) or None),
+            ("outcomes", _counts(found) or None),
+            ("created", found.created_at),
+            ("by", found.created_by),
+            ("updated", found.updated_at),
+        ]
+    )

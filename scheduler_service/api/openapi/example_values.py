@@ -1,0 +1,200 @@
+"""What the examples are made of: the client `shop`, its schedules, crons, keys, and what an API says of them."""
+
+from typing import Any, Final
+
+import msgspec
+
+from scheduler_service.api.parameters import PATH_PARTS
+from scheduler_service.domain.clients import ClientSettings, RetrySettings
+
+NOW: Final = "2026-11-21T09:30:00.000Z"
+SCHEDULE_ID: Final = PATH_PARTS["schedule_id"].example
+RECONCILIATION_ID: Final = PATH_PARTS["reconciliation_id"].example
+KEY_ID: Final = PATH_PARTS["key_id"].example
+SECRET_ID: Final = PATH_PARTS["secret_id"].example
+KEY: Final = f"mh_{KEY_ID}_0f4c2d7b9e81a35c6d7e8f90123456789abcdef012345678"
+
+
+def page(*items: Any) -> dict[str, Any]:
+    return {"items": list(items), "next_cursor": None}
+
+
+CALLBACK: Final = {
+    "url": "https://shop.example/hooks/expire",
+    "method": "POST",
+    "headers": {"content-type": "application/json", "authorization": "Bearer of-the-receiver"},
+    "body": '{"order": 17}',
+}
+CALLBACK_SHOWN: Final = {
+    **CALLBACK,
+    "headers": {"content-type": "application/json", "authorization": "***"},
+}
+SCHEDULE_ASKED: Final = {
+    "due": "2026-11-21T09:30:15Z",
+    "callback": CALLBACK,
+    "label": "order-17",
+    "retry": {"max_attempts": 5},
+}
+SCHEDULE: Final = {
+    "schedule_id": SCHEDULE_ID,
+    "client_id": "shop",
+    "poller_id": 2,
+    "minute": NOW,
+    "due": "2026-11-21T09:30:15.000Z",
+    "state": "scheduled",
+    "in_flight": False,
+    "attempts": 0,
+    "next_attempt_at": "2026-11-21T09:30:15.000Z",
+    "first_attempt_at": None,
+    "finished_at": None,
+    "last_status": None,
+    "last_error": None,
+    "reason": None,
+    "callback": CALLBACK_SHOWN,
+    "label": "order-17",
+    "ordering_key": None,
+    "retry": {"max_attempts": 5},
+    "timeout_seconds": None,
+    "skip_after_seconds": None,
+    "cron_id": None,
+    "rescheduled_from": None,
+    "rescheduled_to": None,
+    "redelivered_at": None,
+    "created_at": NOW,
+}
+REDELIVERED: Final = {
+    **SCHEDULE,
+    "state": "retrying",
+    "attempts": 5,
+    "next_attempt_at": "2026-11-21T09:30:15.001Z",
+    "last_status": 503,
+    "reason": "redelivery",
+    "redelivered_at": "2026-11-21T09:30:15.001Z",
+}
+CANCELLED: Final = {**SCHEDULE, "state": "cancelled", "next_attempt_at": None, "finished_at": NOW}
+PLAIN_CALLBACK: Final = {"url": "https://shop.example/hooks/remind", "method": "POST", "headers": {}}
+REMINDER: Final = {
+    **SCHEDULE,
+    "minute": "2026-11-21T09:31:00.000Z",
+    "due": "2026-11-21T09:31:30.000Z",
+    "next_attempt_at": "2026-11-21T09:31:30.000Z",
+    "callback": {**PLAIN_CALLBACK, "body": ""},
+    "label": None,
+    "retry": None,
+}
+LATE: Final = {"due": "2026-11-20T09:30:00Z", "callback": {"url": "https://shop.example/hooks/remind"}}
+LATE_REFUSED: Final = {
+    "status": 422,
+    "problem": {
+        "type": "/problems/invalid",
+        "title": "Invalid request",
+        "status": 422,
+        "detail": "1 fault was found",
+        "request_id": "5f2b8c0a91d34e7f6a1b2c3d",
+        "errors": [
+            {"pointer": "/due", "detail": f"is more than 60 seconds in the past; it is {NOW} now"},
+        ],
+    },
+}
+
+CRON_ASKED: Final = {
+    "expression": "30 2 * * *",
+    "timezone": "Europe/Berlin",
+    "callback": {"url": "https://shop.example/hooks/close-the-day"},
+    "label": "books",
+}
+NIGHTS: Final = [f"2026-11-{day}T01:30:00.000Z" for day in range(22, 27)]
+CRON: Final = {
+    "cron_id": "nightly",
+    "client_id": "shop",
+    "state": "active",
+    "revision": 1,
+    "expression": "30 2 * * *",
+    "timezone": "Europe/Berlin",
+    "words": "at 02:30 every day",
+    "next_fires": NIGHTS,
+    "callback": {"url": "https://shop.example/hooks/close-the-day", "method": "POST", "headers": {}, "body": ""},
+    "starts_at": None,
+    "ends_at": None,
+    "max_fires": None,
+    "spread_seconds": 0,
+    "catch_up_seconds": 3600.0,
+    "overlap": "allow",
+    "dst": {"gap": "shift", "fold": "first"},
+    "retry": None,
+    "timeout_seconds": None,
+    "label": "books",
+    "created_at": NOW,
+    "changed_at": NOW,
+}
+PAUSED: Final = {**CRON, "state": "paused", "revision": 2, "next_fires": []}
+TRIGGERED: Final = {
+    **SCHEDULE,
+    "due": "2026-11-21T09:30:00.001Z",
+    "next_attempt_at": "2026-11-21T09:30:00.001Z",
+    "callback": CRON["callback"],
+    "label": "books",
+    "retry": None,
+    "cron_id": "nightly",
+}
+PLANNED_RUN: Final = {
+    "nominal_due": NIGHTS[0],
+    "due": NIGHTS[0],
+    "schedule_id": None,
+    "state": "planned",
+    "attempts": 0,
+    "last_status": None,
+    "last_error": None,
+    "finished_at": None,
+    "reason": None,
+    "triggered": False,
+}
+
+RECONCILED: Final = {
+    "from": "2026-11-21T09:00:00Z",
+    "to": "2026-11-21T10:00:00Z",
+    "states": ["failed"],
+    "action": "redeliver",
+}
+RECONCILIATION: Final = {
+    "reconciliation_id": RECONCILIATION_ID,
+    "client_id": "shop",
+    "action": "redeliver",
+    "from": "2026-11-21T09:00:00.000Z",
+    "to": "2026-11-21T10:00:00.000Z",
+    "states": ["failed"],
+    "state": "running",
+    "progress": {"minutes_done": 0, "minutes_total": 60, "through": "2026-11-21T09:00:00.000Z"},
+    "seen": {},
+    "outcomes": {},
+    "created_at": NOW,
+    "created_by": "configured",
+    "updated_at": NOW,
+}
+
+SETTINGS: Final = ClientSettings(retry=RetrySettings(max_attempts=20), horizon_days=365)
+CLIENT: Final = {
+    "client_id": "shop",
+    "poller_quota": 3,
+    "poller_ceiling": 3,
+    "guaranteed_calls_per_minute": 3000,
+    "state": "active",
+    "settings": msgspec.json.decode(msgspec.json.encode(SETTINGS.effective(poller_quota=3))),
+    "stored_settings": msgspec.json.decode(msgspec.json.encode(SETTINGS)),
+    "revision": 1,
+    "created_at": NOW,
+}
+NEW_KEY: Final = {"key_id": KEY_ID, "key": KEY, "created_at": NOW}
+KEY_SHOWN: Final = {"key_id": KEY_ID, "created_at": NOW, "revoked_at": None}
+NODE: Final = {
+    "node_id": "node-a",
+    "incarnation": 7,
+    "state": "live",
+    "beat_age_seconds": 0.0,
+    "pollers": 0,
+    "clock_offset_ms": None,
+    "capacity_per_minute": 5000,
+    "weight": 1.0,
+    "version": "0.1.0",
+    "address": "node-a:1",
+}

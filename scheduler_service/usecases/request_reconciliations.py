@@ -1,0 +1,217 @@
+"""Request: what tenants ask of reconciliations: that one begin, or that one end before its window does.
+
+    admitted (client, clock) -> judged (every fault) -> a slot of its client -> inserted -> told to who searches
+
+A client has a bounded number of slots. Whoever asks takes one that nobody has, or whose holder runs no more, by a
+conditional write; so many that ask at once never get more than there are. The slot comes first: a reconciliation
+without one would never be found. A slot whose holder was never inserted is free again after `ABANDONED_MS`.
+
+The id is chosen by the caller, before anything is written: asked for again with the same id, nothing is made twice.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from membership.conditional import Applied, Rejected, Unknown
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound, StoreUnavailable
+from scheduler_service.domain.idempotency import Keyed
+from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
+from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.ports import ReconciliationStore
+from scheduler_service.domain.reconciliations import (
+    HANDLED,
+    MAX_RUNNING,
+    Action,
+    Progress,
+    Reconciliation,
+    ReconciliationId,
+    ReconciliationState,
+    Slot,
+    asked_at,
+    new_reconciliation_id,
+    stopped,
+)
+from scheduler_service.domain.schedules import State
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.cron_request import LAST_INSTANT
+from scheduler_service.usecases.remember_request import RememberRequest
+from scheduler_service.usecases.schedule_request import DAY_MS, Instant
+
+ABANDONED_MS = 60_000
+"""A request whose insert was not seen this long after is taken for one that failed; and one that was stopped keeps its
+slot so long, unless it is closed before."""
+MAX_TURNS = 20
+MAX_DAYS = 31
+"""Days that a window may span unless an operator says otherwise."""
+
+
+class ReconciliationRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Count, call again or cancel all schedules due from `from` to before `to` (RFC 3339 with an offset) that are in
+    one of `states`: of redeliver delivered, failed or skipped, of cancel scheduled or retrying, of report any."""
+
+    start: Instant = msgspec.field(name="from")
+    end: Instant = msgspec.field(name="to")
+    states: Annotated[list[State], Meta(min_length=1, max_length=20)]
+    action: Action
+
+
+class RequestReconciliations:
+    """For clients that the caller has looked up."""
+
+    def __init__(
+        self,
+        *,
+        store: ReconciliationStore,
+        remember: RememberRequest,
+        admit: AdmitCreates,
+        clock: Clock,
+        randomness: Randomness,
+        max_days: int = MAX_DAYS,
+    ) -> None:
+        self._store = store
+        self._remember = remember
+        self._admit = admit
+        self._clock = clock
+        self._randomness = randomness
+        self._max_days = max_days
+
+    def admit(self, client: Client) -> None:
+        """To be asked before a body is read. Raises Conflict for built-in clients, ClockInDoubt."""
+        self._admit.work(client)
+
+    def faults(self, request: ReconciliationRequest) -> list[FieldError]:
+        """Everything wrong with a request."""
+        faults: list[FieldError] = []
+        start, end = _instant(request.start, "/from", faults), _instant(request.end, "/to", faults)
+        if start is not None and end is not None:
+            if not start < end:
+                faults.append(FieldError("/to", "must be after from"))
+            elif end - start > self._max_days * DAY_MS:
+                faults.append(FieldError("/to", f"is more than {self._max_days} days after from"))
+        # An action that could not be read is a fault already, and has a stand-in here.
+        possible = HANDLED.get(request.action, tuple(State))
+        for position, state in enumerate(request.states):
+            if state not in possible:
+                detail = f"{request.action} is about {', '.join(possible)}"
+                faults.append(FieldError(f"/states/{position}", detail))
+        return faults
+
+    def new_id(self) -> ReconciliationId:
+        return new_reconciliation_id(at=self._clock.wall_ms(), randomness=self._randomness)
+
+    async def create(
+        self, client: Client, request: ReconciliationRequest, *, reconciliation_id: ReconciliationId, created_by: str
+    ) -> Reconciliation:
+        """The reconciliation, durable. Raises what `admit` does, ClientSuspended for what makes calls, Invalid,
+        Conflict where every slot is taken, StoreUnavailable: it may have begun, ask again with the same id."""
+        self._judge(client, request)
+        start, created_at = parse_instant(request.start), asked_at(reconciliation_id)
+        asked = Reconciliation(
+            client_id=client.client_id,
+            reconciliation_id=reconciliation_id,
+            action=request.action,
+            start=start,
+            end=parse_instant(request.end),
+            states=tuple(state for state in State if state in request.states),
+            created_at=created_at,
+            created_by=created_by,
+            progress=Progress(minute=minute_of(start)),
+            updated_at=created_at,
+        )
+        await self._take_slot(client.client_id, reconciliation_id)
+        await self._store.insert(asked)
+        return asked
+
+    async def create_once(
+        self, client: Client, request: ReconciliationRequest, keyed: Keyed, *, created_by: str
+    ) -> tuple[Reconciliation, bool]:
+        """As `create`, and whether it was asked for before under the same key. Raises KeyReused too."""
+        self._judge(client, request)
+        chosen = self.new_id()
+        remembered = await self._remember(keyed, ids=[chosen], at=asked_at(chosen))
+        chosen = ReconciliationId(remembered.ids[0])
+        if remembered.replayed:
+            known = await self._store.read(client.client_id, chosen, serial=True)
+            if known is not None:
+                return known, True
+        made = await self.create(client, request, reconciliation_id=chosen, created_by=created_by)
+        return made, remembered.replayed
+
+    def _judge(self, client: Client, request: ReconciliationRequest) -> None:
+        if request.action is Action.REDELIVER:
+            self._admit(client)
+        else:
+            self.admit(client)
+        if faults := self.faults(request):
+            raise Invalid(faults)
+
+    async def stop(self, client_id: ClientId, reconciliation_id: ReconciliationId) -> Reconciliation:
+        """End it where it is; what its slice under way does is still counted. Stopped before: as it is. Raises
+        NotFound, Conflict for one that has finished, StoreUnavailable."""
+        for _ in range(MAX_TURNS):
+            current = await self._store.read(client_id, reconciliation_id, serial=True)
+            if current is None:
+                raise NotFound(f"there is no reconciliation {reconciliation_id}")
+            if current.state is ReconciliationState.STOPPED:
+                return current
+            if current.state is ReconciliationState.FINISHED:
+                raise Conflict("reconciliation-finished", "it has finished before", state=current.state.value)
+            ended = stopped(current, at=self._clock.wall_ms())
+            match await self._store.write(ended, expected_version=current.version):
+                case Applied():
+                    return ended
+                case Rejected() | Unknown():
+                    continue
+        raise StoreUnavailable("this reconciliation changes too often")
+
+    async def _take_slot(self, client_id: ClientId, reconciliation_id: ReconciliationId) -> None:
+        for _ in range(MAX_TURNS):
+            holders = await self._store.read_slots(client_id)
+            if reconciliation_id in holders.values():
+                return
+            number = await self._free(client_id, holders)
+            slot = Slot(client_id, number, reconciliation_id)
+            match await self._store.take_slot(slot, expected=holders.get(number)):
+                case Applied():
+                    return
+                case Rejected() | Unknown():
+                    continue
+        raise StoreUnavailable("the slots of this client's reconciliations change too often")
+
+    async def _free(self, client_id: ClientId, holders: Mapping[int, ReconciliationId]) -> int:
+        """The number of a slot that may be taken. Raises Conflict."""
+        for number in range(MAX_RUNNING):
+            if number not in holders:
+                return number
+        runs = await concurrently(lambda item: self._runs(client_id, item[1]), holders.items())
+        for number, still in zip(holders, runs, strict=True):
+            if not still:
+                return number
+        raise Conflict("too-many-reconciliations", f"{MAX_RUNNING} reconciliations of this client are running")
+
+    async def _runs(self, client_id: ClientId, reconciliation_id: ReconciliationId) -> bool:
+        found = await self._store.read(client_id, reconciliation_id, serial=True)
+        if found is None:
+            return asked_at(reconciliation_id) > self._clock.wall_ms() - ABANDONED_MS
+        if found.state is ReconciliationState.STOPPED and not found.settled:
+            return found.updated_at > self._clock.wall_ms() - ABANDONED_MS
+        return found.running
+
+
+def _instant(text: str, pointer: str, faults: list[FieldError]) -> UnixMillis | None:
+    try:
+        instant = parse_instant(text)
+    except ValueError as error:
+        faults.append(FieldError(pointer, str(error)))
+        return None
+    if not 0 <= instant <= LAST_INSTANT:
+        faults.append(FieldError(pointer, "must be from 1970 to the end of the year 9998"))
+        return None
+    return instant

@@ -1,0 +1,74 @@
+"""Planted bugs of reconciliations: each breaks one rule of their protocol in the running code."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from scheduler_service.domain import reconciliations
+from scheduler_service.domain.ids import MAX_DUE
+from scheduler_service.domain.reconciliations import Reconciliation, ReviewedRow
+from scheduler_service.usecases import reconcile
+from scheduler_service.usecases.redeliver_schedule import Terms
+from tests.simulation.plants import Plant
+from tests.support import memory
+from tests.support.cql_tables import Partition as Stored
+from tests.support.cql_tables import Table
+
+
+def no_redelivered_at_check(patch: pytest.MonkeyPatch) -> None:
+    """What has failed is redelivered, also if it has failed once more since."""
+
+    def never(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
+        return False
+
+    patch.setattr(reconcile, "handled", never)
+    patch.setattr(reconciliations, "handled", never)
+    patch.setattr(reconcile, "Terms", lambda **terms: Terms(**{**terms, "since": MAX_DUE}))
+
+
+def _blind(patch: pytest.MonkeyPatch, name: str) -> None:
+    holds: Any = memory._holds
+
+    def blind(table: Table, partition: Stored | None, write: memory._Bound) -> bool:
+        if table.definition.name == name:
+            write = dataclasses.replace(write, conditions=[])
+        return bool(holds(table, partition, write))
+
+    patch.setattr(memory, "_holds", blind)
+
+
+def progress_without_version(patch: pytest.MonkeyPatch) -> None:
+    """The store takes progress from wherever it was read."""
+    _blind(patch, "reconciliations")
+
+
+def slots_for_everybody(patch: pytest.MonkeyPatch) -> None:
+    """The store gives a slot to whoever asks last."""
+    _blind(patch, "reconciliation_slots")
+
+
+def pointers_are_not_completed(patch: pytest.MonkeyPatch) -> None:
+    """What is retrying for this reconciliation is taken for done."""
+    patch.setattr(reconcile, "_is_done", reconciliations.handled)
+
+
+def what_was_done_before_is_not_counted(patch: pytest.MonkeyPatch) -> None:
+    """Only what a slice does itself counts, and what an earlier try of it did is lost."""
+
+    def untouched(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
+        return row.original and row.shown_state in reconciliation.states
+
+    patch.setattr(reconcile, "concerned", untouched)
+
+
+RECONCILIATION_PLANTS: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        no_redelivered_at_check,
+        progress_without_version,
+        slots_for_everybody,
+        pointers_are_not_completed,
+        what_was_done_before_is_not_counted,
+    )
+}

@@ -1,0 +1,156 @@
+"""Reconciliations in a simulated world: who asks for them, what they must come to, and a second node that meddles."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.clients import ClientSettings, RetrySettings
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.reconciliations import Action, Reconciliation, ReconciliationId
+from scheduler_service.domain.schedules import Row, State
+from scheduler_service.usecases import reconcile
+from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.judge_clock import JudgeClock
+from scheduler_service.usecases.reconcile import Reconcile
+from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
+from scheduler_service.usecases.remember_request import RememberRequest
+from scheduler_service.usecases.request_reconciliations import ReconciliationRequest, RequestReconciliations
+from tests.simulation.asked import Asked
+from tests.simulation.world import World
+
+GIVES_UP = ClientSettings(retry=RetrySettings(max_attempts=1))
+"""What fails once has failed: a redelivery ends as what it was before."""
+
+
+def small_slices(patch: pytest.MonkeyPatch) -> None:
+    """A few rows each, so that a window has several and busy minutes are cut."""
+    patch.setattr(reconcile, "SLICE_ROWS", 4)
+    patch.setattr(reconcile, "LANE_ROWS", 2)
+    patch.setattr(reconcile, "TOGETHER", 3)
+
+
+class Reconciliations:
+    """Of the client `shop`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.store = world.truth.reconciliations
+        self.requests = RequestReconciliations(
+            store=world.api_storage.reconciliations,
+            remember=RememberRequest(keys=world.api_storage.idempotency),
+            admit=AdmitCreates(
+                judge_clock=JudgeClock(clock=world.api_clock, offset_ms=lambda: None, limit_ms=1_000),
+            ),
+            clock=world.api_clock,
+            randomness=world.api_randomness,
+        )
+        self._ended: dict[ReconciliationId, Reconciliation] = {}
+        self._versions: dict[ReconciliationId, int] = {}
+
+    async def ask(self, action: Action, *states: State, start: float, end: float) -> ReconciliationId:
+        """Until it is answered, always with one id."""
+        request = ReconciliationRequest(
+            start=format_instant(int(start)), end=format_instant(int(end)), states=list(states), action=action
+        )
+        asked_id = self.requests.new_id()
+        while True:
+            try:
+                await self.requests.create(
+                    self.world.clients["shop"], request, reconciliation_id=asked_id, created_by="shop"
+                )
+            except StoreUnavailable:
+                await self.world.api_clock.sleep(0.5)
+                continue
+            self.world.note("api", f"{action} {asked_id}")
+            return asked_id
+
+    async def stop(self, asked_id: ReconciliationId) -> Reconciliation:
+        while True:
+            try:
+                return await self.requests.stop(self.world.clients["shop"].client_id, asked_id)
+            except StoreUnavailable:
+                await self.world.api_clock.sleep(0.5)
+
+    async def read(self, asked_id: ReconciliationId) -> Reconciliation:
+        found = await self.store.read(self.world.clients["shop"].client_id, asked_id, serial=True)
+        assert found is not None
+        known = self._ended.setdefault(asked_id, found) if found.settled else self._ended.get(asked_id)
+        if known is not None and found != known:
+            raise self.world.violation(f"it had ended as {known}, now it is {found}")
+        if self._versions.get(asked_id, 0) > (found.version or 0):
+            raise self.world.violation(f"its version fell: {found}")
+        self._versions[asked_id] = found.version or 0
+        return found
+
+    async def advance(self, seconds: float) -> None:
+        """Ends may change meanwhile, because they were asked to."""
+        for _ in range(round(seconds)):
+            for asked in self.world.asked.values():
+                asked.end = None
+            await self.world.advance(1.0)
+
+    async def ended(self, asked_id: ReconciliationId, *, within: float = 120.0) -> Reconciliation:
+        """Advance until it has. Processes whose lives are over are started anew."""
+        for _ in range(round(within)):
+            if not (found := await self.read(asked_id)).running:
+                return found
+            await self.world.revive()
+            await self.advance(1.0)
+        raise self.world.violation(f"it has not ended: {await self.read(asked_id)}")
+
+    async def rows(self, asked: Sequence[Asked]) -> list[Row]:
+        rows = [await self.world.row_of(one) for one in asked]
+        return [row for row in rows if row is not None]
+
+    async def check_redelivered_once(self, asked: Sequence[Asked]) -> None:
+        """All has come to rest: each was called again for one redelivery."""
+        for one, row in zip(asked, await self.rows(asked), strict=True):
+            attempts = sorted({call.attempt for call in one.calls})
+            if (attempts, row.redelivered_after, row.attempts) != ([1, 2], 1, 2):
+                raise self.world.violation(f"{one.schedule_id} was redelivered otherwise than once: {row}")
+
+    async def meddle(self, asked_id: ReconciliationId) -> None:
+        """A node that still works although it should not: over the connection of the API, until it has ended."""
+        storage, world = self.world.api_storage, self.world
+        once = Reconcile(
+            store=storage.reconciliations,
+            schedules=storage.schedules,
+            redeliver=RedeliverSchedule(
+                schedules=storage.schedules,
+                attempts=storage.attempts,
+                place=world.place,
+                clock=world.api_clock,
+                randomness=world.api_randomness,
+            ),
+            cancel=CancelSchedules(
+                schedules=storage.schedules, edit=world.edit, clock=world.api_clock, randomness=world.api_randomness
+            ),
+            clock=world.api_clock,
+            on_fault=world.faulted,
+        )
+        client = world.clients["shop"]
+        while True:
+            await world.api_clock.sleep(0.2)
+            try:
+                found = await storage.reconciliations.read(client.client_id, asked_id, serial=True)
+                if found is None or not once.may_begin(found):
+                    continue
+                if not found.running:
+                    return
+                await once(client, found, share=1.0, ours=lambda: True)
+            except StoreUnavailable:
+                continue
+
+
+async def given_up(world: World, count: int, *, spread_ms: int = 3_000) -> list[Asked]:
+    """Schedules over some minutes of both lanes that were called once and have failed. Called again, every other one
+    fails once more."""
+    world.receiver.script = lambda call: 410 if call.attempt == 1 or int(call.schedule_id[-1], 16) % 2 else 200
+    start = world.now_ms() + 2_000
+    asked = [await world.create("shop", UnixMillis(start + spread_ms * number)) for number in range(count)]
+    await world.advance(spread_ms * count / 1000 + 5.0)
+    assert {one.end for one in asked} == {State.FAILED}
+    return asked

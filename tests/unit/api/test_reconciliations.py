@@ -1,0 +1,176 @@
+"""Reconciliations over REST: asked for, looked at, listed, stopped; who may, and what is wrong with what is asked."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from membership.conditional import Applied
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.reconciliations import Reconciliation, Seen, advanced
+from scheduler_service.domain.schedules import State
+from scheduler_service.usecases.request_reconciliations import ReconciliationRequest
+from tests.support.api import NOW, ApiHarness, Reply
+from tests.support.outcomes import SHOP
+
+ALL = "/v1/clients/shop/reconciliations"
+ASKED = {"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "states": ["failed"], "action": "redeliver"}
+
+
+async def ask(api: ApiHarness, key: str, **fields: object) -> Reply:
+    return await api.send("POST", ALL, key=key, json={**ASKED, **fields})
+
+
+async def asked(api: ApiHarness, key: str, **fields: object) -> dict[str, Any]:
+    reply = await ask(api, key, **fields)
+    assert reply.status == 202, reply.body
+    assert reply.headers["Location"] == f"{ALL}/{reply.json['reconciliation_id']}"
+    return dict(reply.json)
+
+
+async def worked_on(api: ApiHarness, *, finish: bool) -> Reconciliation:
+    """What a poller writes about the newest one."""
+    (found,) = await api.storage.reconciliations.read_newest(SHOP, limit=1)
+    further = advanced(
+        found,
+        following=None if finish else (type(found.progress.minute)(found.progress.minute + 7), None),
+        seen={State.FAILED: 3},
+        outcomes={Seen.REDELIVERED: 2, Seen.GONE: 1},
+        lead=0,
+        at=api.clock.now,
+    )
+    assert isinstance(await api.storage.reconciliations.write(further, expected_version=found.version), Applied)
+    return further
+
+
+async def test_one_is_asked_for_and_looked_at_while_it_runs(api: ApiHarness, key: str) -> None:
+    made = await asked(api, key, states=["skipped", "failed", "failed"])
+    one = f"{ALL}/{made['reconciliation_id']}"
+    assert (await api.send("GET", one, key=key)).json == made
+    assert (made["states"], made["created_by"], made["state"]) == (["failed", "skipped"], "shop", "running")
+    api.clock.advance(9)
+    await worked_on(api, finish=False)
+    shown = (await api.send("GET", one, key=key)).json
+    progress = {"minutes_done": 7, "minutes_total": 60, "through": "2026-11-21T09:07:00.000Z"}
+    assert (shown["progress"], shown["seen"]) == (progress, {"failed": 3})
+    assert shown["outcomes"] == {"redelivered": 2, "gone": 1}
+    assert shown["updated_at"] == format_instant(NOW + 9_000)
+    await worked_on(api, finish=True)
+    shown = (await api.send("GET", one, key=key)).json
+    assert (shown["state"], shown["progress"]["minutes_done"]) == ("finished", 60)
+    assert shown["progress"]["through"] == made["to"]
+    assert shown["outcomes"] == {"redelivered": 4, "gone": 2}
+
+
+async def test_one_is_stopped_and_stays_so(api: ApiHarness, key: str) -> None:
+    one = f"{ALL}/{(await asked(api, key))['reconciliation_id']}"
+    await worked_on(api, finish=False)
+    for _ in range(2):
+        reply = await api.send("POST", f"{one}:stop", key=key)
+        assert (reply.status, reply.json["state"], reply.json["progress"]["minutes_done"]) == (200, "stopped", 7)
+    await asked(api, key)
+    await worked_on(api, finish=True)
+    (newest, _) = (await api.send("GET", ALL, key=key)).json["items"]
+    refused = await api.send("POST", f"{ALL}/{newest['reconciliation_id']}:stop", key=key)
+    assert (refused.status, refused.json["type"]) == (409, "/problems/reconciliation-finished")
+    assert refused.json["state"] == "finished"
+
+
+@pytest.mark.parametrize("name", ["x", "019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364", "019aa5c81bc07a4e9c1d5b7e2f90a364"])
+async def test_there_is_none_by_another_name(api: ApiHarness, key: str, name: str) -> None:
+    await asked(api, key)
+    for method, verb in (("GET", ""), ("POST", ":stop")):
+        assert (await api.send(method, f"{ALL}/{name}{verb}", key=key)).status == 404
+
+
+async def test_they_are_listed_page_by_page_the_newest_first(api: ApiHarness, key: str) -> None:
+    made = []
+    for _ in range(5):
+        made.append(await asked(api, key, action="report"))
+        api.clock.advance(1)
+    first = (await api.send("GET", ALL, key=key, params={"limit": "3"})).json
+    assert first["items"] == made[:1:-1]
+    rest = (await api.send("GET", ALL, key=key, params={"cursor": first["next_cursor"]})).json
+    assert rest == {"items": made[1::-1], "next_cursor": None}
+    for params in ({"cursor": "x"}, {"limit": "101"}):
+        assert (await api.send("GET", ALL, key=key, params=params)).status == 422
+
+
+@pytest.mark.parametrize(
+    ("fields", "faults"),
+    [
+        ({"from": "x", "to": "y"}, {"/from", "/to"}),
+        ({"to": "2026-11-21T09:00:00Z"}, {"/to"}),
+        ({"to": "2026-12-22T09:00:00.001Z"}, {"/to"}),
+        ({"to": "9999-12-31T23:59:59Z"}, {"/to"}),
+        ({"states": []}, {"/states"}),
+        ({"states": ["failed", "scheduled", "cancelled"]}, {"/states/1", "/states/2"}),
+        ({"action": "cancel", "states": ["delivered", "retrying"]}, {"/states/0"}),
+        ({"action": "erase", "states": ["x"], "extra": 1}, {"/action", "/states/0", "/extra"}),
+        ({"from": "x", "action": "cancel"}, {"/from", "/states/0"}),
+    ],
+)
+async def test_everything_that_is_wrong_is_said_at_once(
+    api: ApiHarness, key: str, fields: dict[str, object], faults: set[str]
+) -> None:
+    reply = await ask(api, key, **fields)
+    assert (reply.status, set(reply.faults)) == (422, faults)
+
+
+async def test_a_month_may_be_asked_for(api: ApiHarness, key: str) -> None:
+    made = await asked(api, key, to="2026-12-22T09:00:00Z", states=["scheduled"], action="cancel")
+    assert made["progress"]["minutes_total"] == 31 * 1440
+
+
+async def test_a_suspended_client_counts_and_cancels_but_redelivers_nothing(api: ApiHarness, key: str) -> None:
+    await api.send("POST", "/v1/clients/shop:suspend")
+    reply = await ask(api, key)
+    assert (reply.status, reply.json["type"]) == (403, "/problems/client-suspended")
+    await asked(api, key, action="report")
+    await asked(api, key, action="cancel", states=["scheduled"])
+
+
+async def test_built_in_clients_have_none(api: ApiHarness) -> None:
+    await api.add_built_in_clients()
+    for action, state in (("report", "failed"), ("cancel", "scheduled"), ("redeliver", "failed")):
+        body = {**ASKED, "action": action, "states": [state]}
+        reply = await api.send("POST", "/v1/clients/$cron/reconciliations", json=body)
+        assert (reply.status, reply.json["type"]) == (409, "/problems/built-in-client")
+
+
+async def test_a_clock_in_doubt_begins_nothing(api: ApiHarness, key: str) -> None:
+    api.clock.trusted = False
+    assert (await ask(api, key, action="report")).status == 503
+
+
+async def test_ten_run_at_a_time_and_an_end_makes_room(api: ApiHarness, key: str) -> None:
+    for _ in range(10):
+        api.clock.advance(1)
+        await asked(api, key)
+    refused = await ask(api, key)
+    assert (refused.status, refused.json["type"]) == (409, "/problems/too-many-reconciliations")
+    assert (await api.send("GET", ALL, key=key)).json["items"][9]["state"] == "running"
+    await worked_on(api, finish=True)
+    await asked(api, key)
+    assert (await ask(api, key)).status == 409
+    stopped = (await api.send("GET", ALL, key=key)).json["items"][5]["reconciliation_id"]
+    await api.send("POST", f"{ALL}/{stopped}:stop", key=key)
+    assert (await ask(api, key)).status == 409, "what it does at this moment is still to be counted"
+    api.clock.advance(61)
+    await asked(api, key)
+
+
+async def test_an_id_is_good_for_one_however_often_it_is_asked_for(api: ApiHarness, key: str) -> None:
+    made = await asked(api, key)
+    requests, store = api.services.request_reconciliations, api.storage.reconciliations
+    client = await api.storage.clients.read_client(SHOP)
+    (known,) = await store.read_newest(SHOP)
+    request = msgspec.convert(ASKED, ReconciliationRequest)
+    assert client is not None
+    again = await requests.create(
+        client, request, reconciliation_id=known.reconciliation_id, created_by=made["created_by"]
+    )
+    assert (again, await store.read_newest(SHOP)) == (known, [known])
+    assert len(await store.read_slots(SHOP)) == 1
+    assert known.created_at == UnixMillis(NOW)

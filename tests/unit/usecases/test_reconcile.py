@@ -1,0 +1,319 @@
+"""Slices of a reconciliation: each row of the window once, in bounded steps, whatever lanes and minutes are like."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cql.storage import Storage
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from scheduler_service.domain.ids import (
+    MINUTE_MS,
+    ClientId,
+    PollerId,
+    ScheduleId,
+    UnixMillis,
+    compose_schedule_id,
+    key_of,
+    minute_of,
+    partition_of,
+)
+from scheduler_service.domain.reconciliations import (
+    Action,
+    Pace,
+    Progress,
+    Reconciliation,
+    ReconciliationState,
+    Seen,
+    new_reconciliation_id,
+)
+from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, RowWrite, State
+from scheduler_service.usecases import reconcile
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.reconcile import NotOurs, Reconcile
+from scheduler_service.usecases.redeliver_schedule import (
+    EndedOtherwise,
+    RedeliveredBefore,
+    Redelivering,
+    RedeliverSchedule,
+    Terms,
+)
+from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
+from tests.support.memory import InMemoryConnection
+from tests.support.virtual_loop import run_virtual
+
+SHOP = ClientId("shop")
+START = NOW - 7_200_000
+
+
+class Bench:
+    """Slices over a store in memory."""
+
+    def __init__(self, *, quota: int = 3) -> None:
+        self.memory = InMemoryConnection()
+        self.storage = Storage.over(self.memory)
+        self.clock, self.randomness = ManualClock(), SeededRandomness()
+        self.faults: list[str] = []
+        self.client = Client(
+            client_id=SHOP,
+            poller_quota=quota,
+            poller_ceiling=quota,
+            state=ClientState.ACTIVE,
+            settings=ClientSettings(),
+            revision=1,
+            created_at=UnixMillis(NOW),
+        )
+        place = Place(
+            schedules=self.storage.schedules,
+            leases=self.storage.leases,
+            clock=self.clock,
+            randomness=self.randomness,
+            hints=RecordedHints(),
+        )
+        edit = EditSchedule(schedules=self.storage.schedules, place=place, clock=self.clock, randomness=self.randomness)
+        self.redeliver = RedeliverSchedule(
+            schedules=self.storage.schedules,
+            attempts=self.storage.attempts,
+            place=place,
+            clock=self.clock,
+            randomness=self.randomness,
+        )
+        self.once = Reconcile(
+            store=self.storage.reconciliations,
+            schedules=self.storage.schedules,
+            redeliver=self.redeliver,
+            cancel=CancelSchedules(
+                schedules=self.storage.schedules, edit=edit, clock=self.clock, randomness=self.randomness
+            ),
+            clock=self.clock,
+            on_fault=lambda name, error: self.faults.append(name),
+        )
+
+    async def add(self, due: int, lane: int, tail: int, *, state: State = State.FAILED, kind: Kind = Kind.CALL) -> None:
+        schedule_id = compose_schedule_id(due=due, poller_id=lane, tail=tail)
+        definition = Definition(
+            client_id=SHOP,
+            poller_id=PollerId(lane),
+            due=UnixMillis(due),
+            schedule_id=schedule_id,
+            kind=kind,
+            method="POST",
+            url="https://a.example/",
+            headers="[]",
+            body=b"",
+            options="{}",
+            created_at=UnixMillis(due - 1_000),
+        )
+        await self.storage.schedules.insert(definition)
+        if state is State.SCHEDULED:
+            return
+        outcome = Outcome(state=state, attempts=1, finished_at=UnixMillis(due + 5))
+        write = RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED)
+        edits = self.randomness.uuid4()
+        await self.storage.schedules.edit(
+            Edit(partition=definition.partition, edits=edits, version=None, version_known=True, writes=(write,))
+        )
+
+    async def asked(self, action: Action, *states: State, end: int, start: int = START) -> Reconciliation:
+        asked = Reconciliation(
+            client_id=SHOP,
+            reconciliation_id=new_reconciliation_id(at=self.clock.now, randomness=self.randomness),
+            action=action,
+            start=UnixMillis(start),
+            end=UnixMillis(end),
+            states=states,
+            created_at=UnixMillis(self.clock.now),
+            created_by="shop",
+            progress=Progress(minute=minute_of(start)),
+            updated_at=UnixMillis(self.clock.now),
+        )
+        await self.storage.reconciliations.insert(asked)
+        self.clock.advance(1)
+        assert self.once.may_begin(asked)
+        return asked
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.memory.rows("schedules")
+
+    async def slices(self, asked: Reconciliation) -> list[Reconciliation]:
+        """As they stood after each slice."""
+        stood = [asked]
+        while stood[-1].running:
+            done = await self.once(self.client, stood[-1], share=0.5, ours=lambda: True)
+            assert done.reconciliation.progress != stood[-1].progress
+            stood.append(done.reconciliation)
+        return stood
+
+
+Rows = list[tuple[int, int, State, Kind]]
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 30) | st.sampled_from([59_999, 60_000, 60_001, 3_600_000, 3_600_007, 6_000_000]),
+        st.integers(0, 4),
+        st.sampled_from([State.FAILED, State.SKIPPED, State.DELIVERED, State.SCHEDULED]),
+        st.sampled_from([Kind.CALL, Kind.CALL, Kind.CALL, Kind.COPY]),
+    ),
+    min_size=10,
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, begin=st.sampled_from([0, 1, 7]), most=st.integers(2, 9), lane_rows=st.integers(1, 3))
+def test_every_row_of_the_window_is_counted_once(rows: Rows, begin: int, most: int, lane_rows: int) -> None:
+    end = START + 3_600_007
+
+    async def run() -> None:
+        bench = Bench(quota=5)
+        for tail, (offset, lane, state, kind) in enumerate(rows):
+            await bench.add(START + offset, lane, tail, state=state, kind=kind)
+        asked = await bench.asked(Action.REPORT, State.FAILED, State.DELIVERED, start=START + begin, end=end)
+        stood = await bench.slices(asked)
+        wanted = Counter(
+            state
+            for offset, _, state, kind in rows
+            if begin <= offset < 3_600_007 and kind is Kind.CALL and state in asked.states
+        )
+        assert stood[-1].progress.seen == wanted
+        assert stood[-1].progress.outcomes == ({Seen.COUNTED: wanted.total()} if wanted else {})
+        assert (stood[-1].state, stood[-1].minutes_done) == (ReconciliationState.FINISHED, asked.minutes_total)
+        assert [one.version for one in stood] == [None, *range(1, len(stood))]
+        done = [one.minutes_done for one in stood]
+        assert done == sorted(done)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reconcile, "SLICE_ROWS", most)
+        patch.setattr(reconcile, "MOST_ROWS", most)
+        patch.setattr(reconcile, "LANE_ROWS", lane_rows)
+        patch.setattr(reconcile, "SLICE_PARTITIONS", 2)
+        patch.setattr(reconcile, "SLICE_HOURS", 1)
+        run_virtual(run)
+
+
+async def test_an_empty_month_takes_a_slice_a_day() -> None:
+    bench = Bench()
+    stood = await bench.slices(await bench.asked(Action.REPORT, State.FAILED, end=START + 31 * 86_400_000))
+    assert len(stood) == 33
+    assert stood[-1].progress.outcomes == {}
+
+
+async def test_lanes_get_instants_side_by_side_and_the_next_slice_goes_on_behind_them() -> None:
+    bench = Bench()
+    for number in range(30):
+        await bench.add(START + number, number % 2, number)
+    later = START + 2 * MINUTE_MS
+    await bench.add(later, 0, 99)
+    asked = await bench.asked(Action.REDELIVER, State.FAILED, end=START + MINUTE_MS)
+    (_, done) = await bench.slices(asked)
+    assert done.progress.outcomes == {Seen.REDELIVERED: 30}
+    rows = [row for row in bench.rows() if row["redelivered_at"]]
+    began = bench.clock.now + 1
+    for lane in (0, 1):
+        instants = sorted(row["redelivered_at"] for row in rows if row["poller_id"] == lane)
+        assert instants == [began + 120 * number for number in range(15)]
+    assert done.progress.lead == bench.clock.now + 15 * 120
+
+
+async def test_who_lost_the_work_leaves_off_and_writes_nothing() -> None:
+    bench = Bench()
+    for number in range(3):
+        await bench.add(START + number, 0, number)
+    asked = await bench.asked(Action.REDELIVER, State.FAILED, end=START + MINUTE_MS)
+    with pytest.raises(NotOurs):
+        await bench.once(bench.client, asked, share=0.5, ours=lambda: False)
+    assert await bench.storage.reconciliations.read(SHOP, asked.reconciliation_id) == asked
+    assert not any(row["redelivered_at"] for row in bench.rows())
+
+
+@pytest.mark.parametrize("error", [ContentTooLarge("x"), StoreUnavailable("x")])
+async def test_a_row_that_cannot_be_handled_is_counted_and_storage_is_waited_for(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench()
+    for number in range(3):
+        await bench.add(START + number, 0, number)
+    asked = await bench.asked(Action.REDELIVER, State.FAILED, end=START + MINUTE_MS)
+    redeliver, hit = RedeliverSchedule.__call__, 0
+
+    async def fails_once(self: RedeliverSchedule, *arguments: object, **named: object) -> object:
+        nonlocal hit
+        hit += 1
+        if hit == 2:
+            raise error
+        return await redeliver(self, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RedeliverSchedule, "__call__", fails_once)
+    if isinstance(error, StoreUnavailable):
+        with pytest.raises(StoreUnavailable):
+            await bench.once(bench.client, asked, share=0.5, ours=lambda: True)
+        assert (await bench.slices(asked))[-1].progress.outcomes == {Seen.REDELIVERED: 3}
+        return
+    assert (await bench.slices(asked))[-1].progress.outcomes == {Seen.REDELIVERED: 2, Seen.REFUSED: 1}
+    assert len(bench.faults) == 1
+
+
+async def test_who_redelivers_many_leaves_alone_what_is_not_as_it_was_found() -> None:
+    bench = Bench()
+    ids = [compose_schedule_id(due=START, poller_id=0, tail=tail) for tail in range(3)]
+    for tail, state in enumerate((State.FAILED, State.DELIVERED, State.FAILED)):
+        await bench.add(START, 0, tail, state=state)
+    terms = Terms(states=(State.FAILED,), since=UnixMillis(NOW), at=UnixMillis(NOW + 500))
+    assert isinstance(await bench.redeliver(bench.client, ids[0], terms=terms), Redelivering)
+    assert isinstance(await bench.redeliver(bench.client, ids[0], terms=terms), RedeliveredBefore)
+    assert isinstance(await bench.redeliver(bench.client, ids[1], terms=terms), EndedOtherwise)
+    assert isinstance(await bench.redeliver(bench.client, ids[2]), Redelivering)
+    instants = sorted(row["redelivered_at"] for row in bench.rows() if row["redelivered_at"])
+    assert instants == [NOW + 1, NOW + 501]
+
+
+async def test_a_clock_behind_the_request_begins_nothing() -> None:
+    bench = Bench()
+    asked = await bench.asked(Action.REPORT, State.FAILED, end=START + 1)
+    bench.clock.now = asked.created_at
+    assert not bench.once.may_begin(asked)
+    bench.clock.now += 1
+    assert bench.once.may_begin(asked)
+    bench.clock.trusted = False
+    assert not bench.once.may_begin(asked)
+
+
+@pytest.mark.parametrize(
+    ("states", "left"), [((State.SCHEDULED,), "retrying"), ((State.SCHEDULED, State.RETRYING), "cancelled")]
+)
+async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
+    states: tuple[State, ...], left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two is attempted between the look at it and its cancel."""
+    bench, due = Bench(), NOW + 60_000
+    for tail in (1, 2):
+        await bench.add(due, 0, tail, state=State.SCHEDULED)
+    asked = await bench.asked(Action.CANCEL, *states, start=NOW, end=NOW + 120_000)
+    cancel = CancelSchedules.__call__
+
+    async def later(self: CancelSchedules, client_id: ClientId, ids: Sequence[ScheduleId], *, retrying: bool) -> object:
+        outcome = Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(due + 90_000))
+        write = RowWrite(key=key_of(ids[0]), outcome=outcome, expect_state=State.SCHEDULED)
+        where, edits = partition_of(client_id, ids[0]), bench.randomness.uuid4()
+        await bench.storage.schedules.edit(
+            Edit(partition=where, edits=edits, version=None, version_known=True, writes=(write,))
+        )
+        return await cancel(self, client_id, ids, retrying=retrying)
+
+    monkeypatch.setattr(CancelSchedules, "__call__", later)
+    outcomes = (await bench.slices(asked))[-1].progress.outcomes
+    ended = [row["state"] for row in bench.rows() if row["kind"] == "call"]
+    assert sorted(ended) == sorted(["cancelled", left])
+    assert outcomes == Counter({Seen.CANCELLED: ended.count("cancelled")}) + Counter({Seen.CHANGED: left == "retrying"})
+
+
+def test_a_pace_gives_every_lane_its_own_instants() -> None:
+    pace = Pace(start=1_000, step_ms=0.5)
+    assert [pace.next(PollerId(lane)) for lane in (0, 0, 1, 0, 1)] == [1_000, 1_000, 1_000, 1_001, 1_000]
+    assert pace.end == 1_002
+    assert Pace(start=5, step_ms=9).end == 5
