@@ -169,11 +169,21 @@ class Tour:
         print("one gave up after an answer of 500, was redriven and delivered; a delivered one was called again")
 
     def reconcile(self) -> None:
-        """What the API says was delivered against what the receiver verified."""
+        """What the API says was delivered against what the receiver verified; then all of it once more."""
         listed = self.shop.schedules.list(start=self.began, end=self.end, state="delivered")
         delivered = {each.schedule_id for each in listed}
         expect(delivered == set(self.receiver.calls), "delivered and received are not the same schedules")
         print(f"{len(delivered)} delivered by the API's account are those that the receiver verified")
+
+        calls, end = Counter(self.receiver.calls), datetime.now(UTC)
+        work = self.shop.reconciliations
+        asked = work.create("redeliver", start=self.began, end=end, states=["delivered"])
+        done = work.wait(asked.reconciliation_id, every_seconds=0.5)
+        expect(done.state == "finished", f"the reconciliation is {done.state}")
+        expect(done.outcomes == {"redelivered": len(delivered)}, f"the reconciliation says {dict(done.outcomes)}")
+        for schedule_id in delivered:
+            self.await_calls(schedule_id, calls[schedule_id] + 1, "delivered")
+        print(f"a reconciliation had {len(delivered)} called again, each once")
 
     def balance(self) -> None:
         def total() -> Counter[str]:
