@@ -39,7 +39,7 @@ class Sender:
         self._pace = pace
 
     def perform(self, operation: Operation[T]) -> T:
-        headers = _headers(operation, self._pace)
+        headers = _headers(operation, self._pace, self._limits)
         turns = Turns(self._limits, self._pace)
         while True:
             try:
@@ -93,7 +93,7 @@ class AsyncSender:
         self._pace = pace
 
     async def perform(self, operation: Operation[T]) -> T:
-        headers = _headers(operation, self._pace)
+        headers = _headers(operation, self._pace, self._limits)
         turns = Turns(self._limits, self._pace)
         while True:
             try:
@@ -123,9 +123,10 @@ class AsyncSender:
         await self._http.aclose()
 
 
-def _headers(operation: Operation[T], pace: Pace) -> dict[str, str] | None:
-    """The same for every turn."""
-    if not operation.keyed:
-        return None
+def _headers(operation: Operation[T], pace: Pace, limits: Limits) -> dict[str, str] | None:
+    """The same for every turn. A key costs the server a conditional write, so what is never repeated has none of its
+    own."""
     key = operation.idempotency_key
-    return {"Idempotency-Key": pace.new_key() if key is None else key}
+    if key is None and operation.keyed and limits.retries > 0:
+        key = pace.new_key()
+    return None if key is None else {"Idempotency-Key": key}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.idempotency import Keyed, fingerprint_of
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import LaneChooser
@@ -26,14 +27,16 @@ class _Registering(Place):
 
     world: World
 
-    async def __call__(self, definition: Definition) -> None:
+    async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         self.register(definition)
-        await super().__call__(definition)
+        await super().__call__(definition, consistency=consistency)
 
-    async def many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+    async def many(
+        self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
+    ) -> list[MinutehandError | None]:
         for definition in definitions:
             self.register(definition)
-        return await super().many(definitions)
+        return await super().many(definitions, consistency=consistency)
 
     def register(self, definition: Definition) -> None:
         if definition.kind is Kind.CALL:

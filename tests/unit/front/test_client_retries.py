@@ -16,11 +16,12 @@ from minutehand.client import (
     NewSchedule,
 )
 from minutehand.client._retries import SystemPace
-from tests.support.scripted_api import PROBLEM, SCHEDULE, Script, ScriptedPace, problem
+from tests.support.scripted_api import PROBLEM, RECONCILIATION, SCHEDULE, Script, ScriptedPace, problem
 
 CALL = Callback(url="https://a.example/")
 ID = str(SCHEDULE["schedule_id"])
 KEY = "Idempotency-Key"
+DUE = "2026-11-21T09:30:00Z"
 
 
 def made(status: int = 201) -> httpx.Response:
@@ -101,21 +102,33 @@ async def test_a_key_of_the_callers_own(kind: str) -> None:
         lambda shop: shop.schedules.create_batch([], idempotency_key="mine"),
         lambda shop: shop.schedules.redeliver(ID, idempotency_key="mine"),
         lambda shop: shop.schedules.reschedule(ID, delay_seconds=1, idempotency_key="mine"),
+        lambda shop: shop.reconciliations.create(
+            "report", start=DUE, end=DUE, states=["failed"], idempotency_key="mine"
+        ),
     ]
-    script = Script(made(200), page(), made(200), made(200))
+    script = Script(made(200), page(), made(200), made(200), httpx.Response(202, json=RECONCILIATION))
     for ask in asks:
         await perform(script, ask, kind=kind)
-    assert [one.headers[KEY] for one in script.requests] == ["mine"] * 4
+    assert [one.headers[KEY] for one in script.requests] == ["mine"] * 5
     assert b"idempotency" not in b"".join(one.content for one in script.requests)
 
 
 def test_every_call_has_a_key_of_its_own() -> None:
     pace, script = ScriptedPace(), Script(made(), made())
-    with script.api(pace=pace) as api:
+    with script.api(retries=1, pace=pace) as api:
         for _ in range(2):
             api.client("shop").schedules.create(CALL, delay_seconds=1)
     assert [one.headers[KEY] for one in script.requests] == ["key-1", "key-2"]
     assert len({UUID(SystemPace().new_key()) for _ in range(10)}) == 10
+
+
+def test_what_is_never_repeated_has_no_key_but_the_callers() -> None:
+    script = Script(made(), made())
+    with script.api(retries=0, pace=ScriptedPace()) as api:
+        schedules = api.client("shop").schedules
+        schedules.create(CALL, delay_seconds=1)
+        schedules.create(CALL, delay_seconds=1, idempotency_key="mine")
+    assert [one.headers.get(KEY) for one in script.requests] == [None, "mine"]
 
 
 @pytest.mark.parametrize("retries", [0, 2])
