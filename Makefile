@@ -46,7 +46,7 @@ unit: $(DEV) ## Run unit, contract (in memory) and architecture tests
 	@$(PYTEST) tests/unit tests/contract tests/architecture -m "not cassandra" $(ARGS)
 
 simulation: $(DEV) ## Run the deterministic simulation
-	@$(PYTEST) tests/simulation $(ARGS)
+	@$(PYTEST) tests/simulation --numprocesses auto --maxprocesses 4 $(ARGS)
 
 integration: $(DEV) ## Run the stores, their contract and the API against a real Cassandra
 	@$(PYTEST) tests/integration tests/contract -m "integration or cassandra" $(ARGS)
