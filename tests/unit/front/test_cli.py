@@ -179,8 +179,8 @@ def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
         script.answers = [httpx.Response(200, json=SCHEDULE)] * 2
         assert failures.run(["schedules", *command.split(), "--idempotency-key", "mine"]) == 0
         assert failures.run(["schedules", *command.split()]) == 0
-        mine, another = (request.headers["Idempotency-Key"] for request in script.requests[-2:])
-        assert (mine, len(another)) == ("mine", 36)
+        # The connection of this test repeats nothing, so it makes no key of its own.
+        assert [request.headers.get("Idempotency-Key") for request in script.requests[-2:]] == ["mine", None]
 
 
 def test_create_sends_what_the_flags_say(script: Script) -> None:
