@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from minutehand.client import _calls as calls
-from minutehand.client._async_client import AsyncClientScope, every
+from minutehand.client._async_client import AsyncClientScope
 from minutehand.client._models import (
     Client,
     Cluster,
@@ -18,6 +18,7 @@ from minutehand.client._models import (
     Health,
 )
 from minutehand.client._outcomes import AuditEntry
+from minutehand.client._parts import every_async
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits, Pace, SystemPace
 from minutehand.client._sending import AsyncSender
 from minutehand.client._settings import ClientSettings
@@ -73,7 +74,7 @@ class AsyncMinutehand:
     ) -> AsyncIterator[AuditEntry]:
         """What administrators did, newest first, page by page: from `start` (24 hours before `end`; at most 31 days) to
         before `end` (now). For administrators."""
-        return every(self.perform, calls.list_audit_log(start=start, end=end, page_size=page_size))
+        return every_async(self.perform, calls.list_audit_log(start=start, end=end, page_size=page_size))
 
     async def preview_cron(
         self,

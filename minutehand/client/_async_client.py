@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar, Unpack
+from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._models import (
@@ -17,28 +17,20 @@ from minutehand.client._models import (
     NewKey,
     NewSchedule,
     NewSigningSecret,
-    Page,
     Poller,
     Schedule,
     ScheduleOptions,
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._parts import AsyncPart, AsyncPerform, every_async
 from minutehand.client._reconciliations import AsyncReconciliations
-
-T = TypeVar("T")
-
-
-class Perform(Protocol):
-    """Sends one operation."""
-
-    async def __call__(self, operation: calls.Operation[T]) -> T: ...
 
 
 class AsyncClientScope:
     """Everything of one client."""
 
-    def __init__(self, perform: Perform, client_id: str) -> None:
+    def __init__(self, perform: AsyncPerform, client_id: str) -> None:
         self.client_id = client_id
         self._perform = perform
         self.schedules = AsyncSchedules(perform, client_id)
@@ -67,16 +59,10 @@ class AsyncClientScope:
         """The books minute by minute, page by page: from `start` (an hour ago) to before `end` (now), 24 hours at most.
         Minutes without schedules are left out."""
         operation = calls.list_balance(self.client_id, start=start, end=end, page_size=page_size)
-        return every(self._perform, operation)
+        return every_async(self._perform, operation)
 
 
-class _Part:
-    def __init__(self, perform: Perform, client_id: str) -> None:
-        self._perform = perform
-        self._client_id = client_id
-
-
-class AsyncKeys(_Part):
+class AsyncKeys(AsyncPart):
     """A client's keys, for administrators."""
 
     async def create(self) -> NewKey:
@@ -90,7 +76,7 @@ class AsyncKeys(_Part):
         await self._perform(calls.revoke_key(self._client_id, key_id))
 
 
-class AsyncSigningSecrets(_Part):
+class AsyncSigningSecrets(AsyncPart):
     """What a client's callbacks are signed with, for administrators."""
 
     async def create(self) -> NewSigningSecret:
@@ -104,7 +90,7 @@ class AsyncSigningSecrets(_Part):
         await self._perform(calls.delete_secret(self._client_id, secret_id))
 
 
-class AsyncSchedules(_Part):
+class AsyncSchedules(AsyncPart):
     """A client's schedules."""
 
     async def create(
@@ -189,10 +175,10 @@ class AsyncSchedules(_Part):
         operation = calls.list_schedules(
             self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
         )
-        return every(self._perform, operation)
+        return every_async(self._perform, operation)
 
 
-class AsyncDeadLetters(_Part):
+class AsyncDeadLetters(AsyncPart):
     """A client's schedules that gave up."""
 
     def list(
@@ -205,7 +191,7 @@ class AsyncDeadLetters(_Part):
         """By the instant at which they gave up, from `start` (24 hours before `end`, and at most that) to before `end`
         (now), page by page."""
         operation = calls.list_dead_letters(self._client_id, start=start, end=end, page_size=page_size)
-        return every(self._perform, operation)
+        return every_async(self._perform, operation)
 
     async def redeliver(
         self,
@@ -221,7 +207,7 @@ class AsyncDeadLetters(_Part):
         return await self._perform(operation)
 
 
-class AsyncCrons(_Part):
+class AsyncCrons(AsyncPart):
     """A client's crons: rules that make schedules."""
 
     async def put(
@@ -236,7 +222,7 @@ class AsyncCrons(_Part):
 
     def list(self, *, page_size: int | None = None) -> AsyncIterator[Cron]:
         """By id, page by page; deleted ones are left out."""
-        return every(self._perform, calls.list_crons(self._client_id, page_size=page_size))
+        return every_async(self._perform, calls.list_crons(self._client_id, page_size=page_size))
 
     async def pause(self, cron_id: str) -> Cron:
         """No more fires until it is resumed."""
@@ -265,13 +251,4 @@ class AsyncCrons(_Part):
         """What became of its fires and what is to come, by nominal instant, page by page: from `start` (a day ago) to
         before `end` (a day ahead), 31 days at most."""
         operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
-        return every(self._perform, operation)
-
-
-async def every(perform: Perform, operation: calls.Operation[Page[T]] | None) -> AsyncIterator[T]:
-    """The items of a page and of all that follow it, each page asked for when it is wanted."""
-    while operation is not None:
-        page = await perform(operation)
-        for item in page.items:
-            yield item
-        operation = calls.following(operation, page)
+        return every_async(self._perform, operation)

@@ -99,13 +99,13 @@ def get_cluster() -> Operation[Cluster]:
 
 
 def drain_node(node_id: str) -> Operation[DrainingNode]:
-    return Operation(method="POST", path=f"/v1/cluster/nodes/{_segment(node_id)}:drain", answer=DrainingNode)
+    return Operation(method="POST", path=f"/v1/cluster/nodes/{segment(node_id)}:drain", answer=DrainingNode)
 
 
 def list_audit_log(
     *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[AuditEntry]]:
-    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
     return Operation(method="GET", path="/v1/audit-log", answer=Page[AuditEntry], query=query)
 
 
@@ -149,7 +149,7 @@ def list_keys(client_id: str) -> Operation[Page[Key]]:
 
 
 def revoke_key(client_id: str, key_id: str) -> Operation[None]:
-    return Operation(method="DELETE", path=f"{client_path(client_id)}/keys/{_segment(key_id)}", answer=None)
+    return Operation(method="DELETE", path=f"{client_path(client_id)}/keys/{segment(key_id)}", answer=None)
 
 
 def create_secret(client_id: str) -> Operation[NewSigningSecret]:
@@ -161,7 +161,7 @@ def list_secrets(client_id: str) -> Operation[Page[SigningSecret]]:
 
 
 def delete_secret(client_id: str, secret_id: str) -> Operation[None]:
-    path = f"{client_path(client_id)}/signing-secrets/{_segment(secret_id)}"
+    path = f"{client_path(client_id)}/signing-secrets/{segment(secret_id)}"
     return Operation(method="DELETE", path=path, answer=None)
 
 
@@ -175,11 +175,11 @@ def create_batch(client_id: str, schedules: Sequence[NewSchedule], *, key: str |
 
 
 def get_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
-    return Operation(method="GET", path=f"{_schedules(client_id)}/{_segment(schedule_id)}", answer=Schedule)
+    return Operation(method="GET", path=f"{_schedules(client_id)}/{segment(schedule_id)}", answer=Schedule)
 
 
 def cancel_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
-    return Operation(method="DELETE", path=f"{_schedules(client_id)}/{_segment(schedule_id)}", answer=Schedule)
+    return Operation(method="DELETE", path=f"{_schedules(client_id)}/{segment(schedule_id)}", answer=Schedule)
 
 
 def list_schedules(
@@ -193,8 +193,8 @@ def list_schedules(
     page_size: int | None,
 ) -> Operation[Page[Schedule]]:
     given = {
-        "from": _instant(start),
-        "to": _instant(end),
+        "from": instant(start),
+        "to": instant(end),
         "state": state,
         "label": label,
         "cron_id": cron_id,
@@ -206,7 +206,7 @@ def list_schedules(
 def list_balance(
     client_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[MinuteBalance]]:
-    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
     return Operation(method="GET", path=f"{client_path(client_id)}/balance", answer=Page[MinuteBalance], query=query)
 
 
@@ -219,14 +219,14 @@ def reschedule_schedule(
     callback: Callback | None,
     key: str | None,
 ) -> Operation[Schedule]:
-    asked = {"due": _instant(due), "delay_seconds": delay_seconds, "callback": callback}
+    asked = {"due": instant(due), "delay_seconds": delay_seconds, "callback": callback}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
-    path = f"{_schedules(client_id)}/{_segment(schedule_id)}:reschedule"
+    path = f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule"
     return keyed(path, Schedule, key=key, body=body)
 
 
 def redeliver_schedule(client_id: str, schedule_id: str, *, key: str | None) -> Operation[Schedule]:
-    return keyed(f"{_schedules(client_id)}/{_segment(schedule_id)}:redeliver", Schedule, key=key)
+    return keyed(f"{_schedules(client_id)}/{segment(schedule_id)}:redeliver", Schedule, key=key)
 
 
 def cancel_schedules(client_id: str, schedule_ids: Sequence[str]) -> Operation[Page[CancelItem]]:
@@ -236,7 +236,7 @@ def cancel_schedules(client_id: str, schedule_ids: Sequence[str]) -> Operation[P
 def cancel_window(
     client_id: str, *, start: datetime | str, end: datetime | str, label: str | None
 ) -> Operation[Page[CancelItem]]:
-    return _cancel(client_id, _given({"from": _instant(start), "to": _instant(end), "label": label}))
+    return _cancel(client_id, _given({"from": instant(start), "to": instant(end), "label": label}))
 
 
 def cancel_further(client_id: str, cursor: str) -> Operation[Page[CancelItem]]:
@@ -249,14 +249,14 @@ def _cancel(client_id: str, asked: Mapping[str, Any]) -> Operation[Page[CancelIt
 
 
 def list_attempts(client_id: str, schedule_id: str) -> Operation[Page[Attempt]]:
-    path = f"{_schedules(client_id)}/{_segment(schedule_id)}/attempts"
+    path = f"{_schedules(client_id)}/{segment(schedule_id)}/attempts"
     return Operation(method="GET", path=path, answer=Page[Attempt])
 
 
 def list_dead_letters(
     client_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[DeadLetter]]:
-    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
     return Operation(method="GET", path=_letters(client_id), answer=Page[DeadLetter], query=query)
 
 
@@ -268,7 +268,7 @@ def redeliver_dead_letters(
     limit: int | None,
     cursor: str | None,
 ) -> Operation[Redriven]:
-    asked = {"from": _instant(start), "to": _instant(end), "limit": limit, "cursor": cursor}
+    asked = {"from": instant(start), "to": instant(end), "limit": limit, "cursor": cursor}
     body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
     return Operation(method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=body)
 
@@ -318,14 +318,14 @@ def list_crons(client_id: str, *, page_size: int | None) -> Operation[Page[Cron]
 def list_runs(
     client_id: str, cron_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[CronRun]]:
-    query = _given({"from": _instant(start), "to": _instant(end), "limit": _number(page_size)})
+    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
     return Operation(method="GET", path=f"{_cron(client_id, cron_id)}/runs", answer=Page[CronRun], query=query)
 
 
 def preview_cron(
     expression: str, timezone: str, dst: Dst | None, start: datetime | str | None, count: int | None
 ) -> Operation[CronPreview]:
-    optional = {"dst": dst, "from": _instant(start), "count": count}
+    optional = {"dst": dst, "from": instant(start), "count": count}
     given = {name: value for name, value in optional.items() if value is not None}
     body = msgspec.json.encode({"expression": expression, "timezone": timezone, **given})
     return Operation(method="POST", path="/v1/crons:preview", answer=CronPreview, body=body)
@@ -347,7 +347,7 @@ def keyed(path: str, answer: Any, *, key: str | None, body: bytes | None = None)
 
 
 def client_path(client_id: str) -> str:
-    return f"/v1/clients/{_segment(client_id)}"
+    return f"/v1/clients/{segment(client_id)}"
 
 
 def _schedules(client_id: str) -> str:
@@ -359,7 +359,7 @@ def _letters(client_id: str) -> str:
 
 
 def _cron(client_id: str, cron_id: str) -> str:
-    return f"{client_path(client_id)}/crons/{_segment(cron_id)}"
+    return f"{client_path(client_id)}/crons/{segment(cron_id)}"
 
 
 def _given(query: Mapping[str, str | None]) -> dict[str, str]:
@@ -370,13 +370,13 @@ def _number(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
     if not text:
         raise ValueError("an id can't be empty")
     return quote(text, safe="$")
 
 
-def _instant(value: datetime | str | None) -> str | None:
+def instant(value: datetime | str | None) -> str | None:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise ValueError("an instant has no time zone: use datetime.now(UTC), or write its offset")

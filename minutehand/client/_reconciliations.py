@@ -2,17 +2,17 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
-from urllib.parse import quote
+from typing import Any
 
 import msgspec
 
-from minutehand.client._calls import Operation, client_path, following, keyed
+from minutehand.client._calls import Operation, client_path, instant, keyed, segment
 from minutehand.client._models import Page
-from minutehand.client._waiting import pause, pause_async
+from minutehand.client._parts import AsyncPart, Part, every, every_async
+from minutehand.client._retries import SystemPace
 
-T = TypeVar("T")
 EVERY_SECONDS = 2.0
+_PACE = SystemPace()
 
 
 class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,24 +47,8 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "running"
 
 
-class Perform(Protocol):
-    """Sends one operation."""
-
-    def __call__(self, operation: Operation[T]) -> T: ...
-
-
-class AsyncPerform(Protocol):
-    """Sends one operation."""
-
-    async def __call__(self, operation: Operation[T]) -> T: ...
-
-
-class Reconciliations:
+class Reconciliations(Part):
     """A client's reconciliations."""
-
-    def __init__(self, perform: Perform, client_id: str) -> None:
-        self._perform = perform
-        self._client_id = client_id
 
     def create(
         self,
@@ -83,11 +67,7 @@ class Reconciliations:
 
     def list(self, *, page_size: int | None = None) -> Iterator[Reconciliation]:
         """The newest first, page by page; they are kept 90 days."""
-        operation: Operation[Page[Reconciliation]] | None = _list(self._client_id, page_size)
-        while operation is not None:
-            page = self._perform(operation)
-            yield from page.items
-            operation = following(operation, page)
+        return every(self._perform, _list(self._client_id, page_size))
 
     def stop(self, reconciliation_id: str) -> Reconciliation:
         """End it where it is. Else MinutehandApiError: reconciliation-finished."""
@@ -103,16 +83,12 @@ class Reconciliations:
         """Look `every_seconds` until it runs no more; `on_progress` is told each time."""
         while (found := self.get(reconciliation_id)).running:
             on_progress(found)
-            pause(every_seconds)
+            _PACE.sleep(every_seconds)
         return found
 
 
-class AsyncReconciliations:
+class AsyncReconciliations(AsyncPart):
     """The same, to be awaited."""
-
-    def __init__(self, perform: AsyncPerform, client_id: str) -> None:
-        self._perform = perform
-        self._client_id = client_id
 
     async def create(
         self,
@@ -129,14 +105,9 @@ class AsyncReconciliations:
     async def get(self, reconciliation_id: str) -> Reconciliation:
         return await self._perform(_get(self._client_id, reconciliation_id))
 
-    async def list(self, *, page_size: int | None = None) -> AsyncIterator[Reconciliation]:
+    def list(self, *, page_size: int | None = None) -> AsyncIterator[Reconciliation]:
         """The newest first, page by page; they are kept 90 days."""
-        operation: Operation[Page[Reconciliation]] | None = _list(self._client_id, page_size)
-        while operation is not None:
-            page = await self._perform(operation)
-            for item in page.items:
-                yield item
-            operation = following(operation, page)
+        return every_async(self._perform, _list(self._client_id, page_size))
 
     async def stop(self, reconciliation_id: str) -> Reconciliation:
         """End it where it is. Else MinutehandApiError: reconciliation-finished."""
@@ -152,7 +123,7 @@ class AsyncReconciliations:
         """Look `every_seconds` until it runs no more; `on_progress` is told each time."""
         while (found := await self.get(reconciliation_id)).running:
             on_progress(found)
-            await pause_async(every_seconds)
+            await _PACE.sleep_async(every_seconds)
         return found
 
 
@@ -164,7 +135,7 @@ def _create(
     states: Sequence[str],
     idempotency_key: str | None,
 ) -> Operation[Reconciliation]:
-    asked: dict[str, Any] = {"from": _instant(start), "to": _instant(end), "states": states, "action": action}
+    asked: dict[str, Any] = {"from": instant(start), "to": instant(end), "states": states, "action": action}
     return keyed(_path(client_id), Reconciliation, key=idempotency_key, body=msgspec.json.encode(asked))
 
 
@@ -183,16 +154,4 @@ def _stop(client_id: str, reconciliation_id: str) -> Operation[Reconciliation]:
 
 def _path(client_id: str, reconciliation_id: str | None = None) -> str:
     path = f"{client_path(client_id)}/reconciliations"
-    if reconciliation_id is None:
-        return path
-    if not reconciliation_id:
-        raise ValueError("an id can't be empty")
-    return f"{path}/{quote(reconciliation_id, safe='')}"
-
-
-def _instant(value: datetime | str) -> str:
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("an instant has no time zone: use datetime.now(UTC), or write its offset")
-        return value.isoformat()
-    return value
+    return path if reconciliation_id is None else f"{path}/{segment(reconciliation_id)}"

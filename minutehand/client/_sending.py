@@ -52,14 +52,7 @@ class Sender:
 
     def _once(self, operation: Operation[T], headers: Mapping[str, str] | None) -> T:
         try:
-            answer = self._http.request(
-                operation.method,
-                operation.path,
-                params=operation.query or None,
-                content=operation.body,
-                headers=headers,
-                timeout=httpx.USE_CLIENT_DEFAULT if operation.timeout_seconds is None else operation.timeout_seconds,
-            )
+            answer = self._http.send(_request(self._http, operation, headers))
         except _NO_ANSWER as error:
             passing = not isinstance(error, _NEVER_SENT)
             raise unreachable(str(self._http.base_url), error, passing=passing) from error
@@ -106,14 +99,7 @@ class AsyncSender:
 
     async def _once(self, operation: Operation[T], headers: Mapping[str, str] | None) -> T:
         try:
-            answer = await self._http.request(
-                operation.method,
-                operation.path,
-                params=operation.query or None,
-                content=operation.body,
-                headers=headers,
-                timeout=httpx.USE_CLIENT_DEFAULT if operation.timeout_seconds is None else operation.timeout_seconds,
-            )
+            answer = await self._http.send(_request(self._http, operation, headers))
         except _NO_ANSWER as error:
             passing = not isinstance(error, _NEVER_SENT)
             raise unreachable(str(self._http.base_url), error, passing=passing) from error
@@ -121,6 +107,19 @@ class AsyncSender:
 
     async def close(self) -> None:
         await self._http.aclose()
+
+
+def _request(
+    http: httpx.Client | httpx.AsyncClient, operation: Operation[T], headers: Mapping[str, str] | None
+) -> httpx.Request:
+    return http.build_request(
+        operation.method,
+        operation.path,
+        params=operation.query or None,
+        content=operation.body,
+        headers=headers,
+        timeout=httpx.USE_CLIENT_DEFAULT if operation.timeout_seconds is None else operation.timeout_seconds,
+    )
 
 
 def _headers(operation: Operation[T], pace: Pace, limits: Limits) -> dict[str, str] | None:

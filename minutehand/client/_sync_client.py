@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar, Unpack
+from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._models import (
@@ -17,22 +17,14 @@ from minutehand.client._models import (
     NewKey,
     NewSchedule,
     NewSigningSecret,
-    Page,
     Poller,
     Schedule,
     ScheduleOptions,
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
+from minutehand.client._parts import Part, Perform, every
 from minutehand.client._reconciliations import Reconciliations
-
-T = TypeVar("T")
-
-
-class Perform(Protocol):
-    """Sends one operation."""
-
-    def __call__(self, operation: calls.Operation[T]) -> T: ...
 
 
 class ClientScope:
@@ -70,13 +62,7 @@ class ClientScope:
         return every(self._perform, operation)
 
 
-class _Part:
-    def __init__(self, perform: Perform, client_id: str) -> None:
-        self._perform = perform
-        self._client_id = client_id
-
-
-class Keys(_Part):
+class Keys(Part):
     """A client's keys, for administrators."""
 
     def create(self) -> NewKey:
@@ -90,7 +76,7 @@ class Keys(_Part):
         self._perform(calls.revoke_key(self._client_id, key_id))
 
 
-class SigningSecrets(_Part):
+class SigningSecrets(Part):
     """What a client's callbacks are signed with, for administrators."""
 
     def create(self) -> NewSigningSecret:
@@ -104,7 +90,7 @@ class SigningSecrets(_Part):
         self._perform(calls.delete_secret(self._client_id, secret_id))
 
 
-class Schedules(_Part):
+class Schedules(Part):
     """A client's schedules."""
 
     def create(
@@ -192,7 +178,7 @@ class Schedules(_Part):
         return every(self._perform, operation)
 
 
-class DeadLetters(_Part):
+class DeadLetters(Part):
     """A client's schedules that gave up."""
 
     def list(
@@ -221,7 +207,7 @@ class DeadLetters(_Part):
         return self._perform(operation)
 
 
-class Crons(_Part):
+class Crons(Part):
     """A client's crons: rules that make schedules."""
 
     def put(
@@ -266,11 +252,3 @@ class Crons(_Part):
         before `end` (a day ahead), 31 days at most."""
         operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
         return every(self._perform, operation)
-
-
-def every(perform: Perform, operation: calls.Operation[Page[T]] | None) -> Iterator[T]:
-    """The items of a page and of all that follow it, each page asked for when it is wanted."""
-    while operation is not None:
-        page = perform(operation)
-        yield from page.items
-        operation = calls.following(operation, page)

@@ -1,0 +1,54 @@
+"""What every part of the two clients is made of: something that sends operations, a client's id, pages."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Protocol, TypeVar
+
+from minutehand.client._calls import Operation, following
+from minutehand.client._models import Page
+
+T = TypeVar("T")
+
+
+class Perform(Protocol):
+    """Sends one operation."""
+
+    def __call__(self, operation: Operation[T]) -> T: ...
+
+
+class AsyncPerform(Protocol):
+    """Sends one operation."""
+
+    async def __call__(self, operation: Operation[T]) -> T: ...
+
+
+class Part:
+    """Something of one client."""
+
+    def __init__(self, perform: Perform, client_id: str) -> None:
+        self._perform = perform
+        self._client_id = client_id
+
+
+class AsyncPart:
+    """Something of one client, to be awaited."""
+
+    def __init__(self, perform: AsyncPerform, client_id: str) -> None:
+        self._perform = perform
+        self._client_id = client_id
+
+
+def every(perform: Perform, operation: Operation[Page[T]] | None) -> Iterator[T]:
+    """The items of a page and of all that follow it, each page asked for when it is wanted."""
+    while operation is not None:
+        page = perform(operation)
+        yield from page.items
+        operation = following(operation, page)
+
+
+async def every_async(perform: AsyncPerform, operation: Operation[Page[T]] | None) -> AsyncIterator[T]:
+    """As `every`."""
+    while operation is not None:
+        page = await perform(operation)
+        for item in page.items:
+            yield item
+        operation = following(operation, page)
