@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
+SPARK := $(VENV)/.spark-installed
 PYTEST := $(BIN)/python -m pytest
 UV ?= $(BIN)/uv
 COMPILE := pyproject.toml --extra server --group build --universal --python-version 3.11 --generate-hashes --no-header \
@@ -14,10 +15,11 @@ COMPILE := pyproject.toml --extra server --group build --universal --python-vers
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format types imports unit simulation integration acceptance bench lock lock-jars clean
+.PHONY: help demo test lint format types imports unit simulation integration spark spark-demo charts acceptance bench helm \
+	chart-reference lock lock-jars clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## Start everything on this machine and watch callbacks arrive (ARGS=--once: end by itself)
 	@$(BIN)/minutehand demo $(ARGS)
@@ -26,6 +28,8 @@ test: ## Run the whole suite, against a real Cassandra that it starts itself
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory simulation
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory spark
+	@$(MAKE) --no-print-directory charts
 	@$(MAKE) --no-print-directory acceptance
 
 lint: $(DEV) ## Check format and lint rules
@@ -36,20 +40,29 @@ format: $(DEV) ## Rewrite the sources in the house's format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-types: $(DEV) ## Check types
+types: $(SPARK) ## Check types
 	@$(BIN)/mypy
 
-imports: $(DEV) ## Check who may import whom
+imports: $(SPARK) ## Check who may import whom
 	@$(BIN)/lint-imports --no-logo
 
 unit: $(DEV) ## Run unit, contract (in memory) and architecture tests
-	@$(PYTEST) tests/unit tests/contract tests/architecture -m "not cassandra" $(ARGS)
+	@$(PYTEST) tests/unit tests/contract tests/architecture -m "not cassandra" --numprocesses auto --maxprocesses 4 $(ARGS)
 
 simulation: $(DEV) ## Run the deterministic simulation
 	@$(PYTEST) tests/simulation --numprocesses auto --maxprocesses 4 $(ARGS)
 
 integration: $(DEV) ## Run the stores, their contract and the API against a real Cassandra
-	@$(PYTEST) tests/integration tests/contract -m "integration or cassandra" $(ARGS)
+	@$(PYTEST) tests/integration tests/contract -m "integration or cassandra" --numprocesses 2 --dist loadfile $(ARGS)
+
+spark-demo: $(SPARK) ## Load, call, archive, prove and count 200,000 schedules on this machine (ARGS="--rows N")
+	@$(BIN)/minutehand spark demo $(ARGS)
+
+spark: $(SPARK) ## Run the Spark jobs, against a real Cassandra
+	@$(PYTEST) tests/spark --numprocesses 2 --dist loadfile $(ARGS)
+
+charts: $(DEV) ## Render the Helm chart, check it and the image recipe
+	@$(PYTEST) tests/helm $(ARGS)
 
 acceptance: $(DEV) ## Run whole processes against a real Cassandra
 	@$(PYTEST) tests/acceptance $(ARGS)
@@ -57,9 +70,17 @@ acceptance: $(DEV) ## Run whole processes against a real Cassandra
 bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also as JSON)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
+helm: $(DEV) ## Build the Helm that checks the chart, once on this machine (needs Go)
+	@$(BIN)/python -m tests.support.helm_binary
+
+chart-reference: $(DEV) ## Write the chart's schema of settings and its table of values anew
+	@$(BIN)/python -m tests.support.chart_reference
+
 lock: $(DEV) ## Choose the newest allowed versions and write the lock files anew
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --constraints requirements/dev.lock --output-file requirements/runtime.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra spark --constraints requirements/dev.lock \
+		--output-file requirements/spark.lock
 
 lock-jars: $(RUNTIME) ## Resolve the Java artefacts anew and write their lock file
 	@$(BIN)/python -m minutehand.local.lock
@@ -74,6 +95,9 @@ $(RUNTIME): requirements/runtime.lock requirements/install.py pyproject.toml
 
 $(DEV): requirements/dev.lock $(RUNTIME)
 	@$(BIN)/python requirements/install.py $(VENV) requirements/dev.lock && touch $@
+
+$(SPARK): requirements/spark.lock $(DEV)
+	@$(BIN)/python requirements/install.py $(VENV) requirements/spark.lock --no-build-isolation && touch $@
 
 FIND_PYTHON = python=; \
 	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.14 python3 python); do \

@@ -107,6 +107,11 @@ class CqlClientStore:
         await self._connection.write("signing_secrets.delete", (client_id, secret_id))
         await self._bump()
 
+    async def reseal_secret(self, secret: SigningSecret, *, stored: bytes) -> Answer[None]:
+        parameters = (secret.secret, secret.encryption_key_id, secret.client_id, secret.secret_id, stored)
+        answer = await self._connection.conditional((("signing_secrets.reseal", parameters),))
+        return Rejected(None) if isinstance(answer, Rejected) else answer
+
     async def _read_client(self, client_id: ClientId, *, serial: bool) -> Client | None:
         for values in await self._connection.select("clients.read", (client_id,), serial=serial):
             return _client(values)

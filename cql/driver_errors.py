@@ -4,6 +4,7 @@ Unanswered: nobody can say whether the request took effect. A conditional write 
 all else raises StoreUnavailable. What was surely not sent is treated alike: callers must be prepared for both anyway.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from cassandra import (
@@ -25,6 +26,7 @@ from cassandra.pool import NoConnectionsAvailable
 from cassandra.protocol import ErrorMessage, SyntaxException
 
 from cql.errors import StoreRefused
+from cql.settings import StorageSettings
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
 
 _UNANSWERED: Final[tuple[tuple[type[Exception], str], ...]] = (
@@ -40,6 +42,8 @@ _UNANSWERED: Final[tuple[tuple[type[Exception], str], ...]] = (
     (UnresolvableContactPoints, "no-host"),
     (RequestExecutionException, "server-error"),
 )
+UNANSWERED_REASONS: Final = tuple(dict.fromkeys(reason for _, reason in _UNANSWERED))
+"""Everything that `unanswered_reason` may answer."""
 _REFUSED: Final[tuple[type[Exception], ...]] = (
     SyntaxException,
     Unauthorized,
@@ -49,6 +53,37 @@ _REFUSED: Final[tuple[type[Exception], ...]] = (
     ProtocolError,
 )
 _TOO_LARGE_WORDS = ("too large", "too big")
+_TLS: Final[tuple[tuple[str, str], ...]] = (
+    (
+        "hostname mismatch",
+        "has a certificate for another name: set cassandra.tls_server_name to the name that the servers' certificates "
+        "carry, or have their addresses put in",
+    ),
+    (
+        "ip address mismatch",
+        "has a certificate without that address: set cassandra.tls_server_name to the name that the servers' "
+        "certificates carry, or have their addresses put in",
+    ),
+    ("certificate has expired", "has a certificate that has expired: have it renewed"),
+    (
+        "certificate verify failed",
+        "has a certificate that no authority in cassandra.tls_ca_file has signed: name the file of the right ones",
+    ),
+    (
+        "wrong version number",
+        "does not speak TLS on this port: leave cassandra.tls_ca_file out, or name the port that does",
+    ),
+    (
+        "record layer failure",
+        "does not speak TLS on this port: leave cassandra.tls_ca_file out, or name the port that does",
+    ),
+    ("certificate required", "asks for our certificate: set cassandra.tls_cert_file and cassandra.tls_key_file"),
+    ("bad certificate", "does not take our certificate: see cassandra.tls_cert_file"),
+    ("unknown ca", "does not take our certificate: see cassandra.tls_cert_file"),
+    ("handshake failure", "found no common ground for TLS: it may ask for our certificate (cassandra.tls_cert_file)"),
+)
+"""What the TLS library says (the driver passes on its words only), and what is to be done. The first one counts."""
+_HUNG_UP: Final = ("connection reset", "was closed", "has been closed", "socket is closed", "connection is closed")
 
 
 def unanswered_reason(error: BaseException) -> str | None:
@@ -71,3 +106,30 @@ def translate(error: BaseException, *, statement: str) -> MinutehandError | None
     if isinstance(error, InvalidRequest) and any(words in text.lower() for words in _TOO_LARGE_WORDS):
         return ContentTooLarge(f"Cassandra refused {statement} for its size; send less at once.")
     return StoreRefused(f"Cassandra refused {statement}: {text}")
+
+
+def why_not_let_in(error: BaseException, settings: StorageSettings) -> StoreRefused | None:
+    """Why no server let us in, where the login or TLS is the reason: one sentence, of the first server that says so."""
+    for one in _of_each_server(error):
+        words = " ".join(str(one).lower().replace("_", " ").split())
+        if isinstance(one, AuthenticationFailed):
+            if not settings.logs_in:
+                return _refused(settings, "asks for a login: set cassandra.username and cassandra.password, or files")
+            return _refused(settings, "refuses the user or the password: see cassandra.username and cassandra.password")
+        for said, advice in _TLS:
+            if said in words:
+                return _refused(settings, advice)
+        if settings.tls_ca_file is None and any(said in words for said in _HUNG_UP):
+            return _refused(settings, "closes plain connections: if it speaks only TLS, set cassandra.tls_ca_file")
+    return None
+
+
+def _of_each_server(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict):
+        yield from error.errors.values()
+    else:
+        yield error
+
+
+def _refused(settings: StorageSettings, detail: str) -> StoreRefused:
+    return StoreRefused(f"Cassandra at {', '.join(settings.contact_points)}, port {settings.port}, {detail}.")

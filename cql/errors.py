@@ -11,6 +11,10 @@ class SchemaOutdated(MinutehandError):
     """The keyspace is missing or older than this program needs."""
 
 
+class ProgramOutdated(MinutehandError):
+    """The keyspace has given up what this program uses: a newer release is needed."""
+
+
 class WrongHome(MinutehandError):
     """The configured home data centre is not the one that the keyspace was created for."""
 

@@ -37,6 +37,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 
 from cql.connection import Connection, Item
+from cql.measures import CommitCounts
 from cql.schedule_rows import definition_bytes, definition_parameters
 from cql.settings import StorageSettings
 from cql.submissions import Part, Queue, Submission, end_all
@@ -44,6 +45,7 @@ from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
 from scheduler_service.domain.ids import MINUTE_MS, Partition, hour_of
 from scheduler_service.domain.schedules import Definition
+from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 
 _HOUR_MS = 3_600_000
@@ -64,7 +66,11 @@ class GroupCommit:
         tasks: Tasks,
         settings: StorageSettings,
         consistency: WriteConsistency = "LOCAL_QUORUM",
+        counts: CommitCounts | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        self._counts = counts or CommitCounts()
+        self._monotonic = (clock or SystemClock()).monotonic
         self._connection = connection
         self._consistency = consistency
         self._tasks = tasks
@@ -93,7 +99,7 @@ class GroupCommit:
         if size > self._settings.max_write_bytes:
             raise _too_large(size, self._settings)
         loop = self._admit(1, size)
-        submission = Submission(1, loop)
+        submission = Submission(1, loop, began=self._monotonic())
         part = Part(submission, definition.partition)
         part.add(definition_parameters(definition), 0, size)
         self._enqueue(part)
@@ -106,7 +112,7 @@ class GroupCommit:
         sizes = [definition_bytes(definition) for definition in definitions]
         count, size = len(sizes), sum(sizes)
         loop = self._admit(count, size)
-        submission = Submission(count, loop)
+        submission = Submission(count, loop, began=self._monotonic())
         for part in self._split(definitions, sizes, submission):
             self._enqueue(part)
         if submission.parts:
@@ -119,6 +125,7 @@ class GroupCommit:
         if self._closed:
             raise StoreUnavailable("The store is closed.")
         if self._rows and (self._rows + count > settings.queue_rows or self._bytes + size > settings.queue_bytes):
+            self._counts.refused += count
             raise Overloaded("Too many creates are waiting for the store; try again a little later.")
         return asyncio.get_running_loop()
 
@@ -300,6 +307,9 @@ class GroupCommit:
         return [part for part in group if part.wanted]
 
     async def _commit(self, group: Sequence[Part]) -> None:
+        now, waited = self._monotonic(), self._counts.waited
+        for part in group:
+            waited.observe(now - part.submission.began)
         try:
             await self._write(group)
         except Exception as error:
@@ -314,6 +324,7 @@ class GroupCommit:
     async def _write(self, group: Sequence[Part]) -> None:
         try:
             items = [(_INSERT, row) for part in group for row in part.rows]
+            self._counts.rows.observe(len(items))
             await self._connection.write_batch(items, consistency=self._consistency)
         except ContentTooLarge:
             # A server with tighter limits than ours. In smaller company each row meets its own fate.
@@ -330,6 +341,7 @@ class GroupCommit:
                 # A cancelled task again: `_commit` does not know the halves of a part.
                 end_all(parts, StoreUnavailable("The store was closed before it answered."))
             return
+        self._counts.stored += len(items)
         end_all(group)
 
 

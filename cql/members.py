@@ -8,7 +8,8 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.identity import Incarnation, Life, NodeId
 from membership.ports import Heartbeat, LifeRecord, NodeState
 
-_CLUSTER = "minutehand"
+CLUSTER = "minutehand"
+"""The partition that all nodes of a keyspace are in."""
 _LIVE = "live"
 
 
@@ -21,7 +22,7 @@ class CqlMemberStore:
     async def write_heartbeat(self, heartbeat: Heartbeat) -> None:
         node_id, incarnation = heartbeat.life
         parameters = (
-            _CLUSTER,
+            CLUSTER,
             node_id,
             incarnation,
             heartbeat.beat,
@@ -37,7 +38,7 @@ class CqlMemberStore:
         await self._connection.write("nodes.write", parameters)
 
     async def read_heartbeats(self) -> Sequence[Heartbeat]:
-        return [_heartbeat(values) for values in await self._connection.select("nodes.read", (_CLUSTER,))]
+        return [_heartbeat(values) for values in await self._connection.select("nodes.read", (CLUSTER,))]
 
     async def begin_life(self, life: Life) -> Answer[LifeRecord]:
         answer = await self._connection.conditional((("lives.begin", tuple(life)),))

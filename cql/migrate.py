@@ -3,8 +3,16 @@
     keyspace, bookkeeping tables --> lock --> home data centre --> each missing migration, recorded when it is through
 
 Migrations are numbered files; a number is applied once, in order, and never edited (its checksum is kept). Each of
-their statements can be repeated harmlessly, so a migration that was cut short is simply applied again. They only
-expand: programs of the version before go on working, and a keyspace that is ahead of a program is fine with it.
+their statements can be repeated harmlessly, so a migration that was cut short is simply applied again.
+
+They only expand: programs of the version before go on working, and a keyspace that is ahead of a program is fine with
+it. So an upgrade is: migrate, then restart one process after the other. What nobody uses any more is taken away in two
+releases. The first one stops using it, and has a migration that says so, if only by its name. The next one has
+
+    -- contract: programs must know 0009
+
+at the head of the file that drops it. Before that is applied, 0009 is stored as the least that a program must know, and
+programs that know less refuse to start. Those that run already are the operator's to end before.
 
 Two processes at once: a row in `schema_lock`, taken, renewed before each statement and given up by conditional writes.
 A holder that does not renew for `stale_seconds` of the waiting one's own clock is taken for dead. If it was only slow,
@@ -22,7 +30,7 @@ from importlib import resources
 from typing import TypeVar
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from cql.errors import MigrationFailed, SchemaOutdated, StoreRefused, WrongHome
+from cql.errors import MigrationFailed, ProgramOutdated, SchemaOutdated, StoreRefused, WrongHome
 from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements, read_resource, split_script
@@ -41,6 +49,7 @@ TRIES = 10
 
 _log = logging.getLogger(__name__)
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.cql")
+_CONTRACT = re.compile(r"^-- contract: programs must know (\d{4})$", re.MULTILINE)
 _CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) \(")
 
 
@@ -51,6 +60,8 @@ class Migration:
     version: int
     name: str
     statements: tuple[str, ...]
+    must_know: int | None = None
+    """The migration that programs must know to go on after this one; None: it only expands."""
 
     @property
     def checksum(self) -> str:
@@ -60,15 +71,24 @@ class Migration:
 
 def load_migrations() -> Sequence[Migration]:
     """All of them, by version: 1, 2, 3 ... without a gap."""
-    found = []
-    for file in (resources.files("cql") / "migrations").iterdir():
-        if match := _FILE_NAME.fullmatch(file.name):
-            statements = split_script(file.read_text(encoding="utf-8"))
-            found.append(Migration(int(match[1]), match[2], tuple(statements)))
+    found = [
+        parse_migration(int(match[1]), match[2], file.read_text(encoding="utf-8"))
+        for file in (resources.files("cql") / "migrations").iterdir()
+        if (match := _FILE_NAME.fullmatch(file.name)) is not None
+    ]
     found.sort(key=lambda migration: migration.version)
     if [migration.version for migration in found] != list(range(1, len(found) + 1)):
         raise ValueError("migrations are numbered 0001, 0002, ... without a gap")
     return found
+
+
+def parse_migration(version: int, name: str, source: str) -> Migration:
+    """A file of migrations. Raises ValueError for one that would leave out the programs it comes with."""
+    contract = _CONTRACT.search(source)
+    must_know = None if contract is None else int(contract[1])
+    if must_know is not None and must_know >= version:
+        raise ValueError(f"migration {version:04} must name an earlier one: the release that has it goes on meanwhile")
+    return Migration(version, name, tuple(split_script(source)), must_know)
 
 
 async def migrate(
@@ -103,14 +123,22 @@ async def migrate(
 
 
 async def check_schema(session: Session, settings: StorageSettings, *, needed: int) -> None:
-    """Raises SchemaOutdated if the keyspace lacks migrations of this program, WrongHome for another data centre."""
+    """Raises SchemaOutdated if the keyspace lacks migrations of this program, ProgramOutdated if it has lost what this
+    program uses, WrongHome for another data centre. `needed`: the last migration that this program knows."""
     try:
-        await session.prepare(["schema.list_migrations", "schema.read_home"])
+        await session.prepare(["schema.list_migrations", "schema.read_home", "schema.read_must_know"])
     except StoreRefused as error:
         raise SchemaOutdated(_outdated(settings.keyspace, "has no tables yet")) from error
-    versions = [version for version, _, _ in await session.select("schema.list_migrations", ())]
-    if max(versions, default=0) < needed:
-        raise SchemaOutdated(_outdated(settings.keyspace, f"is at version {max(versions, default=0)} of {needed}"))
+    applied = max((version for version, _, _ in await session.select("schema.list_migrations", ())), default=0)
+    if applied < needed:
+        raise SchemaOutdated(_outdated(settings.keyspace, f"is at version {applied} of {needed}"))
+    if (must_know := await _must_know(session)) > needed:
+        raise ProgramOutdated(
+            f"The keyspace {settings.keyspace} has given up what this program uses: it knows migrations up to "
+            f"{needed:04}, and {must_know:04} is the least; run a newer release."
+        )
+    if applied > needed:
+        _log.info("schema-ahead version=%s known=%s", applied, needed)
     for (home,) in await session.select("schema.read_home", ()):
         if home != settings.local_dc:
             raise _wrong_home(home, settings.local_dc)
@@ -124,6 +152,11 @@ def bookkeeping_script(keyspace: str) -> list[str]:
         assert table is not None
         script.append(f"{text} WITH id = {uuid5(NAMESPACE_URL, f'minutehand:{keyspace}/{table[1]}')}")
     return script
+
+
+async def _must_know(session: Session) -> int:
+    """The least migration that a program must know; 0 while every program will do."""
+    return max((int(value) for (value,) in await session.select("schema.read_must_know", ())), default=0)
 
 
 async def _open_bookkeeping(settings: StorageSettings) -> Session:
@@ -171,6 +204,9 @@ async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[M
                     "use the release that this keyspace was made with, or a new keyspace."
                 )
             continue
+        if migration.must_know is not None:
+            await lock.renew()
+            await _patiently(lock.clock, partial(_require, session, migration.must_know))
         for text in migration.statements:
             await lock.renew()
             await session.run_script([text])
@@ -182,6 +218,12 @@ async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[M
         _log.info("migration-applied version=%s name=%s", migration.version, migration.name)
         applied.append(migration)
     return applied
+
+
+async def _require(session: Session, must_know: int) -> None:
+    """Only ever more: a later contract does not open the keyspace for older programs again."""
+    if must_know > await _must_know(session):
+        await session.write("schema.set_must_know", (f"{must_know:04}",))
 
 
 async def _patiently(

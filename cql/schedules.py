@@ -5,6 +5,7 @@ from typing import Any
 
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
+from cql.measures import EditCounts
 from cql.schedule_rows import (
     OUTCOME_BYTES,
     advance_bytes,
@@ -17,7 +18,7 @@ from cql.schedule_rows import (
     write_rejection,
 )
 from cql.settings import StorageSettings
-from membership.conditional import Answer, Rejected
+from membership.conditional import Answer, Applied, Rejected
 from scheduler_service.domain.books import NO_STAMP, CountedRow, CountPage, Stamp
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
@@ -66,9 +67,11 @@ class CqlScheduleStore:
         group_commit: GroupCommit,
         each_quorum: GroupCommit,
         settings: StorageSettings,
+        edits: EditCounts | None = None,
     ) -> None:
-        """`each_quorum` takes the inserts that ask for it."""
+        """`each_quorum` takes the inserts that ask for it; `edits` counts what edits end."""
         self._connection = connection
+        self._edits = edits or EditCounts()
         self._commits: Mapping[WriteConsistency, GroupCommit] = {
             "LOCAL_QUORUM": group_commit,
             "EACH_QUORUM": each_quorum,
@@ -150,6 +153,8 @@ class CqlScheduleStore:
         if not edit.writes or any(write.expect_state is None for write in edit.writes):
             raise ValueError("an edit writes rows, and tests the state of each")
         answer = await self._connection.conditional(edit_items(edit))
+        if isinstance(answer, Applied):
+            self._edits.applied(edit)
         return Rejected(write_rejection(answer.current, edit.writes)) if isinstance(answer, Rejected) else answer
 
     async def occupied(

@@ -12,14 +12,12 @@ import asyncio
 import calendar
 import logging
 import socket
-import ssl
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
 from cassandra import ConsistencyLevel, InvalidRequest
-from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, ResponseFuture
 from cassandra.cluster import Session as DriverSession
 from cassandra.connection import ConnectionException
@@ -34,8 +32,9 @@ from cassandra.query import dict_factory, tuple_factory
 
 from cql.binding import PROTOCOL_VERSION, BatchingProtocolHandler, Binder, bind_batch
 from cql.connection import AnswerRows, Consistency, Item, Parameters
-from cql.driver_errors import translate, unanswered_reason
+from cql.driver_errors import translate, unanswered_reason, why_not_let_in
 from cql.errors import SchemaOutdated, WrongHome
+from cql.login import login_of, tls_of
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
@@ -77,7 +76,7 @@ class Session:
         """Connect, to a keyspace or to none.
 
         Raises StoreUnavailable when nobody answers, SchemaOutdated for a missing keyspace, WrongHome for an unknown
-        data centre, StoreRefused for a wrong login.
+        data centre, StoreRefused for a wrong login or certificate, FilesUnusable where those can't be read.
         """
         cluster = _cluster(settings)
         try:
@@ -263,6 +262,8 @@ def _why_not(error: BaseException, settings: StorageSettings, datacenters: Seque
             f"The cluster has no data centre {settings.local_dc!r}; set local_dc to one of: {', '.join(datacenters)}."
         )
     where = ", ".join(settings.contact_points)
+    if (refused := why_not_let_in(error, settings)) is not None:
+        return refused
     if unanswered_reason(error) is not None:
         return StoreUnavailable(
             f"No Cassandra answers at {where}, port {settings.port}: start it, or change contact_points or port."
@@ -315,16 +316,13 @@ def _cluster(settings: StorageSettings) -> Cluster:
 
     balancing = TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=settings.local_dc))
     quorum = profile(ConsistencyLevel.LOCAL_QUORUM)
-    auth = None
-    if settings.username is not None:
-        auth = PlainTextAuthProvider(username=settings.username, password=settings.password)
     return Cluster(
         contact_points=list(settings.contact_points),
         port=settings.port,
         protocol_version=PROTOCOL_VERSION,
         compression=False,
-        auth_provider=auth,
-        ssl_context=_ssl_context(settings),
+        auth_provider=login_of(settings),
+        ssl_context=tls_of(settings),
         connection_class=_reactor(),
         execution_profiles={
             EXEC_PROFILE_DEFAULT: quorum,
@@ -356,12 +354,3 @@ def _reactor() -> Any:
 
         return AsyncioConnection
     return LibevConnection
-
-
-def _ssl_context(settings: StorageSettings) -> ssl.SSLContext | None:
-    if settings.tls_ca_file is None:
-        return None
-    context = ssl.create_default_context(cafile=settings.tls_ca_file)
-    if settings.tls_cert_file is not None:
-        context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
-    return context

@@ -26,13 +26,22 @@ class StorageSettings:
     username: str | None = None
     """Role to log in as. None: the cluster asks for no password."""
     password: str | None = field(default=None, repr=False)
-    """Its password; given exactly when `username` is."""
+    """Its password; given, here or by a file, exactly when the user is."""
+    username_file: str | None = None
+    """File that holds the user. This and the files below are read again at new connections when they changed."""
+    password_file: str | None = None
+    """File that holds the password."""
     tls_ca_file: str | None = None
     """PEM file of the authorities that sign the cluster's certificates. None: no TLS."""
     tls_cert_file: str | None = None
     """PEM file of our own certificate, where the cluster asks for one."""
     tls_key_file: str | None = None
     """PEM file of its key."""
+    tls_check_hostname: bool = True
+    """Whether a server's certificate must name the address it is reached at. Without it whoever holds any certificate
+    of these authorities can pose as the cluster."""
+    tls_server_name: str | None = None
+    """The name that every server's certificate has to carry instead, where they name no addresses."""
     requests_in_flight: int = 1024
     """Requests that may be unanswered at once, over all stores. More wait for their turn."""
     requests_waiting: int = 10_000
@@ -61,13 +70,23 @@ class StorageSettings:
             raise ValueError("contact_points: name at least one node of the Cassandra cluster")
         if not self.keyspace.isidentifier() or self.keyspace != self.keyspace.lower():
             raise ValueError("keyspace: use lower-case letters, digits and underscores")
-        if (self.username is None) != (self.password is None):
+        for name in ("username", "password"):
+            if None not in (getattr(self, name), getattr(self, f"{name}_file")):
+                raise ValueError(f"{name} and {name}_file: give one of them")
+        if self.logs_in != (self.password is not None or self.password_file is not None):
             raise ValueError("username and password go together: give both or neither")
         if (self.tls_cert_file is None) != (self.tls_key_file is None):
             raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
+        if self.tls_ca_file is None and (self.tls_cert_file is not None or self.tls_server_name is not None):
+            raise ValueError("tls_ca_file: needed for TLS, which tls_cert_file and tls_server_name are for")
         if self.replication_factor < 1:
             raise ValueError("replication_factor: at least 1")
         if self.group_commit_rows < 1 or self.group_commit_partitions < 1 or self.group_commit_in_flight < 1:
             raise ValueError("group_commit_rows, _partitions and _in_flight: at least 1")
         if self.group_commit_bytes > self.max_write_bytes:
             raise ValueError("group_commit_bytes: at most max_write_bytes")
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether the cluster is to be given a user and a password."""
+        return self.username is not None or self.username_file is not None

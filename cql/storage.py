@@ -3,14 +3,18 @@
 import logging
 from dataclasses import dataclass
 
-from cql.audit import CqlAuditStore
+from cql.archives import CqlArchiveStore
+from cql.audit_log import CqlAuditLogStore
+from cql.audits import CqlAuditStore
 from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
+from cql.bulk_loads import CqlBulkLoadStore
 from cql.clients import CqlClientStore
 from cql.connection import Connection
 from cql.crons import CqlCronStore
 from cql.group_commit import GroupCommit
 from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
+from cql.measures import MeasuredConnection, StorageMeasures
 from cql.members import CqlMemberStore
 from cql.migrate import check_schema, load_migrations
 from cql.reconciliations import CqlReconciliationStore
@@ -18,6 +22,8 @@ from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements
+from cql.usage import CqlUsageStore
+from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 
 _log = logging.getLogger(__name__)
@@ -26,9 +32,10 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """The stores of one keyspace. Belongs to one event loop. `each_quorum` commits what asks for EACH_QUORUM, with
-    bounds of its own."""
+    bounds of its own. `connection` is the one given; the stores use it through one that fills `measures`."""
 
     connection: Connection
+    measures: StorageMeasures
     group_commit: GroupCommit
     each_quorum: GroupCommit
     tasks: Tasks
@@ -40,35 +47,60 @@ class Storage:
     balances: CqlBalanceStore
     attempts: CqlAttemptStore
     dead_letters: CqlDeadLetterStore
-    audit: CqlAuditStore
+    audit_log: CqlAuditLogStore
     idempotency: CqlIdempotencyStore
     reconciliations: CqlReconciliationStore
+    usage: CqlUsageStore
+    bulk_loads: CqlBulkLoadStore
+    archives: CqlArchiveStore
+    audits: CqlAuditStore
 
     @classmethod
-    def over(cls, connection: Connection, *, settings: StorageSettings | None = None) -> "Storage":
+    def over(
+        cls, connection: Connection, *, settings: StorageSettings | None = None, clock: Clock | None = None
+    ) -> "Storage":
         """The stores over any connection: the driver's, an in-memory one, or either behind a decorator."""
         settings = settings or StorageSettings()
+        clock = clock or SystemClock()
+        measures = StorageMeasures()
+        measured = MeasuredConnection(connection, counts=measures.requests, monotonic=clock.monotonic)
         tasks = Tasks(_report_crash)
-        group_commit = GroupCommit(connection, tasks=tasks, settings=settings)
-        each_quorum = GroupCommit(connection, tasks=tasks, settings=settings, consistency="EACH_QUORUM")
+        group_commit = GroupCommit(measured, tasks=tasks, settings=settings, counts=measures.commits, clock=clock)
+        each_quorum = GroupCommit(
+            measured,
+            tasks=tasks,
+            settings=settings,
+            consistency="EACH_QUORUM",
+            counts=measures.commits,
+            clock=clock,
+        )
         return cls(
             connection=connection,
+            measures=measures,
             group_commit=group_commit,
             each_quorum=each_quorum,
             tasks=tasks,
             schedules=CqlScheduleStore(
-                connection, group_commit=group_commit, each_quorum=each_quorum, settings=settings
+                measured,
+                group_commit=group_commit,
+                each_quorum=each_quorum,
+                settings=settings,
+                edits=measures.edits,
             ),
-            clients=CqlClientStore(connection),
-            crons=CqlCronStore(connection, tasks=tasks, settings=settings),
-            members=CqlMemberStore(connection),
-            leases=CqlLeaseStore(connection),
-            balances=CqlBalanceStore(connection),
-            attempts=CqlAttemptStore(connection),
-            dead_letters=CqlDeadLetterStore(connection),
-            audit=CqlAuditStore(connection),
-            idempotency=CqlIdempotencyStore(connection),
-            reconciliations=CqlReconciliationStore(connection),
+            clients=CqlClientStore(measured),
+            crons=CqlCronStore(measured, tasks=tasks, settings=settings),
+            members=CqlMemberStore(measured),
+            leases=CqlLeaseStore(measured),
+            balances=CqlBalanceStore(measured),
+            attempts=CqlAttemptStore(measured),
+            dead_letters=CqlDeadLetterStore(measured),
+            audit_log=CqlAuditLogStore(measured),
+            idempotency=CqlIdempotencyStore(measured),
+            reconciliations=CqlReconciliationStore(measured),
+            usage=CqlUsageStore(measured),
+            bulk_loads=CqlBulkLoadStore(measured),
+            archives=CqlArchiveStore(measured),
+            audits=CqlAuditStore(measured),
         )
 
     async def close(self) -> None:
@@ -82,8 +114,9 @@ class Storage:
 async def open_storage(settings: StorageSettings) -> Storage:
     """Connect to a migrated keyspace.
 
-    Raises StoreUnavailable when no Cassandra answers, SchemaOutdated before `migrate` was run, WrongHome for another
-    data centre than the keyspace's, StoreRefused for a wrong login.
+    Raises StoreUnavailable when no Cassandra answers, SchemaOutdated before `migrate` was run, ProgramOutdated when the
+    keyspace has given up what this program uses, WrongHome for another data centre than the keyspace's, StoreRefused
+    for a wrong login.
     """
     session = await Session.open(settings, keyspace=settings.keyspace)
     try:

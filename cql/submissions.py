@@ -15,9 +15,11 @@ from scheduler_service.domain.ids import Partition
 class Submission:
     """What was given at once: answered when the last request that carries a part of it has ended."""
 
-    __slots__ = ("crash", "done", "errors", "parts")
+    __slots__ = ("began", "crash", "done", "errors", "parts")
 
-    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop, *, began: float = 0.0) -> None:
+        """`began`: monotonic, in seconds."""
+        self.began = began
         self.errors: list[MinutehandError | None] = [None] * count
         self.crash: Exception | None = None
         """What nobody foresaw, which concerns whoever asked, whatever it was asked for."""

@@ -68,6 +68,8 @@ class Custody:
         self._work = work
         self._wanted = wanted
         self._gone = gone
+        self.takeovers = 0
+        """Lanes taken from lives that had not handed them over."""
         self._leases: dict[Lane, Lease] = {}
         self._queued: dict[Lane, None] = {}
         self._doubtful: dict[Lane, None] = {}
@@ -133,7 +135,7 @@ class Custody:
         """The host's writes under `epoch` are being refused. Passed over when the lane is held under another one."""
         lease = self._leases.get(lane)
         if lease is not None and lease.granted and lease.row.epoch == epoch and not lease.in_doubt:
-            _LOG.warning("%s may be lost", lane, extra={"action": "lease.suspect", "lane": str(lane), "epoch": epoch})
+            _LOG.debug("%s may be lost", lane, extra={"action": "lease-suspect", "lane": str(lane), "epoch": epoch})
             self._enter(lease.suspect())
 
     def cut_off(self) -> None:
@@ -205,7 +207,7 @@ class Custody:
             self._host.granted(lane, epoch=lease.row.epoch, start=lease.row.watermark)
         elif was_granted and not lease.granted:
             self._host.revoked(lane)
-        _LOG.debug("%s: %s", lane, phase.value, extra={"action": f"lease.{phase.value}", "lane": str(lane)})
+        _LOG.debug("%s: %s", lane, phase.value, extra={"action": f"lease-{phase.value}", "lane": str(lane)})
         match phase:
             case Phase.GONE:
                 self._gone(lane)
@@ -219,6 +221,7 @@ class Custody:
     def _take(self, row: LeaseRow) -> Lane | None:
         self._queued.pop(row.lane, None)
         if self._wanted(row.lane) and self._members.trusted() and self._takeable(row):
+            self.takeovers += row.owner is not None
             return self._begun(Lease.take(row, life=self._life, start=self._start(row)))
         self._gone(row.lane)
         return None
@@ -276,10 +279,10 @@ class Custody:
         # As the lease is now: it may have been suspected while the write was under way.
         lease = self._leases[lane]
         if isinstance(answer, Unknown):
-            _LOG.warning(
+            _LOG.debug(
                 "%s in doubt while %s: %s",
                 *(lane, lease.phase.value, answer.reason),
-                extra={"action": "lease.unknown", "lane": str(lane), "epoch": lease.under_way.epoch},
+                extra={"action": "lease-unknown", "lane": str(lane), "epoch": lease.under_way.epoch},
             )
         self._enter(lease.answered(answer))
 
@@ -311,9 +314,9 @@ class Custody:
         if self._closed:
             return
         if task.cancelled():
-            _LOG.warning("%s was cut off", lane, extra={"action": "lane.cut_off", "lane": str(lane)})
+            _LOG.warning("%s was cut off", lane, extra={"action": "lane-cut-off", "lane": str(lane)})
         elif (error := task.exception()) is not None:
-            action = {"action": "lane.undrained", "lane": str(lane)}
+            action = {"action": "lane-undrained", "lane": str(lane)}
             _LOG.error("%s could not be drained", lane, exc_info=error, extra=action)
         lease = self._leases[lane].drained(position=self._position(lane))
         self._enter(lease)

@@ -181,7 +181,7 @@ class Heartbeater:
                     _LOG.warning(
                         "%s waits: older processes of this node have not ended: %s",
                         *(self.life, ", ".join(map(str, older))),
-                        extra={"action": "life.waits", "life": str(self.life)},
+                        extra={"action": "life-waits", "life": str(self.life)},
                     )
                     told = True
             await self._signal.wait()
@@ -236,14 +236,14 @@ class Heartbeater:
         try:
             await self._store.write_heartbeat(heartbeat)
         except StoreUnavailable as error:
-            _LOG.debug("beat unanswered: %s", error, extra={"action": "beat.unanswered", "life": str(self.life)})
+            _LOG.debug("beat unanswered: %s", error, extra={"action": "beat-unanswered", "life": str(self.life)})
             return
         finally:
             self._beats_in_flight -= 1
         self._renewal.beat_confirmed(begun=begun)
 
     def _regained(self) -> None:
-        action = "trust.regained" if self._running else "life.begun"
+        action = "trust-regained" if self._running else "life-begun"
         self._running = True
         _LOG.info("%s is trusted", self.life, extra={"action": action, "life": str(self.life)})
         self._signal.notify()
@@ -268,7 +268,7 @@ class Heartbeater:
             _LOG.warning(
                 "the wall clock is %d ms off the members': %s",
                 *(offset, "lanes are given up" if off else "lanes are taken again"),
-                extra={"action": "clock.off" if off else "clock.agrees", "life": str(self.life), "offset_ms": offset},
+                extra={"action": "clock-off" if off else "clock-agrees", "life": str(self.life), "offset_ms": offset},
             )
 
     def _end(self, reason: str) -> None:
@@ -281,7 +281,7 @@ class Heartbeater:
             logging.INFO if reason == STOPPED else logging.ERROR,
             "%s is over: %s",
             *(self.life, _REASONS[reason]),
-            extra={"action": "life.over", "life": str(self.life)},
+            extra={"action": "life-over", "life": str(self.life)},
         )
         self._signal.notify()
         if reason != STOPPED:
@@ -300,5 +300,5 @@ class Heartbeater:
             except StoreUnavailable:
                 await self._clock.sleep(self._settings.retry_seconds)
                 continue
-            _LOG.info("%s left", self.life, extra={"action": "life.left", "life": str(self.life)})
+            _LOG.info("%s left", self.life, extra={"action": "life-left", "life": str(self.life)})
             return

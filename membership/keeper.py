@@ -87,6 +87,11 @@ class Keeper:
         """The epoch of every lane that the host was granted and that was not revoked."""
         return {lease.row.lane: lease.row.epoch for lease in self._custody.granted()}
 
+    @property
+    def takeovers(self) -> int:
+        """Lanes taken so far from lives that had not handed them over."""
+        return self._custody.takeovers
+
     def owns(self, lane: Lane, epoch: int) -> bool:
         """Whether the lane is held under exactly this epoch. Says nothing of trust."""
         return self._custody.epoch_of(lane) == epoch
@@ -119,7 +124,7 @@ class Keeper:
         self._round()
         bound = self._settings.drain_seconds + self._settings.leave_seconds
         if not await self._work.within(bound, self._emptied(), "emptied"):
-            _LOG.warning("%d lanes were not released in time", len(self._custody), extra={"action": "release.cut_off"})
+            _LOG.warning("%d lanes were not released in time", len(self._custody), extra={"action": "release-cut-off"})
 
     async def stop(self) -> None:
         """Revoke what is still held. Returns when nothing that was started under it can reach the wire any more."""
@@ -199,7 +204,7 @@ class Keeper:
         try:
             rows = {row.lane: row for row in await self._store.read_leases(client_id)}
         except StoreUnavailable as error:
-            _LOG.debug("leases not read: %s", error, extra={"action": "leases.unread", "client_id": client_id})
+            _LOG.debug("leases not read: %s", error, extra={"action": "leases-unread", "client_id": client_id})
             return
         finally:
             self._reading.pop(client_id, None)
@@ -228,7 +233,7 @@ class Keeper:
             _LOG.error(
                 "%s has no lease row, so nobody knows where to start: it is not served. Register its client anew.",
                 lane,
-                extra={"action": "lease.row_missing", "lane": str(lane)},
+                extra={"action": "lease-row-missing", "lane": str(lane)},
             )
 
     def _mark(self) -> None:

@@ -89,10 +89,10 @@ class Observer:
             return
         self._answered = answers
         if answers:
-            _LOG.info("the members are read again", extra={"action": "members.read", "life": str(self._me)})
+            _LOG.info("the members are read again", extra={"action": "members-read", "life": str(self._me)})
         else:
             _LOG.warning(
-                "the members can't be read: %s", reason, extra={"action": "members.unread", "life": str(self._me)}
+                "the members can't be read: %s", reason, extra={"action": "members-unread", "life": str(self._me)}
             )
 
     def _show(self, heartbeats: Mapping[Life, Heartbeat], *, read_at: float) -> None:
@@ -159,6 +159,6 @@ class Observer:
             case _:
                 assert_never(answer)
         _LOG.warning(
-            "%s is silent: %s", life, verdict, extra={"action": "life.judged", "life": str(life), "by": str(self._me)}
+            "%s is silent: %s", life, verdict, extra={"action": "life-judged", "life": str(life), "by": str(self._me)}
         )
         self._show(self.view.heartbeats, read_at=self.view.read_at)

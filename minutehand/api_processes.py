@@ -1,8 +1,8 @@
 """Several API processes on one machine behind one port: the kernel spreads connections over them (SO_REUSEPORT).
 
 Each is a whole API with caches, hints and metrics of its own, so `/readyz` and `/metrics` answer for the process that a
-connection happened to meet. The parent keeps the port bound without listening, so a port of 0 means one and the same
-for all, and whoever is to listen alone is refused it.
+connection happened to meet; `minutehand.health_of_several` answers for all of them. The parent keeps the port bound
+without listening, so a port of 0 means one and the same for all, and whoever is to listen alone is refused it.
 
 Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
 first request is read.
@@ -16,7 +16,7 @@ from pathlib import Path
 from minutehand.config import Settings
 from minutehand.local.workers import Work
 from minutehand.several_processes import arguments_of, run_several
-from scheduler_service.api.server import CannotListen, why_not_listening
+from scheduler_service.api.server import LAST_ANSWERS_SECONDS, CannotListen, why_not_listening
 from scheduler_service.api.settings import ApiSettings
 
 
@@ -38,7 +38,12 @@ def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None
     assert api is not None
     with reserved_port(api) as port:
         works = api_works(api, port=port, processes=processes, config=config)
-        run_several(works, storage=settings.cassandra, finishing_seconds=api.shutdown_seconds)
+        run_several(
+            works,
+            storage=settings.cassandra,
+            health=settings.health,
+            finishing_seconds=api.shutdown_delay_seconds + LAST_ANSWERS_SECONDS + api.shutdown_seconds,
+        )
 
 
 @contextmanager

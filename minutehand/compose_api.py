@@ -3,25 +3,27 @@
 from contextlib import AsyncExitStack
 
 import structlog
-from prometheus_client import Counter
 
+from cql.measures import METRICS as STORAGE_METRICS
 from cql.storage import open_storage
 from minutehand.config import Settings
+from minutehand.health_of_several import told_health
 from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
 from poller_cluster.sample_calls import SampleCalls
 from scheduler_service.api.app import build_app
-from scheduler_service.api.gauges import show_clock
+from scheduler_service.api.gauges import METRICS, Shown
 from scheduler_service.api.hints import HintForwarder
 from scheduler_service.api.node_ports import HttpNodePorts
 from scheduler_service.api.server import ApiServer
 from scheduler_service.api.services import build_services
 from scheduler_service.runtime.clock import SystemClock
-from scheduler_service.runtime.lifecycle import Tasks
-from scheduler_service.runtime.metrics import Metrics
+from scheduler_service.runtime.lifecycle import Service, Tasks
+from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
+from scheduler_service.usecases.secret_box import secret_box
 from scheduler_service.usecases.watch_members import WatchMembers
 
 _log = structlog.get_logger("minutehand.api")
@@ -34,11 +36,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
     metrics = Metrics(program="api", version=VERSION)
-    dropped = Counter(
-        "minutehand_hints_dropped_total",
-        "Near-term rows that no poller was told of: the sweep of their minute finds them.",
-        registry=metrics.registry,
-    )
+    box = secret_box(settings.secrets, randomness=randomness)
     async with AsyncExitStack() as parts:
         storage = await open_storage(settings.cassandra)
         parts.push_async_callback(storage.close)
@@ -47,8 +45,9 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         members = WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
         timekeeper = Timekeeper(clock=clock, offset_ms=lambda: members.offset_ms, alone=lambda: members.alone)
         tasks.spawn(timekeeper.run(), name="timekeeper")
+        dropped = Count()
         hints = HintForwarder(
-            members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.inc
+            members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
         )
         samples = SampleCalls(
             clock=clock,
@@ -65,16 +64,29 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             members=members,
             nodes=HttpNodePorts(token=token),
             samples=samples,
+            box=box,
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
         )
         await create_built_in_clients(services.register_client)
-        show_clock(members, clock=clock, metrics=metrics)
+        tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
+        shown = Shown(
+            members=members, clock=clock, ended=storage.measures.edits.ended, hints_dropped=lambda: dropped.value
+        )
+        metrics.show(METRICS, of=shown)
+        metrics.show(STORAGE_METRICS, of=storage.measures)
         app = build_app(services=services, settings=api, registry=metrics.registry)
-        for service in (members, hints, ApiServer(app, services=services, settings=api)):
+        health = services.health
+        told = told_health(settings.health, live=health.heartbeat.reasons, ready=health.unready)
+        server = ApiServer(app, services=services, settings=api)
+        parts_of_it: tuple[Service, ...] = (members, hints, *told, server)
+        for service in parts_of_it:
             parts.push_async_callback(service.stop)
             await service.start()
         parts.push_async_callback(samples.stop)  # before the server, which waits for the answers under way
         spare_collector()
         await stop.wait()
+        health.stopping = True
+        if stop.failure is None:
+            await clock.sleep(api.shutdown_delay_seconds)
     _log.info("api-stopped")

@@ -1,28 +1,38 @@
 """A poller process, put together: storage, the delivery engine, the node, its own port."""
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import structlog
 
+from cql.measures import METRICS as STORAGE_METRICS
 from cql.storage import open_storage
 from membership.heartbeater import new_life
-from membership.identity import NodeId
+from membership.identity import Life, NodeId
 from minutehand.config import Settings
-from minutehand.running import StopSignal, spare_collector, start_unless_stopped
+from minutehand.health_of_several import told_health
+from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.gauges import show_node
+from poller_cluster.gauges import EndedElsewhere, show_node
 from poller_cluster.hint_targets import NodeTargets
-from poller_cluster.node import Node, NodeStores
+from poller_cluster.news import NodeNews
+from poller_cluster.node import Node
+from poller_cluster.node_stores import NodeStores
 from poller_cluster.ops import OpsServer, advertised_address, listen
+from poller_cluster.readiness import unready
+from poller_cluster.starting import StartingServer
 from scheduler_service.api.hints import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
-from scheduler_service.runtime.metrics import Metrics
+from scheduler_service.runtime.health import LoopHeartbeat, Reason
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.change_client import ChangeClient
 from scheduler_service.usecases.register_client import RegisterClient
+from scheduler_service.usecases.secret_box import secret_box
 
 _log = structlog.get_logger("minutehand.poller")
 
@@ -33,9 +43,16 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
     metrics = Metrics(program="poller", version=VERSION)
+    box = secret_box(settings.secrets, randomness=randomness)
     async with AsyncExitStack() as parts:
         listener = listen(settings.ops)
         parts.callback(listener.close)
+        heartbeat, tasks = LoopHeartbeat(clock=clock), Tasks(stop.crashed)
+        parts.push_async_callback(tasks.close)
+        tasks.spawn(heartbeat.run(), name="loop-heartbeat")
+        starting = StartingServer(listener, unhealthy=heartbeat.reasons)
+        parts.push_async_callback(starting.stop)
+        await starting.start()
         storage = await open_storage(settings.cassandra)
         parts.push_async_callback(storage.close)
         catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.node.clients)
@@ -48,11 +65,21 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
                 clock=clock,
             )
         )
-        life = await new_life(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
+        lives: list[Life] = []
+
+        async def begin() -> None:
+            lives.append(
+                await new_life(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
+            )
+
+        if not await unless_stopped(begin(), stop):
+            return
+        (life,) = lives
         engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
         targets = NodeTargets()
+        dropped = Count()
         hints = HintForwarder(
-            members=targets, clock=clock, settings=settings.hints, token=token, on_dropped=lambda hints: None
+            members=targets, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
         )
         parts.push_async_callback(hints.stop)
         await hints.start()
@@ -70,6 +97,8 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
                 dead_letters=storage.dead_letters,
                 crons=storage.crons,
                 reconciliations=storage.reconciliations,
+                box=box,
+                archives=storage.archives,
             ),
             engine=engine,
             clock=clock,
@@ -82,33 +111,41 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             hints=hints,
         )
         targets.watch(lambda: node.heartbeater.view)
-        show_node(node, clock=clock, metrics=metrics)
-        metrics.gauge("minutehand_attempts_in_flight", "Calls that this node is making now.", lambda: engine.in_flight)
+        edits = storage.measures.edits
+        show_node(
+            node,
+            clock=clock,
+            metrics=metrics,
+            attempts_in_flight=lambda: engine.in_flight,
+            hints_dropped=lambda: dropped.value,
+            ended=EndedElsewhere(ended=edits.ended, skipped=edits.skipped),
+        )
+        metrics.show(STORAGE_METRICS, of=storage.measures)
         ops = OpsServer(
             listener,
             token=token,
             life=life,
             on_hints=node.hinted,
             on_drain=node.begin_hand_over,
-            unready=lambda: _unready(node, clock),
+            unhealthy=heartbeat.reasons,
+            unready=lambda: unready(node, clock=clock),
             metrics=metrics,
         )
-        parts.push_async_callback(ops.stop)
-        await ops.start()
+        told = told_health(settings.health, live=heartbeat.reasons, ready=lambda: _at_once(unready(node, clock=clock)))
+        await starting.stop()
+        for service in (ops, *told):
+            parts.push_async_callback(service.stop)
+            await service.start()
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", life=str(life))
+            tasks.spawn(NodeNews(node=node, clock=clock).run(), name="news")
             spare_collector()
             await stop.wait()
     _log.info("node-stopped", life=str(life))
 
 
-def _unready(node: Node, clock: SystemClock) -> str | None:
-    """Why this node may not call anybody now."""
-    if not node.heartbeater.trusted():
-        return "its heartbeats are not confirmed: storage does not answer, or it has only just started"
-    if not clock.wall_trusted():
-        return "the system's clock was stepped and does not agree with the other nodes'"
-    return None
+async def _at_once(reasons: Sequence[Reason]) -> Sequence[Reason]:
+    return reasons
 
 
 def _report_fault(name: str, error: BaseException) -> None:

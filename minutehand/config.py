@@ -20,6 +20,7 @@ from cql.settings import StorageSettings
 from membership.errors import SettingsInvalid
 from membership.settings import MembershipSettings
 from minutehand.config_values import ConfigurationInvalid, Fault, Table, read_environment, read_table
+from minutehand.health_of_several import HealthSettings
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.ops import OpsSettings
 from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings, ReconciliationSettings
@@ -29,6 +30,7 @@ from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
 from scheduler_service.runtime.logging import LoggingSettings
 from scheduler_service.usecases.place import LATE_AFTER_MS
+from scheduler_service.usecases.secret_box import SecretSettings
 
 FILE_VARIABLE = "MINUTEHAND_CONFIG"
 MIN_TOKEN = 16
@@ -79,6 +81,7 @@ class NetworkSettings:
 TABLES = (
     Table("cluster", ClusterSettings, secrets=frozenset({"token"})),
     Table("cassandra", StorageSettings, secrets=frozenset({"password"})),
+    Table("secrets", SecretSettings),
     Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network", "clients"})),
     Table("clients", ClientBounds),
     Table("hints", HintSettings),
@@ -87,6 +90,7 @@ TABLES = (
     Table("destinations", DestinationSettings),
     Table("reconciliations", ReconciliationSettings),
     Table("ops", OpsSettings),
+    Table("health", HealthSettings),
     Table("membership", MembershipSettings),
     Table("delivery", DeliverySettings),
     Table("network", NetworkSettings),
@@ -104,10 +108,12 @@ class Settings:
 
     cluster: ClusterSettings
     cassandra: StorageSettings
+    secrets: SecretSettings
     api: ApiSettings | None
     hints: HintSettings
     node: NodeSettings
     ops: OpsSettings
+    health: HealthSettings
     membership: MembershipSettings
     delivery: DeliverySettings
     network: NetworkPolicy
@@ -223,6 +229,7 @@ def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settin
     return Settings(
         cluster=rooms["cluster"],
         cassandra=rooms["cassandra"],
+        secrets=rooms["secrets"],
         api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy, "clients": clients}),
         hints=rooms["hints"],
         node=NodeSettings(
@@ -233,6 +240,7 @@ def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settin
             }
         ),
         ops=rooms["ops"],
+        health=rooms["health"],
         membership=rooms["membership"],
         delivery=rooms["delivery"],
         network=policy,

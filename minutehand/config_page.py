@@ -75,7 +75,7 @@ def _table(table: Table) -> Iterator[str]:
     for name, value in defaults(table).items():
         yield ""
         yield _comment(docs[name].replace("`", "").replace("None:", "Left out:"))
-        if name in table.secrets:
+        if name in table.secrets and f"{name}{FILE_SUFFIX}" not in docs:
             yield f'# {name}{FILE_SUFFIX} = "/path/of/a/file/that/holds/it"'
         elif value is None:
             yield f"# {name} ="

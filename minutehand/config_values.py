@@ -10,7 +10,9 @@ from membership.errors import MinutehandError
 
 PREFIX = "MINUTEHAND_"
 FILE_SUFFIX = "_file"
-NOT_SETTINGS = frozenset({"CONFIG", "URL", "KEY", "CACHE_DIR", "MAVEN_REPOSITORY", "JAVA_HOME", "CASSANDRA_DATACENTER"})
+NOT_SETTINGS = frozenset(
+    {"CONFIG", "URL", "KEY", "CA_FILE", "CACHE_DIR", "MAVEN_REPOSITORY", "JAVA_HOME", "CASSANDRA_DATACENTER"}
+)
 """Variables with the prefix that others read: where the configuration is, what commands connect to, what the embedded
 servers and the tests are made of."""
 

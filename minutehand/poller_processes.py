@@ -35,5 +35,6 @@ def run_pollers(settings: Settings, *, node_id: str, processes: int, config: Pat
     run_several(
         poller_works(settings, node_id=node_id, processes=processes, config=config),
         storage=settings.cassandra,
+        health=settings.health,
         finishing_seconds=membership.drain_seconds + 2 * membership.leave_seconds + 2 * membership.send_margin_seconds,
     )

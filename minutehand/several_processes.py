@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cql.settings import StorageSettings
 from cql.storage import open_storage
+from minutehand.health_of_several import HealthSettings, answering_for
 from minutehand.local.workers import Work, run_workers
 
 ENDING_SECONDS = 10.0
@@ -18,10 +19,14 @@ def arguments_of(program: str, config: Path | None, *more: str) -> list[str]:
     return [program, *given, "--processes", "1", *more]
 
 
-def run_several(works: Sequence[Work], *, storage: StorageSettings, finishing_seconds: float) -> None:
-    """Until SIGTERM or SIGINT. Raises MinutehandError where storage is not as they need it, and WorkersFailed."""
+def run_several(
+    works: Sequence[Work], *, storage: StorageSettings, health: HealthSettings, finishing_seconds: float
+) -> None:
+    """Until SIGTERM or SIGINT. Raises MinutehandError where storage or the health's port is not as they need it, and
+    WorkersFailed."""
     asyncio.run(_check(storage))
-    run_workers(works, grace_seconds=finishing_seconds + ENDING_SECONDS)
+    with answering_for(works, health) as told:
+        run_workers(told, grace_seconds=finishing_seconds + ENDING_SECONDS)
 
 
 async def _check(storage: StorageSettings) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
+from poller_cluster.call_counts import CallCounts
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.job import Job
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, Tally
@@ -45,7 +46,9 @@ class Bookkeeper:
         attempts: AttemptStore,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
+        counts: CallCounts | None = None,
     ) -> None:
+        self.counts = counts or CallCounts()
         self._balances = balances
         self._dead_letters = dead_letters
         self._attempts = attempts
@@ -86,7 +89,8 @@ class Bookkeeper:
         )
 
     def attempt_made(self, job: Job, result: AttemptResult, outcome: Outcome) -> None:
-        """Note a failed attempt. A first-attempt success is in the schedule's own row."""
+        """Count an attempt, and note it if it failed. A first-attempt success is in the schedule's own row."""
+        self.counts.attempt_made(job, result)
         if result.succeeded:
             return
         if self._waiting_of[job.client_id] >= ATTEMPTS_WAITING - len(self._waiting):

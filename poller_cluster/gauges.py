@@ -1,87 +1,274 @@
-"""What a node shows of itself to Prometheus, beside what its parts count."""
+"""What a node shows of itself to Prometheus."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from membership.ports import NodeState
 from poller_cluster.node import Node
+from scheduler_service.runtime.busiest import OTHER
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.metrics import Metrics
+from scheduler_service.runtime.metrics import Kind, Metric, Metrics
 
 
-def show_node(node: Node, *, clock: Clock, metrics: Metrics) -> None:
-    """Register the node's gauges. Once per process."""
-    members = node.heartbeater
-    metrics.gauge("minutehand_leases_held", "Pollers that this node owns.", lambda: len(node.keeper.leases()))
-    metrics.gauge("minutehand_trusted", "1 while this node may make calls.", lambda: members.trusted())
-    metrics.counter(
-        "minutehand_over_quota_total",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedElsewhere:
+    """What storage counted of schedules that ended without their owner's doing: by state, and the skipped by reason."""
+
+    ended: Mapping[str, int]
+    skipped: Mapping[str, int]
+
+
+NOTHING_ENDED: Final = EndedElsewhere(ended={}, skipped={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A node and what is beside it."""
+
+    node: Node
+    clock: Clock
+    attempts_in_flight: Callable[[], int]
+    hints_dropped: Callable[[], int]
+    ended: EndedElsewhere
+
+
+def show_node(
+    node: Node,
+    *,
+    clock: Clock,
+    metrics: Metrics,
+    attempts_in_flight: Callable[[], int] = lambda: 0,
+    hints_dropped: Callable[[], int] = lambda: 0,
+    ended: EndedElsewhere = NOTHING_ENDED,
+) -> None:
+    """Register the node's metrics. Once per process."""
+    shown = Shown(
+        node=node, clock=clock, attempts_in_flight=attempts_in_flight, hints_dropped=hints_dropped, ended=ended
+    )
+    metrics.show(METRICS, of=shown)
+
+
+def _members(shown: Shown) -> Mapping[str, int]:
+    view = shown.node.heartbeater.view
+    present = Counter(heartbeat.state for heartbeat in view.members)
+    left = sum(heartbeat.state is NodeState.LEFT for heartbeat in view.heartbeats.values())
+    return {
+        "live": present[NodeState.LIVE],
+        "draining": present[NodeState.DRAINING],
+        "left": left,
+        "dead": len(view.free & view.heartbeats.keys()) - left,
+    }
+
+
+def _together(ours: Mapping[str, int], elsewhere: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: ours.get(name, 0) + elsewhere.get(name, 0) for name in {**ours, **elsewhere}}
+
+
+def _client_backlog(shown: Shown) -> Mapping[str, float]:
+    clients = shown.node.books.counts.clients
+    rows = {OTHER: 0}
+    for client_id, count in shown.node.backlog.rows_by_client().items():
+        label = clients.label(client_id)
+        rows[label] = rows.get(label, 0) + count
+    return rows
+
+
+def _clients(shown: Shown, field: str) -> Mapping[str, float]:
+    counted = shown.node.books.counts.clients.shown(shown.clock.monotonic())
+    return {label: getattr(counts, field) for label, counts in counted.items()}
+
+
+METRICS: Final[tuple[Metric[Shown], ...]] = (
+    Metric(
+        "minutehand_fire_lateness_seconds",
+        Kind.HISTOGRAM,
+        "From a call's due to the start of its first attempt. `share`: guaranteed by its poller, beyond that, or "
+        "put_off (its receiver was left alone, its ordering key was taken, it was created too late).",
+        lambda shown: shown.node.books.counts.lateness,
+        labels=("share",),
+    ),
+    Metric(
+        "minutehand_schedules_total",
+        Kind.COUNTER,
+        "Schedules that ended, by how; one that is redelivered ends once more.",
+        lambda shown: _together(shown.node.books.counts.outcomes, shown.ended.ended),
+        labels=("outcome",),
+    ),
+    Metric(
+        "minutehand_skipped_total",
+        Kind.COUNTER,
+        "Schedules that ended as skipped, by why: `late` by their client's late policy, `missed` fires of crons.",
+        lambda shown: _together(shown.node.books.counts.skipped, shown.ended.skipped),
+        labels=("reason",),
+    ),
+    Metric(
+        "minutehand_attempts_total",
+        Kind.COUNTER,
+        "Attempts that ended, by what they came to.",
+        lambda shown: shown.node.books.counts.attempts,
+        labels=("code_class",),
+    ),
+    Metric(
+        "minutehand_attempt_duration_seconds",
+        Kind.HISTOGRAM,
+        "From an attempt's start to its end.",
+        lambda shown: shown.node.books.counts.duration,
+    ),
+    Metric(
+        "minutehand_attempts_in_flight",
+        Kind.GAUGE,
+        "Calls that this node is making now.",
+        lambda shown: shown.attempts_in_flight(),
+    ),
+    Metric(
+        "minutehand_client_fires_total",
+        Kind.COUNTER,
+        "First attempts, by client: the busiest by name, the rest as `other`.",
+        lambda shown: _clients(shown, "fires"),
+        labels=("client",),
+    ),
+    Metric(
+        "minutehand_client_lateness_seconds_total",
+        Kind.COUNTER,
+        "The lateness of all first attempts added up, by client: see minutehand_client_fires_total.",
+        lambda shown: _clients(shown, "lateness_seconds"),
+        labels=("client",),
+    ),
+    Metric(
+        "minutehand_client_backlog_rows",
+        Kind.GAUGE,
+        "Rows that are due and have no outcome, by client: see minutehand_client_fires_total.",
+        _client_backlog,
+        labels=("client",),
+    ),
+    Metric(
+        "minutehand_backlog_rows",
+        Kind.GAUGE,
+        "Rows in memory that are due and have no outcome; those of suspended clients are held and don't count.",
+        lambda shown: shown.node.backlog.rows(),
+    ),
+    Metric(
+        "minutehand_oldest_due_age_seconds",
+        Kind.GAUGE,
+        "Since the oldest of them was due, or since the oldest minute that recovery has not looked at; 0 without any.",
+        lambda shown: shown.node.backlog.oldest_age_seconds(),
+    ),
+    Metric(
+        "minutehand_over_quota_rows_total",
+        Kind.COUNTER,
         "Calls beyond the thousand a minute that a poller guarantees: made after everybody's guaranteed ones.",
-        lambda: node.dispatcher.over_quota,
-    )
-    metrics.counter(
+        lambda shown: shown.node.dispatcher.over_quota,
+    ),
+    Metric(
+        "minutehand_leases_held",
+        Kind.GAUGE,
+        "Pollers that this node owns.",
+        lambda shown: len(shown.node.keeper.leases()),
+    ),
+    Metric(
+        "minutehand_lease_takeovers_total",
+        Kind.COUNTER,
+        "Pollers taken over from nodes that had not handed them over: they died, or left too soon.",
+        lambda shown: shown.node.keeper.takeovers,
+    ),
+    Metric(
+        "minutehand_fenced_writes_total",
+        Kind.COUNTER,
+        "Writes refused because another node owned the poller meanwhile.",
+        lambda shown: shown.node.books.counts.fenced,
+    ),
+    Metric(
+        "minutehand_in_doubt_total",
+        Kind.COUNTER,
+        "Rows met that an earlier owner may have called: called again, or failed for clients that want that.",
+        lambda shown: shown.node.books.counts.in_doubt,
+    ),
+    Metric(
+        "minutehand_trusted",
+        Kind.GAUGE,
+        "1 while this node may make calls.",
+        lambda shown: shown.node.heartbeater.trusted(),
+    ),
+    Metric(
+        "minutehand_clients_locked",
+        Kind.GAUGE,
+        "Clients whose calls wait because a signing secret of theirs can't be decrypted: the key ring lacks its key.",
+        lambda shown: shown.node.tenants.locked,
+    ),
+    Metric(
         "minutehand_attempts_unrecorded_total",
+        Kind.COUNTER,
         "Failed attempts of which no record could be kept.",
-        lambda: node.books.unrecorded,
-    )
-    metrics.counter(
+        lambda shown: shown.node.books.unrecorded,
+    ),
+    Metric(
         "minutehand_crons_expanded_total",
+        Kind.COUNTER,
         "Times that a cron was looked at and its next fires placed.",
-        lambda: node.crons.expand.crons_expanded,
-    )
-    metrics.counter(
+        lambda shown: shown.node.crons.expand.crons_expanded,
+    ),
+    Metric(
         "minutehand_cron_fires_placed_total",
+        Kind.COUNTER,
         "Fires of crons that became schedules.",
-        lambda: node.crons.expand.children_placed,
-    )
-    metrics.counter(
+        lambda shown: shown.node.crons.expand.children_placed,
+    ),
+    Metric(
         "minutehand_crons_forgotten_total",
+        Kind.COUNTER,
         "Crons that nothing had woken and the search for such found. Not 0: wake-ups are late, or get lost.",
-        lambda: node.crons.search.found,
-    )
-    metrics.gauge(
+        lambda shown: shown.node.crons.search.found,
+    ),
+    Metric(
         "minutehand_reconciliations_working",
+        Kind.GAUGE,
         "Reconciliations that this node works on now.",
-        lambda: node.reconciler.working,
-    )
-    metrics.counter(
+        lambda shown: shown.node.reconciler.working,
+    ),
+    Metric(
         "minutehand_reconciliations_finished_total",
+        Kind.COUNTER,
         "Reconciliations that this node brought to the end of their windows.",
-        lambda: node.reconciler.finished,
-    )
-    metrics.counter(
+        lambda shown: shown.node.reconciler.finished,
+    ),
+    Metric(
         "minutehand_reconciled_rows_total",
+        Kind.COUNTER,
         "Schedules that reconciliations looked after: redelivered, cancelled, or counted.",
-        lambda: node.reconciler.rows,
-    )
-    metrics.gauge(
+        lambda shown: shown.node.reconciler.rows,
+    ),
+    Metric(
         "minutehand_destinations_open",
+        Kind.GAUGE,
         "Receiver hosts that are left alone because they keep failing, each client's counted by itself.",
-        lambda: node.dispatcher.destinations_open(),
-    )
-    metrics.gauge(
+        lambda shown: shown.node.dispatcher.destinations_open(),
+    ),
+    Metric(
+        "minutehand_hints_dropped_total",
+        Kind.COUNTER,
+        "Near-term rows that no poller was told of: the sweep of their minute finds them.",
+        lambda shown: shown.hints_dropped(),
+    ),
+    Metric(
         "minutehand_clock_trusted",
+        Kind.GAUGE,
         "1 unless the system's clock was stepped and it is not known yet which time is right.",
-        lambda: clock.wall_trusted(),
-    )
-    metrics.gauge(
+        lambda shown: shown.clock.wall_trusted(),
+    ),
+    Metric(
         "minutehand_clock_offset_seconds",
-        "This node's wall clock against the members' median; positive is ahead. 0 while it is not known.",
-        lambda: members.view.offset_ms / 1000.0,
-    )
-    metrics.gauge_by(
+        Kind.GAUGE,
+        "This process's wall clock against the members' median; positive is ahead. 0 while it is not known.",
+        lambda shown: shown.node.heartbeater.view.offset_ms / 1000.0,
+    ),
+    Metric(
         "minutehand_members",
-        "Processes that are or were members, as this node sees them. Those that ended are forgotten after a while.",
-        "state",
-        {
-            "live": lambda: _present(node, NodeState.LIVE),
-            "draining": lambda: _present(node, NodeState.DRAINING),
-            "left": lambda: _left(node),
-            "dead": lambda: len(members.view.free & members.view.heartbeats.keys()) - _left(node),
-        },
-    )
-
-
-def _present(node: Node, state: NodeState) -> int:
-    return sum(heartbeat.state is state for heartbeat in node.heartbeater.view.members)
-
-
-def _left(node: Node) -> int:
-    return sum(heartbeat.state is NodeState.LEFT for heartbeat in node.heartbeater.view.heartbeats.values())
+        Kind.GAUGE,
+        "Pollers' processes by state, as this process sees them. Those that ended are forgotten after a while.",
+        _members,
+        labels=("state",),
+    ),
+)
+"""What a poller shows, beside what `cql` counts."""

@@ -41,7 +41,7 @@ ALL = 1 << 30
 
 class MinuteAdmission:
     """Of one run of a minute. `knows_order` says whether everything that stands before its rows is known;
-    `tenant` answers None while the client is not known."""
+    `tenant` answers None while the client is not known; `on_recorded` hears of every outcome that became durable."""
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class MinuteAdmission:
         tenant: Callable[[], Tenant | None],
         dispatcher: Dispatcher,
         settings: MinuteSettings,
+        on_recorded: Callable[[Outcome], None] = lambda outcome: None,
     ) -> None:
         self._minute = minute
         self._settings = settings
@@ -59,6 +60,7 @@ class MinuteAdmission:
         self._knows_order = knows_order
         self._tenant = tenant
         self._dispatcher = dispatcher
+        self._on_recorded = on_recorded
         self._claiming: dict[Destination[Job], int] = {}
         self._held_by_keys = 0
         order.reading.add(minute)
@@ -149,6 +151,7 @@ class MinuteAdmission:
             self._order.read(row)
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
+        self._on_recorded(outcome)
         if row.ordering_key is not None:
             self._order.recorded(row, outcome)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from membership.conditional import Answer, Unknown
+from membership.conditional import Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.backoff import Backoff
@@ -221,6 +221,8 @@ class MinuteRun:
 
     async def _report(self, event: Callable[[Answer[Any]], None], answer: Answer[Any]) -> None:
         event(answer)
+        if isinstance(answer, Rejected) and self.machine.phase is Phase.LOST:
+            self._firing.books.counts.fenced += 1
         if isinstance(answer, Unknown):
             raise StoreUnavailable(answer.reason)
 
@@ -247,6 +249,7 @@ class MinuteRun:
             return
         for claim in machine.take_claims():
             self._handed_out += 1
+            self._firing.books.counts.in_doubt += claim.redelivery
             firing.dispatcher.submit(
                 Job(
                     client_id=machine.partition.client_id,

@@ -10,7 +10,6 @@ and writes, it does only for those, only under trust. Stopping is a drain: every
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import structlog
@@ -18,15 +17,18 @@ import structlog
 from membership.heartbeater import Heartbeater
 from membership.identity import Lane, Life
 from membership.keeper import Keeper
-from membership.ports import LeaseStore, MemberStore, NodeState
+from membership.ports import NodeState
 from membership.settings import MembershipSettings
+from poller_cluster.backlog import Backlog
 from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.call_counts import CallCounts
 from poller_cluster.callback import Sender
 from poller_cluster.cron_work import CronWork
 from poller_cluster.dispatcher import Dispatcher
 from poller_cluster.expander import CronEngine
 from poller_cluster.job import Engine
 from poller_cluster.minute_run import Firing
+from poller_cluster.node_stores import NodeStores
 from poller_cluster.poller import ClientPollers
 from poller_cluster.reconciliation_work import build_reconciler
 from poller_cluster.record_pace import RecordPace
@@ -39,14 +41,7 @@ from poller_cluster.tenants import Tenants
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
 from scheduler_service.domain.ports import (
-    AttemptStore,
-    BalanceStore,
-    ClientStore,
-    CronStore,
-    DeadLetterStore,
     HintSender,
-    ReconciliationStore,
-    ScheduleStore,
 )
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
@@ -63,21 +58,6 @@ class DeliveryEngine(Engine, Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStores:
-    """The stores a node works with."""
-
-    schedules: ScheduleStore
-    clients: ClientStore
-    members: MemberStore
-    leases: LeaseStore
-    balances: BalanceStore
-    attempts: AttemptStore
-    dead_letters: DeadLetterStore
-    crons: CronStore
-    reconciliations: ReconciliationStore
 
 
 class Node:
@@ -114,9 +94,11 @@ class Node:
         self._client_tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
         self._shares: dict[ClientId, float] = {}
         self._handing_over = False
+        self.running = self.draining = False
+        """`running`: started, and a member. `draining`: its lanes are being handed over, or are."""
         self._slots = asyncio.Semaphore(settings.recovery_minutes_at_once)
-        self._tenants = Tenants(
-            store=stores.clients, clock=clock, on_change=self._tenants_changed, bounds=settings.clients
+        self.tenants = Tenants(
+            store=stores.clients, box=stores.box, clock=clock, on_change=self._tenants_changed, bounds=settings.clients
         )
         self.heartbeater = Heartbeater(
             life=life,
@@ -146,7 +128,9 @@ class Node:
             attempts=stores.attempts,
             clock=clock,
             spawn=self._spawn,
+            counts=CallCounts(named_clients=settings.named_clients),
         )
+        self.backlog = Backlog(clients=self._clients.values, clock=clock)
         count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=clock)
         self.recounts = Recounts(count=count, clock=clock, spawn=self._spawn, on_fault=on_fault)
         place = Place(schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self)
@@ -155,7 +139,7 @@ class Node:
             clients=stores.clients,
             schedules=stores.schedules,
             place=place,
-            tenants=self._tenants,
+            tenants=self.tenants,
             lanes=lambda: self._positions(CRON_CLIENT),
             trusted=self.heartbeater.trusted,
             clock=clock,
@@ -168,7 +152,7 @@ class Node:
             schedules=stores.schedules,
             attempts=stores.attempts,
             place=place,
-            tenants=self._tenants,
+            tenants=self.tenants,
             lanes=self._held,
             trusted=self.heartbeater.trusted,
             clock=clock,
@@ -179,7 +163,7 @@ class Node:
         )
         self.dispatcher = Dispatcher(
             engine=CronEngine(calls=engine, expander=self.crons.expander),
-            tenants=self._tenants,
+            tenants=self.tenants,
             clock=clock,
             randomness=randomness,
             sender=Sender(life=str(life), version=version),
@@ -204,7 +188,7 @@ class Node:
             record_pace=RecordPace(settings.minute),
             row_window=RowWindow(settings.minute),
             page_reads=asyncio.Semaphore(settings.minute.page_reads_at_once),
-            tenant=self._tenants.get,
+            tenant=self.tenants.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
             recount=self.recounts.ask,
         )
@@ -213,7 +197,7 @@ class Node:
 
     async def start(self) -> None:
         await self._engine.start()
-        while not await self._tenants.refresh():
+        while not await self.tenants.refresh():
             await self._clock.sleep(0.5)
         await self.heartbeater.start()
         timekeeper = Timekeeper(
@@ -222,32 +206,40 @@ class Node:
             alone=lambda: len(self.heartbeater.view.members) <= 1,
         )
         self._spawn(timekeeper.run(), "timekeeper")
-        self._spawn(self._tenants.run(), "tenants")
+        self._spawn(self.tenants.run(), "tenants")
         self._spawn(self.dispatcher.run(), "dispatcher")
         retention = Retention(
             schedules=self._stores.schedules,
             clock=self._clock,
-            tenants=self._tenants.all,
+            tenants=self.tenants.all,
             positions=self._positions,
             trusted=self.heartbeater.trusted,
+            archives=self._stores.archives if self._settings.retention_waits_for_archive else None,
         )
         self._spawn(retention.run(), "retention")
         self._spawn(self.crons.search.run(), "search for forgotten crons")
         self._spawn(self.reconciler.run(), "search for reconciliations")
         await self.keeper.start()
         self._tenants_changed()
+        self.running = True
 
     def begin_hand_over(self) -> None:
         """Begin to hand every lane over; stay a member, as draining, until stopped. Repeatable."""
         if not self._handing_over:
             self._handing_over = True
-            _log.info("node-draining", life=str(self.life))
             self._spawn(self.hand_over(), "hand-over")
 
     async def hand_over(self) -> None:
         """Hand every lane over and take no other. Returns when that is done, or has taken too long."""
+        began = self._clock.monotonic()
+        first, self.draining = not self.draining, True
+        if first:
+            _log.info("drain-begun", life=str(self.life), lanes=len(self.keeper.leases()))
         self.heartbeater.set_state(NodeState.DRAINING)
         await self.keeper.release_all()
+        if first:
+            took = round(self._clock.monotonic() - began, 3)
+            _log.info("drain-ended", life=str(self.life), seconds=took, left=len(self.keeper.leases()))
 
     async def stop(self) -> None:
         """Hand every lane over, leave, stop."""
@@ -334,13 +326,13 @@ class Node:
 
     def _tenants_changed(self) -> None:
         self._shares.clear()
-        self.keeper.set_lanes({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self._tenants.all()})
+        self.keeper.set_lanes({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self.tenants.all()})
         for client_id, pollers in self._clients.items():
             self._follow_state(client_id, pollers)
         self.dispatcher.wake()
 
     def _follow_state(self, client_id: ClientId, pollers: ClientPollers) -> None:
-        tenant = self._tenants.get(client_id)
+        tenant = self.tenants.get(client_id)
         if tenant is not None and tenant.active:
             pollers.resume()
             pollers.wake()
@@ -352,7 +344,7 @@ class Node:
         don't count; a node that holds only such has the part of one."""
         share = self._shares.get(client_id)
         if share is None:
-            pollers, tenant = self._clients.get(client_id), self._tenants.get(client_id)
+            pollers, tenant = self._clients.get(client_id), self.tenants.get(client_id)
             if pollers is None or tenant is None:
                 return 1.0
             held = sum(poller_id < tenant.quota for poller_id in pollers.lanes)

@@ -3,12 +3,16 @@
     POST /hints    rows placed near their time; needs the cluster's token
     POST /drain    hand over every lane: 202 when begun, 409 when another life is meant; needs the cluster's token
     GET  /livez    200 while the event loop turns
-    GET  /readyz   200 while the node is trusted, else 503; the body says why
+    GET  /readyz   200 while the node is trusted and takes lanes, else 503; the body says why (`runtime.health`)
     GET  /metrics  Prometheus
 
 Nothing here answers questions about schedules. It listens on loopback unless configured otherwise; the token is all
 that stands before `/hints` and `/drain`. A hint can do no more than make the node read a row earlier, and a drained
 node's lanes are the others'.
+
+It speaks plain HTTP, with the API's TLS or without: what goes over it are ids, numbers and health, never a callback or
+a key of a client's. Who can listen in between can learn the token, and with it drain nodes, which costs no call. Keep
+the port to the cluster's own network (a NetworkPolicy, or a mesh that encrypts); the API's port is for everybody else.
 """
 
 import errno
@@ -39,6 +43,7 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
+from scheduler_service.runtime.health import Reason, health_document, status_code
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 
 MAX_BODY_BYTES = 1 << 20
@@ -138,7 +143,7 @@ _decode_meant = msgspec.json.Decoder(_Meant).decode
 
 
 class OpsServer:
-    """A `Service` on a socket from `listen`. `unready` answers why the node is not ready, None when it is.
+    """A `Service` on a socket from `listen`. `unhealthy` answers why the node is not live, `unready` why not ready.
 
     `on_drain` begins to drain and may be called again.
     """
@@ -151,7 +156,8 @@ class OpsServer:
         life: Life,
         on_hints: OnHints,
         on_drain: Callable[[], None],
-        unready: Callable[[], str | None],
+        unhealthy: Callable[[], Sequence[Reason]],
+        unready: Callable[[], Sequence[Reason]],
         metrics: Metrics,
     ) -> None:
         self._listener = listener
@@ -159,6 +165,7 @@ class OpsServer:
         self._life = life
         self._on_hints = on_hints
         self._on_drain = on_drain
+        self._unhealthy = unhealthy
         self._unready = unready
         self._metrics = metrics
         self._runner: web.AppRunner | None = None
@@ -211,16 +218,17 @@ class OpsServer:
         return scheme == "Bearer" and hmac.compare_digest(given.encode(errors="replace"), self._token)
 
     async def _live(self, request: web.Request) -> web.Response:
-        return web.json_response({"status": "live"})
+        return _health(self._unhealthy())
 
     async def _ready(self, request: web.Request) -> web.Response:
-        reason = self._unready()
-        if reason is None:
-            return web.json_response({"status": "ready"})
-        return web.json_response({"status": "not-ready", "detail": reason}, status=503)
+        return _health(self._unready())
 
     async def _show_metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _health(reasons: Sequence[Reason]) -> web.Response:
+    return web.json_response(health_document(reasons), status=status_code(reasons))
 
 
 def _partition(told: _Hint | _Crowded) -> Partition:

@@ -230,6 +230,7 @@ class ClientPollers:
             tenant=lambda: self._firing.tenant(self.client_id),
             dispatcher=self._firing.dispatcher,
             settings=self._settings,
+            on_recorded=lambda outcome: self._firing.books.counts.recorded(self.client_id, outcome),
         )
         machine = PollerMinute(
             partition=Partition(self.client_id, lane.poller_id, minute),

@@ -25,9 +25,8 @@ from poller_cluster.destinations import Destination, Destinations
 from poller_cluster.settings import DestinationSettings
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant
-from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SampleTimes, TooManySamples
+from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SamplesFull, SampleTimes, TooManySamples
 from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock
 
@@ -70,9 +69,9 @@ class SampleCalls:
         await self._engine.stop(0)
 
     async def call(self, sample: Sample) -> Exchange:
-        """Raises TooManySamples; Overloaded where too many of all clients are under way, and when stopping."""
+        """Raises TooManySamples; SamplesFull where too many of all clients are under way, and when stopping."""
         if self._stopped or self.in_flight >= AT_ONCE:
-            raise Overloaded("as many samples are under way as this process makes")
+            raise SamplesFull("as many samples are under way as this process makes")
         client = sample.client
         settings = client.settings.effective(poller_quota=client.poller_quota)
         destination = self._destinations.of(client.client_id, sample.definition.url, settings, share=1.0)

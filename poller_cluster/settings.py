@@ -108,9 +108,18 @@ class NodeSettings:
     """Calls a minute that this node is sized for; shown against what the quotas guarantee."""
     weight: float = 1.0
     """This node's share of the pollers, relative to the others'."""
+    named_clients: int = 20
+    """Clients that the metrics show by name, those with the most calls; all others are shown together. More costs
+    Prometheus memory: up to twice as many series a metric, on every node."""
+    retention_waits_for_archive: bool = False
+    """Whether schedules past their client's retention are kept until their day is archived by `minutehand spark run
+    archive`. Then run it every day: what is not archived is kept for ever. The same on all pollers, or it holds for
+    none."""
 
     def __post_init__(self) -> None:
         if self.recovery_minutes_at_once < 1:
             raise ValueError("recovery_minutes_at_once must be at least 1")
         if not self.weight > 0:
             raise ValueError("weight must be above 0")
+        if self.named_clients < 0:
+            raise ValueError("named_clients must be at least 0")

@@ -1,6 +1,9 @@
 """Makes the virtual environment and installs one lock file into it, with progress.
 
-Usage, from the project's root: python requirements/install.py VENV LOCK
+Usage, from the project's root: python requirements/install.py VENV LOCK [--no-build-isolation]
+
+With the flag, packages that are published as source only are built by what the environment holds already (pip would
+fetch their build tools unpinned).
 
 Standard library only, because it runs before anything is installed. Every package is fetched by name and checked
 against the hashes in the lock file; the project itself is then installed in place. An interrupted run continues where
@@ -57,7 +60,7 @@ def works(python: Path) -> bool:
         return False
 
 
-def install_lock(python: Path, lock: Path) -> None:
+def install_lock(python: Path, lock: Path, *options: str) -> None:
     """Install exactly what `lock` names. Raises InstallError with pip's last words when pip fails."""
     total = sum("==" in line for line in lock.read_text().splitlines())
     command = [
@@ -68,6 +71,7 @@ def install_lock(python: Path, lock: Path) -> None:
         *PIP_OPTIONS,
         "--progress-bar=off",
         "--require-hashes",
+        *options,
         "-r",
         str(lock),
     ]
@@ -104,7 +108,7 @@ def explain(output: list[str]) -> str:
     if any(sign in text for sign in OFFLINE_SIGNS):
         return "The package registry can't be reached: connect to the network, or configure pip, and run it again."
     if "No space left on device" in text:
-        return "The disk is full: the environment needs about 700 MB. Free some space and run it again."
+        return "The disk is full: the environment needs about 1.5 GB. Free some space and run it again."
     return "pip could not install the pinned packages. Its last words:\n" + "\n".join(output[-15:])
 
 
@@ -126,10 +130,10 @@ def install_project(python: Path) -> None:
         raise InstallError(f"The project itself could not be installed:\n{done.stdout.strip()}")
 
 
-def main(directory: Path, lock: Path) -> int:
+def main(directory: Path, lock: Path, *options: str) -> int:
     try:
         python = interpreter_of(directory)
-        install_lock(python, lock)
+        install_lock(python, lock, *options)
         install_project(python)
     except InstallError as error:
         print("\n" * sys.stdout.isatty() + str(error), file=sys.stderr)
@@ -142,4 +146,4 @@ def main(directory: Path, lock: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]).absolute(), Path(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1]).absolute(), Path(sys.argv[2]), *sys.argv[3:]))

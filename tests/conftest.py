@@ -24,6 +24,8 @@ HANGING_SECONDS = {
     "architecture": 30,
     "simulation": 300,
     "integration": 180,
+    "spark": 300,
+    "helm": 60,
     "acceptance": 900,
 }
 HANGING_SECONDS_WITH_CASSANDRA = 180
@@ -57,6 +59,12 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         if suite is None:
             continue
         item.add_marker(suite)
+        if suite == "spark":
+            # py4j leaves its sockets to the collector.
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning")
+            )
         if "cassandra" in getattr(item, "fixturenames", ()):
             item.add_marker("cassandra")
         if item.get_closest_marker("timeout") is None:

@@ -6,6 +6,7 @@ import typer
 
 from minutehand.cli import (
     audit_log,
+    audits,
     balance,
     cassandra,
     clients,
@@ -15,11 +16,16 @@ from minutehand.cli import (
     dead_letters,
     demo,
     keys,
+    metrics,
     nodes,
     reconciliations,
     schedules,
+    secrets,
     servers,
+    spark,
+    usage,
 )
+from minutehand.cli.options import CA_FILE_VARIABLE, trust
 from minutehand.version import VERSION
 
 app = typer.Typer(
@@ -43,8 +49,20 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    ca_file: Annotated[
+        str | None,
+        typer.Option(
+            "--ca-file",
+            metavar="FILE",
+            help="PEM file of the authorities that signed the API's certificate, where they are not public ones. "
+            f"Also: {CA_FILE_VARIABLE}.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Minutehand calls your service at the second you asked for."""
+    if ca_file is not None:
+        trust(ca_file)
 
 
 app.command(short_help="Run everything here and watch callbacks arrive.")(demo.demo)
@@ -54,7 +72,10 @@ app.command(short_help="Create the keyspace, or bring it up to date.")(servers.m
 app.command(short_help="Watch the nodes and what they own.")(cluster.cluster)
 app.command(short_help="Show what became of a client's schedules, minute by minute.")(balance.balance)
 app.command(short_help="Show what administrators did.")(audit_log.audit_log)
+app.command(short_help="Show what a client used, day by day.")(usage.usage)
+app.command(short_help="Show what audits of a client's books found.")(audits.audits)
 app.command(short_help="Print every setting with its default.")(config.config)
+app.command(short_help="Print every metric and what it means.")(metrics.metrics)
 app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
 app.add_typer(
@@ -69,10 +90,17 @@ app.add_typer(
     short_help="See what gave up, and have it called again.",
     no_args_is_help=True,
 )
+app.add_typer(spark.app, name="spark", short_help="Run a job over the tables with Spark.", no_args_is_help=True)
 app.add_typer(
     reconciliations.app,
     name="reconciliations",
     short_help="Count, call again or cancel everything in a window.",
+    no_args_is_help=True,
+)
+app.add_typer(
+    secrets.app,
+    name="secrets",
+    short_help="Look after the keys that signing secrets are stored under.",
     no_args_is_help=True,
 )
 app.add_typer(nodes.app, name="nodes", short_help="Look after single nodes.", no_args_is_help=True)

@@ -28,16 +28,16 @@ def demo(
     Ports that are not given are chosen. While it runs, DIR/demo.json holds addresses, keys and process ids for scripts.
     Ctrl-C stops everything; the data stays, and the next start goes on with it.
     """
-    from minutehand.local.demo import DemoOptions, run_demo
+    from minutehand.local.demo import run_demo
+    from minutehand.local.demo_cluster import ClusterOptions
     from minutehand.local.progress import ProgressLines
 
-    options = DemoOptions(
+    options = ClusterOptions(
         directory=directory,
-        once=once,
         pollers=pollers,
         heap_mb=heap_mb,
         cassandra_port=cassandra_port,
         api_port=api_port,
         receiver_port=receiver_port,
     )
-    run_demo(options, say=lambda line: typer.echo(line), progress=ProgressLines())
+    run_demo(options, once=once, say=lambda line: typer.echo(line), progress=ProgressLines())

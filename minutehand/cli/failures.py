@@ -31,6 +31,8 @@ def sentence_for(error: Exception) -> str:
     match error:
         case MinutehandApiError():
             return _ended(f"Minutehand refused ({error.status} {error.kind}): {error}")
+        case MinutehandUnreachable() if "certificate verify failed" in str(error):
+            return _ended(f"{error}; name the authorities that signed it with --ca-file or MINUTEHAND_CA_FILE")
         case MinutehandUnreachable():
             return _ended(f"{error}; start the API, or name another with --url or MINUTEHAND_URL")
         case ConfigurationInvalid():

@@ -1,6 +1,7 @@
 """Options that many commands share, and what they lead to."""
 
 import os
+import ssl
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from minutehand.cli.output import fail
 from minutehand.client import Minutehand
 
 DEFAULT_URL = "http://127.0.0.1:8080"
+CA_FILE_VARIABLE = "MINUTEHAND_CA_FILE"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Url = Annotated[str, typer.Option("--url", envvar="MINUTEHAND_URL", help="Address of the API.", show_default=True)]
@@ -48,7 +50,26 @@ def connect(url: str, key: str | None) -> Minutehand:
     """A connection for one command."""
     if not key:
         fail("No key is given: set MINUTEHAND_KEY, or use --key.")
-    return Minutehand(url, key)
+    trusted = _trusted()
+    return Minutehand(url, key) if trusted is None else Minutehand(url, key, ssl_context=trusted)
+
+
+def trust(ca_file: str) -> None:
+    """Have this command, and whatever it starts, trust these authorities for the API's certificate."""
+    os.environ[CA_FILE_VARIABLE] = ca_file
+
+
+def _trusted() -> ssl.SSLContext | None:
+    ca_file = os.environ.get(CA_FILE_VARIABLE)
+    if not ca_file:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        why = "holds no certificates in PEM" if isinstance(error, ssl.SSLError) else (error.strerror or "").lower()
+        fail(
+            f"The authorities' certificates can't be read from {ca_file} ({why}): see --ca-file and {CA_FILE_VARIABLE}."
+        )
 
 
 def environment() -> dict[str, str]:

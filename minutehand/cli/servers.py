@@ -49,11 +49,13 @@ def api(
     settings = _load(config, FOR_API, given)
     if processes > 1:
         configure_logging(settings.logging, identity={"program": "apis"})
+        _say_configured(config)
         run_apis(settings, processes=processes, config=config)
         return
     assert settings.api is not None
     shared = {"pid": str(os.getpid())} if settings.api.share_port else {}
     configure_logging(settings.logging, identity={"program": "api", **shared})
+    _say_configured(config)
     run_process(lambda stop: serve_api(settings, stop))
 
 
@@ -95,9 +97,11 @@ def poller(
     count = processes or cores()
     if count > 1:
         configure_logging(settings.logging, identity={"program": "pollers", "node_id": name})
+        _say_configured(config)
         run_pollers(settings, node_id=name, processes=count, config=config)
         return
     configure_logging(settings.logging, identity={"program": "poller", "node_id": name})
+    _say_configured(config)
     run_process(lambda stop: serve_poller(settings, node_id=NodeId(name), stop=stop))
 
 
@@ -113,6 +117,7 @@ def migrate(config: ConfigFile = None, as_json: AsJson = False) -> None:
 
     settings = _load(config, FOR_STORAGE, {})
     configure_logging(settings.logging, identity={"program": "migrate"})
+    _say_configured(config)
     applied = asyncio.run(bring_up_to_date(settings.cassandra, clock=SystemClock(), randomness=SystemRandomness()))
     if as_json:
         print_json({"keyspace": settings.cassandra.keyspace, "applied": [one.version for one in applied]})
@@ -128,6 +133,21 @@ def _load(config: Path | None, required: tuple[str, ...], flags: dict[str, str |
 
     over = {name: str(value) for name, value in flags.items() if value is not None}
     return load_settings(environment={**environment(), **over}, file=config, required=required)
+
+
+def _say_configured(config: Path | None) -> None:
+    """Where the settings are from, as soon as there is a log. Names of variables, never their values."""
+    import structlog
+
+    from minutehand.config import FILE_VARIABLE
+    from minutehand.config_values import PREFIX
+    from minutehand.version import VERSION
+
+    given = environment()
+    file = given.get(FILE_VARIABLE) if config is None else str(config)
+    variables = sorted(name for name in given if name.startswith(PREFIX) and name != FILE_VARIABLE)
+    log = structlog.get_logger("minutehand")
+    log.info("config-loaded", version=VERSION, file=file, variables=variables)
 
 
 def _default_node_id() -> str:

@@ -29,6 +29,7 @@ This package imports nothing of the server and needs httpx and msgspec only.
 
 from minutehand.client._async import AsyncMinutehand
 from minutehand.client._async_client import AsyncClientScope
+from minutehand.client._audits import Audit, AuditCounts, AuditFinding
 from minutehand.client._errors import (
     MinutehandApiError,
     MinutehandClientError,
@@ -46,6 +47,7 @@ from minutehand.client._models import (
     Dst,
     Fault,
     Health,
+    HealthReason,
     Key,
     Lateness,
     MinuteBalance,
@@ -69,12 +71,16 @@ from minutehand.client._reconciliations import Reconciliation, ReconciliationPro
 from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
 from minutehand.client._sync import Minutehand
 from minutehand.client._sync_client import ClientScope
+from minutehand.client._usage import DayUsage, FailingHost, HourUsage, UsedLateness
 
 __all__ = [
     "AsyncClientScope",
     "AsyncMinutehand",
     "Attempt",
+    "Audit",
+    "AuditCounts",
     "AuditEntry",
+    "AuditFinding",
     "BatchItem",
     "Callback",
     "CancelItem",
@@ -85,13 +91,17 @@ __all__ = [
     "Cron",
     "CronPreview",
     "CronRun",
+    "DayUsage",
     "DeadLetter",
     "DestinationLimit",
     "DrainingNode",
     "Dst",
     "Exchange",
+    "FailingHost",
     "Fault",
     "Health",
+    "HealthReason",
+    "HourUsage",
     "Key",
     "LatePolicy",
     "Lateness",
@@ -119,4 +129,5 @@ __all__ = [
     "Schedule",
     "SentCallback",
     "SigningSecret",
+    "UsedLateness",
 ]

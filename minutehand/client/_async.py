@@ -1,5 +1,6 @@
 """The client for asynchronous programs: as `_sync`, to be awaited."""
 
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from types import TracebackType
@@ -39,9 +40,11 @@ class AsyncMinutehand:
         retry_deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
         pace: Pace | None = None,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         """`timeout_seconds` is for one request, `retries` and `retry_deadline_seconds` are for what is repeated (see
-        the package): at most so often, and not begun anew later than so long after the first request. 0: never."""
+        the package): at most so often, and not begun anew later than so long after the first request. 0: never.
+        `ssl_context`: whom to trust, and what certificate to show; None: the public authorities."""
         self._sender = AsyncSender(
             url,
             key,
@@ -49,6 +52,7 @@ class AsyncMinutehand:
             limits=Limits(retries, retry_deadline_seconds),
             transport=transport,
             pace=pace or SystemPace(),
+            ssl_context=ssl_context,
         )
         self.clients = AsyncClients(self)
         self.nodes = AsyncNodes(self)

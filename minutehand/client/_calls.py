@@ -105,7 +105,7 @@ def drain_node(node_id: str) -> Operation[DrainingNode]:
 def list_audit_log(
     *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[AuditEntry]]:
-    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
+    query = given({"from": instant(start), "to": instant(end), "limit": number(page_size)})
     return Operation(method="GET", path="/v1/audit-log", answer=Page[AuditEntry], query=query)
 
 
@@ -192,21 +192,21 @@ def list_schedules(
     cron_id: str | None,
     page_size: int | None,
 ) -> Operation[Page[Schedule]]:
-    given = {
+    query = {
         "from": instant(start),
         "to": instant(end),
         "state": state,
         "label": label,
         "cron_id": cron_id,
-        "limit": _number(page_size),
+        "limit": number(page_size),
     }
-    return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=_given(given))
+    return Operation(method="GET", path=_schedules(client_id), answer=Page[Schedule], query=given(query))
 
 
 def list_balance(
     client_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[MinuteBalance]]:
-    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
+    query = given({"from": instant(start), "to": instant(end), "limit": number(page_size)})
     return Operation(method="GET", path=f"{client_path(client_id)}/balance", answer=Page[MinuteBalance], query=query)
 
 
@@ -236,7 +236,7 @@ def cancel_schedules(client_id: str, schedule_ids: Sequence[str]) -> Operation[P
 def cancel_window(
     client_id: str, *, start: datetime | str, end: datetime | str, label: str | None
 ) -> Operation[Page[CancelItem]]:
-    return _cancel(client_id, _given({"from": instant(start), "to": instant(end), "label": label}))
+    return _cancel(client_id, given({"from": instant(start), "to": instant(end), "label": label}))
 
 
 def cancel_further(client_id: str, cursor: str) -> Operation[Page[CancelItem]]:
@@ -256,7 +256,7 @@ def list_attempts(client_id: str, schedule_id: str) -> Operation[Page[Attempt]]:
 def list_dead_letters(
     client_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[DeadLetter]]:
-    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
+    query = given({"from": instant(start), "to": instant(end), "limit": number(page_size)})
     return Operation(method="GET", path=_letters(client_id), answer=Page[DeadLetter], query=query)
 
 
@@ -311,14 +311,14 @@ def trigger_cron(client_id: str, cron_id: str) -> Operation[Schedule]:
 
 
 def list_crons(client_id: str, *, page_size: int | None) -> Operation[Page[Cron]]:
-    query = _given({"limit": _number(page_size)})
+    query = given({"limit": number(page_size)})
     return Operation(method="GET", path=f"{client_path(client_id)}/crons", answer=Page[Cron], query=query)
 
 
 def list_runs(
     client_id: str, cron_id: str, *, start: datetime | str | None, end: datetime | str | None, page_size: int | None
 ) -> Operation[Page[CronRun]]:
-    query = _given({"from": instant(start), "to": instant(end), "limit": _number(page_size)})
+    query = given({"from": instant(start), "to": instant(end), "limit": number(page_size)})
     return Operation(method="GET", path=f"{_cron(client_id, cron_id)}/runs", answer=Page[CronRun], query=query)
 
 
@@ -326,8 +326,8 @@ def preview_cron(
     expression: str, timezone: str, dst: Dst | None, start: datetime | str | None, count: int | None
 ) -> Operation[CronPreview]:
     optional = {"dst": dst, "from": instant(start), "count": count}
-    given = {name: value for name, value in optional.items() if value is not None}
-    body = msgspec.json.encode({"expression": expression, "timezone": timezone, **given})
+    chosen = {name: value for name, value in optional.items() if value is not None}
+    body = msgspec.json.encode({"expression": expression, "timezone": timezone, **chosen})
     return Operation(method="POST", path="/v1/crons:preview", answer=CronPreview, body=body)
 
 
@@ -362,11 +362,11 @@ def _cron(client_id: str, cron_id: str) -> str:
     return f"{client_path(client_id)}/crons/{segment(cron_id)}"
 
 
-def _given(query: Mapping[str, str | None]) -> dict[str, str]:
+def given(query: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in query.items() if value is not None}
 
 
-def _number(value: int | None) -> str | None:
+def number(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 

@@ -244,11 +244,18 @@ class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class HealthReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a process can't do its work: a word that stays the same (`storage-away`), and a sentence."""
+
+    reason: str
+    detail: str
+
+
 class Health(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API can do its work, and if not, why."""
 
     status: str
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[HealthReason, ...] = ()
 
     @property
     def ready(self) -> bool:

@@ -1,5 +1,6 @@
 """Operations go out, and out again where that is harmless; the plain way and the asynchronous one."""
 
+import ssl
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ class Sender:
         limits: Limits,
         transport: httpx.BaseTransport | None,
         pace: Pace,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._http = httpx.Client(
             base_url=address_of(url),
@@ -34,6 +36,7 @@ class Sender:
             timeout=timeout_seconds,
             transport=transport,
             trust_env=False,
+            verify=True if ssl_context is None else ssl_context,
         )
         self._limits = limits
         self._pace = pace
@@ -74,6 +77,7 @@ class AsyncSender:
         limits: Limits,
         transport: httpx.AsyncBaseTransport | None,
         pace: Pace,
+        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._http = httpx.AsyncClient(
             base_url=address_of(url),
@@ -81,6 +85,7 @@ class AsyncSender:
             timeout=timeout_seconds,
             transport=transport,
             trust_env=False,
+            verify=True if ssl_context is None else ssl_context,
         )
         self._limits = limits
         self._pace = pace

@@ -1,10 +1,11 @@
 """Everything of one client: its schedules, crons, dead letters, keys."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Unpack
 
 from minutehand.client import _calls as calls
+from minutehand.client._audits import Audit, list_audits
 from minutehand.client._models import (
     BatchItem,
     Callback,
@@ -25,6 +26,7 @@ from minutehand.client._models import (
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
 from minutehand.client._parts import Part, Perform, every
 from minutehand.client._reconciliations import Reconciliations
+from minutehand.client._usage import DayUsage, list_usage
 
 
 class ClientScope:
@@ -48,6 +50,15 @@ class ClientScope:
         """Have one signed sample sent now, as the client's schedules are, and see what came of it. Nothing is stored;
         the receiver can tell it by `Minutehand-Test: true`. Whatever the receiver does is an answer and no error."""
         return self._perform(calls.test_call(self.client_id, callback, timeout_seconds=timeout_seconds))
+
+    def usage(self, *, start: date | str | None = None, end: date | str | None = None) -> tuple[DayUsage, ...]:
+        """What was used on each day of the due, as it was counted last: from `start` (a week ago) to before `end`
+        (tomorrow), 31 days at most. Days that were not counted are left out."""
+        return self._perform(list_usage(self.client_id, start=start, end=end)).items
+
+    def audits(self, *, page_size: int | None = None) -> Iterator[Audit]:
+        """What audits of the books found, newest first, page by page."""
+        return every(self._perform, list_audits(self.client_id, page_size=page_size))
 
     def balance(
         self,

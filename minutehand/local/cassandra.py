@@ -39,8 +39,8 @@ class EmbeddedCassandra:
     `data_dir` keeps data, logs, generated configuration and state. `seeds` are hosts with the same `storage_port`
     (empty: this server is the first). `heap_mb` from 512. `tied` servers die with this process. A `durable` server
     acknowledges a write when it is on the disk, at less than half the speed; else a killed server may lose what it
-    acknowledged in its last 100 ms, which only replicas make good. `yaml` overrides settings of `cassandra.yaml`. The
-    two `…_setting` say in messages what to change when a port is taken.
+    acknowledged in its last 100 ms, which only replicas make good. `yaml` overrides settings of `cassandra.yaml`; `tls`
+    says that those make it speak CQL over TLS. The two `…_setting` say in messages what to change when a port is taken.
     """
 
     data_dir: Path
@@ -55,6 +55,7 @@ class EmbeddedCassandra:
     durable: bool = False
     start_seconds: float = 180.0
     yaml: Mapping[str, object] = field(default_factory=dict)
+    tls: bool = False
     native_port_setting: str = "--native-port"
     storage_port_setting: str = "--storage-port"
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -104,7 +105,7 @@ class EmbeddedCassandra:
             child.end(0.0)
             clear_state(directory)
             raise
-        return RunningCassandra(data_dir=directory, state=state, child=child, ours=True)
+        return RunningCassandra(data_dir=directory, state=state, child=child, ours=True, tls=self.tls)
 
     def _check_ports(self) -> None:
         check_port(self.host, self.native_port, setting=self.native_port_setting)
@@ -127,7 +128,7 @@ class EmbeddedCassandra:
     def _await_cql(self, child: Child, settings: ServerSettings, progress: Progress) -> None:
         begun = time.monotonic()
         what = f"starting Cassandra on {self.host}, port {self.native_port}"
-        while not answers_cql(self.host, self.native_port):
+        while not answers_cql(self.host, self.native_port, tls=self.tls):
             waited = time.monotonic() - begun
             code = child.exit_code()
             if code is not None:
@@ -152,7 +153,8 @@ class RunningCassandra:
 
     datacenter = DATACENTER
 
-    def __init__(self, *, data_dir: Path, state: ServerState, child: Child, ours: bool) -> None:
+    def __init__(self, *, data_dir: Path, state: ServerState, child: Child, ours: bool, tls: bool = False) -> None:
+        self._tls = tls
         self.data_dir = data_dir
         self._state = state
         self._child = child
@@ -187,7 +189,8 @@ class RunningCassandra:
 
     def answers(self, *, timeout_seconds: float = 2.0) -> bool:
         """Whether it speaks CQL now."""
-        return answers_cql(self._state.host, self._state.native_port, timeout_seconds=timeout_seconds)
+        state = self._state
+        return answers_cql(state.host, state.native_port, timeout_seconds=timeout_seconds, tls=self._tls)
 
     def stop(self, grace_seconds: float = _TIED_GRACE_SECONDS) -> None:
         """Let it flush and end, by force after the grace. Idempotent.

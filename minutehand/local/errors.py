@@ -71,6 +71,16 @@ class WrongJava(LocalError):
         )
 
 
+class SparkMissing(LocalError):
+    """The jobs' own dependencies are not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark is not installed.",
+            "Install it: in a clone `make .venv/.spark-installed`, elsewhere `pip install 'minutehand[server,spark]'`.",
+        )
+
+
 class RepositoryUnreachable(LocalError):
     """The Maven repository did not answer, or not with what was asked. Only the first start needs it."""
 

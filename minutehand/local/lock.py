@@ -6,20 +6,21 @@ result with what was committed before trusting it.
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from minutehand.local.errors import RepositoryUnreachable
 from minutehand.local.jars import sha256_of
-from minutehand.local.lock_file import LOCK_FILE, Jar, JarSet, read_roots, render_lock
+from minutehand.local.lock_file import LOCK_FILE, Jar, JarSet, read_sets, render_lock
 from minutehand.local.maven import FetchFailed, MavenRepository
 
 
-def lock_root(name: str, root: str, repository: MavenRepository) -> JarSet:
-    """Resolve and download `root`, and describe every jar. Raises `FetchFailed`."""
+def lock_again(known: JarSet, repository: MavenRepository) -> JarSet:
+    """Resolve and download the set's root, and describe every jar. Raises `FetchFailed`."""
     with tempfile.TemporaryDirectory(prefix="minutehand-lock-") as scratch:
         directory = Path(scratch)
-        paths = repository.resolve(root, directory)
-        return JarSet(name=name, root=root, jars=tuple(sorted(describe(path, directory) for path in paths)))
+        jars = (describe(path, directory) for path in repository.resolve(known.root, directory))
+        return replace(known, jars=tuple(sorted(jar for jar in jars if jar.artifact not in known.provided)))
 
 
 def describe(path: Path, directory: Path) -> Jar:
@@ -40,7 +41,7 @@ def main() -> int:
     """Write the lock; 1 with a sentence on stderr when that is not possible."""
     repository = MavenRepository.from_environment()
     try:
-        sets = [lock_root(name, root, repository) for name, root in sorted(read_roots().items())]
+        sets = [lock_again(known, repository) for known in read_sets()]
     except FetchFailed as error:
         print(RepositoryUnreachable(repository=repository.name, reason=str(error)), file=sys.stderr)
         return 1

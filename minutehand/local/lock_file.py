@@ -2,13 +2,16 @@
 
     [cassandra]
     root = "org.apache.cassandra:cassandra-all:5.0.9"
+    provided = []
     jars = [
         { group = "…", artifact = "…", version = "…", classifier = "", size = 123, sha256 = "…" },
     ]
 
-`root` is what the set was resolved from; `python -m minutehand.local.lock` writes the file anew.
+`root` is what the set was resolved from, `provided` are artifacts left out of it because the program that it is for
+brings its own; `python -m minutehand.local.lock` writes the file anew.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -47,11 +50,12 @@ class Jar:
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """What one program's class path is made of."""
+    """What one program's class path is made of, or what is added to it."""
 
     name: str
     root: str
     jars: tuple[Jar, ...]
+    provided: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -62,19 +66,26 @@ class JarSet:
 def read_lock(name: str, path: Path = LOCK_FILE) -> JarSet:
     """The set called `name`. Raises `KeyError` when the lock has none."""
     table = tomllib.loads(path.read_text(encoding="utf-8"))[name]
-    return JarSet(name=name, root=table["root"], jars=tuple(Jar(**jar) for jar in table["jars"]))
+    jars = tuple(Jar(**jar) for jar in table["jars"])
+    return JarSet(name=name, root=table["root"], jars=jars, provided=tuple(table["provided"]))
 
 
-def read_roots(path: Path = LOCK_FILE) -> dict[str, str]:
-    """Name and root of every set in the lock."""
-    return {name: table["root"] for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items()}
+def read_sets(path: Path = LOCK_FILE) -> list[JarSet]:
+    """Every set in the lock."""
+    return [read_lock(name, path) for name in tomllib.loads(path.read_text(encoding="utf-8"))]
 
 
 def render_lock(sets: Iterable[JarSet]) -> str:
     """The text of the lock file, the same for the same sets in any order."""
-    lines = ["# Written by `python -m minutehand.local.lock`; not to be edited by hand, except for the roots."]
+    lines = ["# Written by `python -m minutehand.local.lock`; only `root` and `provided` are edited by hand."]
     for jar_set in sorted(sets, key=lambda one: one.name):
-        lines += ["", f"[{jar_set.name}]", f'root = "{jar_set.root}"', "jars = ["]
+        lines += [
+            "",
+            f"[{jar_set.name}]",
+            f'root = "{jar_set.root}"',
+            f"provided = {json.dumps(jar_set.provided)}",
+            "jars = [",
+        ]
         for jar in sorted(jar_set.jars):
             fields = ", ".join(
                 f'{key} = "{getattr(jar, key)}"' for key in ("group", "artifact", "version", "classifier")

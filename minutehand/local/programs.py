@@ -37,14 +37,16 @@ class Program:
         log_file: Path,
         variables: Mapping[str, str] | None = None,
         module: str = "minutehand",
+        directory: Path | None = None,
     ) -> None:
+        """`directory`: where it runs, and whose packages it imports first. None: where this process does."""
         self.name = name
         self.log_file = log_file
         log_file.parent.mkdir(parents=True, exist_ok=True)
         self._child = TiedChild(
             [sys.executable, "-m", module, *arguments],
             console=log_file,
-            directory=Path.cwd(),
+            directory=directory or Path.cwd(),
             environment={**clean_environment(os.environ), **(variables or {})},
         )
 

@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.deadlines import Deadlines
 from scheduler_service.api.endpoint import Surroundings, endpoint, method_not_allowed, not_found
-from scheduler_service.api.health import StorageHealth
 from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.openapi.built import documents_of
 from scheduler_service.api.route import Route
@@ -27,12 +26,14 @@ def build_app(
     routes: tuple[Route, ...] = ROUTES,
 ) -> web.Application:
     """The application. `registry` is what `/metrics` shows; None: this application's own series and nothing else."""
-    metrics = ApiMetrics(registry if registry is not None else CollectorRegistry())
+    metrics = ApiMetrics(
+        registry if registry is not None else CollectorRegistry(),
+        storage_available=lambda: services.health.storage.available,
+    )
     around = Surroundings(
         services=services,
         settings=settings,
         metrics=metrics,
-        health=StorageHealth(metrics),
         deadlines=Deadlines(settings.request_timeout_seconds, clock=services.clock),
         documents=documents_of(routes),
     )

@@ -10,7 +10,7 @@ from aiohttp import web
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.problems import Problem, internal_problem, problem_of
 from scheduler_service.api.route import Call, Handler, Route
-from scheduler_service.domain.audit import AuditEntry
+from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.errors import MinutehandError
 
 _log = structlog.get_logger("minutehand.api")
@@ -22,7 +22,7 @@ def audited(route: Route) -> Handler:
 
     async def handle(call: Call) -> web.Response:
         assert call.principal is not None
-        entry = await call.services.audit.begin(
+        entry = await call.services.audit_log.begin(
             call.principal, action=action, target=call.request.match_info, request_id=call.request_id
         )
         try:
@@ -44,7 +44,7 @@ async def _refused(call: Call, entry: AuditEntry, problem: Problem) -> None:
 
 
 async def _end(call: Call, entry: AuditEntry, *, status: int, problem: str | None) -> None:
-    if not await call.services.audit.end(entry, status=status, problem=problem, details=call.logged):
+    if not await call.services.audit_log.end(entry, status=status, problem=problem, details=call.logged):
         _log.error(
             "audit-end-unrecorded",
             entry_id=str(entry.entry_id),

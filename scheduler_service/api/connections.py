@@ -123,8 +123,10 @@ class Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
-        # So the transport tells of every byte that it can't get rid of.
-        self._socket.set_write_buffer_limits(high=0)
+        # So the transport tells of every byte that it can't get rid of. That of TLS takes no bytes for too many at 0,
+        # and would pause for good.
+        secured = transport.get_extra_info("sslcontext") is not None
+        self._socket.set_write_buffer_limits(high=int(secured), low=0)
         if not self._kept.admit(self):
             self._force_close = True
             self._socket.write(self._kept.last_words("overloaded", "there are too many connections"))

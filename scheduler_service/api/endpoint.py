@@ -17,15 +17,16 @@ from aiohttp import web
 from scheduler_service.api.audited import audited
 from scheduler_service.api.auth import Access, authorize
 from scheduler_service.api.deadlines import Deadlines
-from scheduler_service.api.health import StorageHealth
+from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
 from scheduler_service.api.route import SERVER, Call, Documents, Route
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
-from scheduler_service.domain.errors import MinutehandError, NotFound, Overloaded, StoreUnavailable
+from scheduler_service.domain.errors import MinutehandError, NotFound, Overloaded, SecretLocked, StoreUnavailable
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.samples import SamplesFull
 
 REQUEST_ID = "X-Request-Id"
 _SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -44,7 +45,6 @@ class Surroundings:
     services: ApiServices
     settings: ApiSettings
     metrics: ApiMetrics
-    health: StorageHealth
     deadlines: Deadlines
     documents: Documents
 
@@ -73,7 +73,8 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
     services, settings = around.services, around.settings
     series = around.metrics.route(route.method, route.path)
     handler = audited(route) if route.audited else route.handler
-    deadlines, health = around.deadlines, around.health
+    deadlines, health = around.deadlines, services.health
+    storage = health.storage
     monotonic, registry, documents = services.clock.monotonic, around.metrics.registry, around.documents
     touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
 
@@ -94,8 +95,8 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             await _admit(call, route)
             response = await handler(call)
             response.headers[REQUEST_ID] = call.request_id
-            if touches_storage and not health.available:
-                health.worked()
+            if touches_storage and storage.doubted:
+                storage.worked()
         except asyncio.CancelledError:
             if not deadline.expired or deadline.task is None:
                 raise
@@ -109,6 +110,8 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             response = _crashed(error, call, route)
         finally:
             deadline.met()
+        if health.stopping:
+            response.force_close()
         series.answered(response.status, monotonic() - began)
         return response
 
@@ -163,9 +166,14 @@ def _too_slow(call: Call) -> MinutehandError:
     return StoreUnavailable("no answer within the request's time-out")
 
 
-def _refuse(error: MinutehandError, call: Call, health: StorageHealth) -> web.Response:
-    if isinstance(error, StoreUnavailable) and not isinstance(error, Overloaded):
-        health.failed(str(error))
+def _refuse(error: MinutehandError, call: Call, health: ApiHealth) -> web.Response:
+    if isinstance(error, Overloaded):
+        if not isinstance(error, SamplesFull):
+            health.shedding.refused()
+    elif isinstance(error, StoreUnavailable):
+        health.storage.failed(str(error))
+    elif isinstance(error, SecretLocked):
+        _log.error("signing-secret-locked", request_id=call.request_id, reason=str(error))
     problem = problem_of(error, request_id=call.request_id)
     if problem.status == 500:
         _log.error("request-failed", request_id=call.request_id, error=type(error).__name__)

@@ -1,19 +1,62 @@
-"""What an API process shows of its clock to Prometheus, beside what its requests count."""
+"""What an API process shows of itself to Prometheus, beside what its requests count."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.metrics import Metrics
+from scheduler_service.runtime.metrics import Kind, Metric
+from scheduler_service.usecases.members_seen import MemberState
 from scheduler_service.usecases.watch_members import WatchMembers
 
 
-def show_clock(members: WatchMembers, *, clock: Clock, metrics: Metrics) -> None:
-    """Register the clock's gauges. Once per process."""
-    metrics.gauge(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """`ended`: schedules that ended by this process's doing, by state. `hints_dropped`: see the metric."""
+
+    members: WatchMembers
+    clock: Clock
+    ended: Mapping[str, int]
+    hints_dropped: Callable[[], int]
+
+
+def _members(shown: Shown) -> Mapping[str, int]:
+    return {state.value: 0 for state in MemberState} | Counter(member.state.value for member in shown.members.members())
+
+
+METRICS: Final[tuple[Metric[Shown], ...]] = (
+    Metric(
+        "minutehand_schedules_total",
+        Kind.COUNTER,
+        "Schedules that ended, by how; one that is redelivered ends once more.",
+        lambda shown: shown.ended,
+        labels=("outcome",),
+    ),
+    Metric(
+        "minutehand_hints_dropped_total",
+        Kind.COUNTER,
+        "Near-term rows that no poller was told of: the sweep of their minute finds them.",
+        lambda shown: shown.hints_dropped(),
+    ),
+    Metric(
         "minutehand_clock_trusted",
+        Kind.GAUGE,
         "1 unless the system's clock was stepped and it is not known yet which time is right.",
-        lambda: clock.wall_trusted(),
-    )
-    metrics.gauge(
+        lambda shown: shown.clock.wall_trusted(),
+    ),
+    Metric(
         "minutehand_clock_offset_seconds",
-        "This process's wall clock against the pollers' median; positive is ahead. 0 while it is not known.",
-        lambda: (members.offset_ms or 0) / 1000.0,
-    )
+        Kind.GAUGE,
+        "This process's wall clock against the members' median; positive is ahead. 0 while it is not known.",
+        lambda shown: (shown.members.offset_ms or 0) / 1000.0,
+    ),
+    Metric(
+        "minutehand_members",
+        Kind.GAUGE,
+        "Pollers' processes by state, as this process sees them. Those that ended are forgotten after a while.",
+        _members,
+        labels=("state",),
+    ),
+)
+"""What an API shows of its surroundings."""

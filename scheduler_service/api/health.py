@@ -1,8 +1,31 @@
-"""Whether storage answers, as this process's requests find out, and as `/readyz` asks for itself."""
+"""Whether an API process can do its work, as its requests and `/readyz` find out.
+
+Storage: each request that got an answer, or none, is told, and so is each probe. One that failed is an accident.
+
+    there --two failed, the first LOST_AFTER_SECONDS ago or longer, none answered since--> away
+      ^                                                                                     |
+      `------------------------------- BACK_AFTER answered in a row ------------------------'
+
+Shedding: refusals for want of room (`Overloaded`) that went on for SHED_SECONDS; over after CALM_SECONDS without one.
+
+Where all API processes share one Cassandra, its trouble makes all of them unready. That is meant: whoever asks a load
+balancer then is refused at once, and every process is back a second after storage is.
+"""
+
+from collections.abc import Sequence
 
 import structlog
 
-from scheduler_service.api.metrics import ApiMetrics
+from scheduler_service.domain.errors import ClockInDoubt
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.health import CLOCK_UNTRUSTED, SHEDDING, STOPPING, STORAGE_AWAY, LoopHeartbeat, Reason
+from scheduler_service.usecases.judge_clock import JudgeClock
+from scheduler_service.usecases.probe_storage import ProbeStorage
+
+LOST_AFTER_SECONDS = 3.0
+BACK_AFTER = 2
+SHED_SECONDS = 3.0
+CALM_SECONDS = 5.0
 
 _log = structlog.get_logger("minutehand.api")
 
@@ -10,20 +33,95 @@ _log = structlog.get_logger("minutehand.api")
 class StorageHealth:
     """Turns failures and successes of single requests into two states; says so once per change of state."""
 
-    __slots__ = ("_metrics", "available")
+    __slots__ = ("_answered", "_clock", "_failed", "_failing_since", "available", "doubted")
 
-    def __init__(self, metrics: ApiMetrics) -> None:
-        self._metrics = metrics
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._failing_since: float | None = None
+        self._failed = 0
+        self._answered = 0
         self.available = True
+        self.doubted = False
+        """Whether it matters that something worked."""
 
     def failed(self, reason: str) -> None:
-        if self.available:
+        now = self._clock.monotonic()
+        if self._failing_since is None:
+            self._failing_since = now
+        self._failed += 1
+        self._answered = 0
+        self.doubted = True
+        if self.available and self._failed > 1 and now - self._failing_since >= LOST_AFTER_SECONDS:
             self.available = False
-            self._metrics.storage_available.set(0)
             _log.warning("storage-lost", reason=reason)
 
     def worked(self) -> None:
-        if not self.available:
+        self._failing_since, self._failed = None, 0
+        self._answered += 1
+        if not self.available and self._answered >= BACK_AFTER:
             self.available = True
-            self._metrics.storage_available.set(1)
             _log.info("storage-back")
+        self.doubted = not self.available
+
+
+class Shedding:
+    """Whether creates are being refused for want of room, for longer than a moment; says so once per change."""
+
+    __slots__ = ("_clock", "_first", "_last", "_said")
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._first = self._last = float("-inf")
+        self._said = False
+
+    def refused(self) -> None:
+        """One was."""
+        now = self._clock.monotonic()
+        if now - self._last >= CALM_SECONDS:
+            self._first = now
+        self._last = now
+        self.now()
+
+    def now(self) -> bool:
+        """Whether it goes on."""
+        going_on = self._last - self._first >= SHED_SECONDS and self._clock.monotonic() - self._last < CALM_SECONDS
+        if going_on != self._said:
+            self._said = going_on
+            if going_on:
+                _log.warning("shedding-begun")
+            else:
+                _log.info("shedding-ended")
+        return going_on
+
+
+class ApiHealth:
+    """Everything that makes an API process unready. `heartbeat` is the loop's, to be run by whoever runs the loop."""
+
+    def __init__(self, *, clock: Clock, probe: ProbeStorage, judge_clock: JudgeClock) -> None:
+        self.heartbeat = LoopHeartbeat(clock=clock)
+        self.storage = StorageHealth(clock=clock)
+        self.shedding = Shedding(clock=clock)
+        self.stopping = False
+        """Told to end: no longer to be sent requests, though they are answered, each as its connection's last."""
+        self._probe = probe
+        self._judge_clock = judge_clock
+
+    async def unready(self) -> Sequence[Reason]:
+        """Why this process can't do its work now; empty when it can. Takes as long as a probe of storage may."""
+        asked, answered = await self._probe()
+        if asked and answered:
+            self.storage.worked()
+        elif asked:
+            self.storage.failed("a probe got no answer")
+        reasons = []
+        if self.stopping:
+            reasons.append(Reason(STOPPING, "this process was told to end"))
+        if not self.storage.available:
+            reasons.append(Reason(STORAGE_AWAY, "storage has not answered for a while"))
+        if self.shedding.now():
+            reasons.append(Reason(SHEDDING, "creates are being refused, for as many as may be are waiting for storage"))
+        try:
+            self._judge_clock()
+        except ClockInDoubt as error:
+            reasons.append(Reason(CLOCK_UNTRUSTED, f"{error}: creates are refused"))
+        return reasons

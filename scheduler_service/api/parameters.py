@@ -3,8 +3,10 @@
 A route names its query parameters (`Route.query`); `Call.query` refuses every other one.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Final, Generic, TypeVar
 
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
@@ -15,9 +17,13 @@ from scheduler_service.usecases.schedule_request import MAX_TEXT
 
 T = TypeVar("T")
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
 Schema = Mapping[str, Any]
 """JSON Schema of draft 2020-12."""
 DEFAULT_LIMIT = 100
+MAX_YEAR = 9998
+"""So that every day has one after it."""
 MAX_CURSOR = 4096
 """Characters of a cursor; longer ones are not looked at."""
 
@@ -48,7 +54,11 @@ def instant_parameter(name: str, sentence: str) -> Parameter[UnixMillis]:
     return Parameter(name=name, sentence=sentence, schema={"type": "string", "format": "date-time"}, read=_instant)
 
 
-def limit_parameter(most: int) -> Parameter[int]:
+def day_parameter(name: str, sentence: str) -> Parameter[date]:
+    return Parameter(name=name, sentence=sentence, schema={"type": "string", "format": "date"}, read=_day)
+
+
+def limit_parameter(most: int, *, default: int = DEFAULT_LIMIT) -> Parameter[int]:
     """How many items a page holds at most: 1 to `most`."""
 
     def read(text: str) -> int:
@@ -56,7 +66,7 @@ def limit_parameter(most: int) -> Parameter[int]:
             return int(text)
         raise ValueError(f"must be an integer from 1 to {most}")
 
-    schema = {"type": "integer", "minimum": 1, "maximum": most, "default": min(DEFAULT_LIMIT, most)}
+    schema = {"type": "integer", "minimum": 1, "maximum": most, "default": min(default, most)}
     return Parameter(
         name="limit", sentence="How many items to list at most. A page may hold fewer.", schema=schema, read=read
     )
@@ -98,6 +108,18 @@ def _instant(text: str) -> UnixMillis:
     if not 0 <= instant <= MAX_DUE:
         raise ValueError("must not be before 1970")
     return instant
+
+
+def _day(text: str) -> date:
+    if _DAY.fullmatch(text) is None:
+        raise ValueError("must be a day, such as 2026-11-21")
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no day of the calendar") from None
+    if not 1970 <= day.year <= MAX_YEAR:
+        raise ValueError(f"must be in the years from 1970 to {MAX_YEAR}")
+    return day
 
 
 @dataclass(frozen=True, slots=True)

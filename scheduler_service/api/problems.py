@@ -20,6 +20,7 @@ from scheduler_service.domain.errors import (
     NodeUnreachable,
     NotFound,
     Overloaded,
+    SecretLocked,
     StoreUnavailable,
 )
 from scheduler_service.usecases.authenticate import Forbidden, Unauthenticated
@@ -120,6 +121,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "This API process's clock does not agree with the pollers'. Nothing was stored; retry after Retry-After, "
         "through another process if there is one. For operators: set the machine's clock right.",
     ),
+    "secret-locked": Kind(
+        503,
+        "A signing secret can't be read",
+        "A call can't be signed with all of the client's secrets now, so none is made. For operators: the API's log "
+        "names the key that is missing.",
+    ),
     "node-unreachable": Kind(
         503,
         "The node does not answer",
@@ -190,6 +197,9 @@ def problem_of(error: MinutehandError, *, request_id: str) -> Problem:
         case StoreUnavailable():
             kind = "overloaded" if isinstance(error, Overloaded) else "storage-unavailable"
             return problem(kind, KINDS[kind].advice, request_id=request_id)
+        case SecretLocked():
+            # Which key is missing is the operator's affair.
+            return problem("secret-locked", KINDS["secret-locked"].advice, request_id=request_id)
         case _:
             for class_, kind in _KIND_OF.items():
                 if isinstance(error, class_):

@@ -173,11 +173,18 @@ class BatchView(msgspec.Struct, frozen=True):
     items: list[BatchItemView]
 
 
+class ReasonView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a process can't do its work: a word that stays the same for programs, a sentence for people."""
+
+    reason: str
+    detail: str
+
+
 class ReadyView(msgspec.Struct, frozen=True):
-    """Whether this process can do its work, and if not, why."""
+    """Whether this process can do its work, and if not, why. `status`: ok or unavailable."""
 
     status: str
-    reasons: list[str] = []
+    reasons: list[ReasonView] = []
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The API on a socket: a service that listens, serves, and stops without cutting off who is being served."""
 
+import asyncio
 import errno
 from typing import Any
 
@@ -12,11 +13,15 @@ from scheduler_service.api.endpoint import problem_response, request_id_of
 from scheduler_service.api.problems import problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.api.tls import FollowedContext, follow_files
 from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
 
 LINGER_SECONDS = 2.0
 """How long what is left of a refused body is read and thrown away, so that the refusal arrives."""
+LAST_ANSWERS_SECONDS = 0.5
+"""After nobody new is let in: connections that are in use get an answer that says it is the last. What is closed after
+that was idle for as long."""
 REMEMBERED_PATHS = 1024
 _FEW = {"client_id"}
 """The only variable part of paths that are worth remembering: there are as many as there are clients."""
@@ -36,6 +41,7 @@ class ApiServer:
         self._settings = settings
         self._runner: web.AppRunner | None = None
         self._kept: Connections | None = None
+        self._tls: FollowedContext | None = None
 
     @property
     def port(self) -> int:
@@ -49,8 +55,9 @@ class ApiServer:
         return 0 if self._kept is None else len(self._kept)
 
     async def start(self) -> None:
-        """Return when listening. Raises CannotListen."""
+        """Return when listening. Raises CannotListen, FilesUnusable."""
         settings = self._settings
+        tls = self._tls = follow_files(settings)
         # All that wait to be accepted may be so at once, before any of them is judged.
         affordable = affordable_sockets(settings.max_connections + settings.backlog) - settings.backlog
         limit = min(settings.max_connections, max(affordable, FEWEST))
@@ -71,10 +78,12 @@ class ApiServer:
         )
         await runner.setup()
         self._runner = runner
-        site = web.TCPSite(
+        site = _Site(
             runner,
             settings.host,
             settings.port,
+            ssl_context=tls,
+            handshake_seconds=settings.head_timeout_seconds,
             backlog=settings.backlog,
             reuse_port=settings.share_port or None,
         )
@@ -83,12 +92,24 @@ class ApiServer:
         except OSError as error:
             await self.stop()
             raise CannotListen(why_not_listening(error, settings)) from error
-        _log.info("api-listening", host=settings.host, port=self.port)
+        if tls is not None:
+            tls.keep_looking(self._services.clock)
+        _log.info("api-listening", host=settings.host, port=self.port, tls=tls is not None)
 
     async def stop(self) -> None:
-        """Close the socket, let requests end (bounded), close idle connections. Idempotent."""
+        """Close the socket, let requests end (bounded), close idle connections. Idempotent.
+
+        A request that comes on an idle connection just as that is closed stays without an answer, as ever in HTTP/1.1.
+        """
         runner, self._runner = self._runner, None
+        if self._tls is not None:
+            self._tls.stop_looking()
         if runner is not None:
+            self._services.health.stopping = True
+            for site in runner.sites:
+                await site.stop()
+            if self.connections:
+                await self._services.clock.sleep(LAST_ANSWERS_SECONDS)
             await runner.cleanup()
         if self._kept is not None:
             self._kept.close()
@@ -108,6 +129,33 @@ class _Runner(web.AppRunner):
             kept=self._kept,
             request_factory=built.request_factory,
             **self._kwargs,
+        )
+
+
+class _Site(web.TCPSite):
+    """A TCPSite with a bound on handshakes: until theirs is through, connections are nobody's to count."""
+
+    __slots__ = ("_handshake_seconds",)
+
+    def __init__(self, runner: web.AppRunner, host: str, port: int, *, handshake_seconds: float, **more: Any) -> None:
+        super().__init__(runner, host, port, **more)
+        self._handshake_seconds = handshake_seconds
+
+    async def start(self) -> None:
+        await web.BaseSite.start(self)
+        server = self._runner.server
+        assert server is not None
+        secured = self._ssl_context is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            server,
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            reuse_port=self._reuse_port,
+            ssl_handshake_timeout=self._handshake_seconds if secured else None,
+            # A connection that is closed is not waited for: its other end may never say goodbye.
+            ssl_shutdown_timeout=LINGER_SECONDS if secured else None,
         )
 
 

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from membership.ports import LeaseStore
+from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ports import (
     AttemptStore,
+    AuditLogStore,
     AuditStore,
     BalanceStore,
     ClientStore,
@@ -19,6 +21,8 @@ from scheduler_service.domain.ports import (
     ReconciliationStore,
     SampleCaller,
     ScheduleStore,
+    SecretBox,
+    UsageStore,
 )
 from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
@@ -84,13 +88,19 @@ class StoragePorts(Protocol):
     def dead_letters(self) -> DeadLetterStore: ...
 
     @property
-    def audit(self) -> AuditStore: ...
+    def audit_log(self) -> AuditLogStore: ...
 
     @property
     def idempotency(self) -> IdempotencyStore: ...
 
     @property
     def reconciliations(self) -> ReconciliationStore: ...
+
+    @property
+    def usage(self) -> UsageStore: ...
+
+    @property
+    def audits(self) -> AuditStore: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +136,13 @@ class ApiServices:
     send_sample: SendSample
     request_reconciliations: RequestReconciliations
     show_reconciliations: ShowReconciliations
-    probe_storage: ProbeStorage
+    usage: UsageStore
+    health: ApiHealth
     show_cluster: ShowCluster
     show_pollers: ShowPollers
     drain_node: DrainNode
-    audit: AuditActions
+    audit_log: AuditActions
+    audits: AuditStore
 
 
 def build_services(
@@ -142,6 +154,7 @@ def build_services(
     members: WatchMembers,
     nodes: NodePorts,
     samples: SampleCaller,
+    box: SecretBox,
     settings: ApiSettings,
     clock_limit_ms: int,
 ) -> ApiServices:
@@ -156,9 +169,8 @@ def build_services(
         schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
     )
     lanes = LaneChooser(randomness)
-    admit = AdmitCreates(
-        judge_clock=JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms)
-    )
+    judge_clock = JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms)
+    admit = AdmitCreates(judge_clock=judge_clock)
     create = CreateSchedules(
         place=place,
         lanes=lanes,
@@ -185,7 +197,7 @@ def build_services(
         suspend_client=SuspendClient(change=change),
         delete_client=DeleteClient(store=storage.clients, change=change, keys=keys),
         keys=keys,
-        signing_secrets=SigningSecrets(store=storage.clients, clock=clock, randomness=randomness),
+        signing_secrets=SigningSecrets(store=storage.clients, box=box, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
         create_schedules=create,
         edit_schedule=edit,
@@ -217,12 +229,14 @@ def build_services(
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
         send_sample=SendSample(
             clients=storage.clients,
+            box=box,
             caller=samples,
             policy=settings.network,
             admit=admit,
             clock=clock,
             randomness=randomness,
         ),
+        usage=storage.usage,
         show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
         request_reconciliations=RequestReconciliations(
             store=storage.reconciliations,
@@ -233,9 +247,10 @@ def build_services(
             max_days=settings.max_reconciled_days,
         ),
         show_reconciliations=ShowReconciliations(store=storage.reconciliations),
-        probe_storage=ProbeStorage(store=storage.clients, clock=clock),
+        health=ApiHealth(clock=clock, probe=ProbeStorage(store=storage.clients, clock=clock), judge_clock=judge_clock),
         show_cluster=ShowCluster(members=members, clients=storage.clients, leases=storage.leases, clock=clock),
         show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),
         drain_node=DrainNode(members=members, nodes=nodes),
-        audit=AuditActions(store=storage.audit, clock=clock, randomness=randomness),
+        audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
+        audits=storage.audits,
     )

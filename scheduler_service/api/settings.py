@@ -35,6 +35,17 @@ class ApiSettings:
     port: int = 8080
     """Port to listen on; 0 takes a free one."""
 
+    tls_cert_file: str | None = None
+    """PEM file of the certificate to show, with what leads to its authority. May be replaced while the API runs: new
+    connections get the new one. None: plain HTTP, for behind a proxy that ends TLS."""
+
+    tls_key_file: str | None = None
+    """PEM file of its key, without a password. May be the same file."""
+
+    tls_client_ca_file: str | None = None
+    """PEM file of the authorities of which everybody who connects must show a certificate, probes included. None:
+    nobody is asked for one."""
+
     share_port: bool = False
     """Let several processes listen on the same port (SO_REUSEPORT), the kernel spreading connections over them."""
 
@@ -78,6 +89,10 @@ class ApiSettings:
     shutdown_seconds: float = 10.0
     """How long requests that are under way may take when the process stops."""
 
+    shutdown_delay_seconds: float = 0.0
+    """How long the process, told to stop, goes on taking connections while `/readyz` says that it is stopping. Give it
+    what a load balancer needs to notice; every answer meanwhile is its connection's last."""
+
     clients: ClientBounds = field(default_factory=ClientBounds)
     """What clients may be given. The pollers must have the same."""
     max_reconciled_days: int = 31
@@ -95,11 +110,15 @@ class ApiSettings:
                 f"admin_key: use at least {MIN_ADMIN_KEY} printable ASCII characters without spaces, "
                 "such as the output of: openssl rand -hex 24"
             )
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
+        if self.tls_client_ca_file is not None and self.tls_cert_file is None:
+            raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file, for it is TLS that asks")
         if not 0 <= self.port <= 65_535:
             raise ValueError("port: must be from 0 to 65535")
         for name in _ABOVE_ZERO:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: must be above 0")
-        for name in ("keep_alive_seconds", "shutdown_seconds"):
+        for name in ("keep_alive_seconds", "shutdown_seconds", "shutdown_delay_seconds"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name}: must not be negative")

@@ -16,6 +16,7 @@ __all__ = [
     "NodeUnreachable",
     "NotFound",
     "Overloaded",
+    "SecretLocked",
     "StoreUnavailable",
 ]
 
@@ -74,3 +75,13 @@ class NodeUnreachable(MinutehandError):
     """A node did not answer on its own port. What it was told may have reached it all the same."""
 
     retryable = True
+
+
+class SecretLocked(MinutehandError):
+    """A signing secret that this process can't decrypt. Names the key that it would take, never the secret."""
+
+    retryable = True
+
+    def __init__(self, detail: str, *, key_id: str) -> None:
+        super().__init__(detail)
+        self.key_id = key_id

@@ -52,6 +52,12 @@ class LaneChooser:
         return PollerId(turn // RUN_LENGTH % quota)
 
 
+def derived_lane(client_id: ClientId, name: str, *, lanes: int) -> PollerId:
+    """The lane in 0..lanes-1 of something that needs no order but always the same lane (BLAKE2b of the name)."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8, key=client_id.encode()).digest()
+    return PollerId(int.from_bytes(digest, "big") % lanes)
+
+
 def pinned_lane(client_id: ClientId, ordering_key: str, *, quota: int) -> PollerId:
     """The lane in 0..quota-1 that an ordering key belongs to, the same in every process.
 

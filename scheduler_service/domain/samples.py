@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.domain.errors import MinutehandError, Overloaded
 from scheduler_service.domain.schedules import Definition
 
 SAMPLE_HEADER: Final = ("Minutehand-Test", "true")
@@ -54,6 +54,10 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     excerpt: str = ""
     error: str | None = None
     detail: str = ""
+
+
+class SamplesFull(Overloaded):
+    """All clients' samples together are as many as this process makes."""
 
 
 class TooManySamples(MinutehandError):

@@ -169,6 +169,12 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     def ended(self) -> bool:
         return self.state is not None and self.state != State.RETRYING
 
+    @property
+    def over(self) -> bool:
+        """Whether this row of a settled minute is needed by nobody any more: it has ended, or it is a copy that points
+        on, which its original and the next copy have left behind for good."""
+        return self.ended or (self.is_copy and self.state == State.RETRYING)
+
 
 class Statics(msgspec.Struct, frozen=True, gc=False):
     """The static columns of a partition; all null where nobody has written them.

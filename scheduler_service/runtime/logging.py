@@ -5,9 +5,10 @@
 
     {"time": "2026-11-21T09:30:00.250Z", "level": "warning", "logger": "minutehand.api", "action": "storage-lost", ...}
 
-The first word of the event is the action; what follows it, if anything, is the `message`. The standard library's
-`logging` takes the same form; what libraries say has the action `library-said`. They speak from `warning` up, the
-Cassandra driver from `error`, because it repeats what is said once elsewhere.
+The first word of the event is the action; what follows it, if anything, is the `message`. All actions stand in
+`runtime.log_actions`. The standard library's `logging` takes the same form; what libraries say has the action
+`library-said`. They speak from `warning` up, the Cassandra driver from `error`, because it repeats what is said once
+elsewhere.
 """
 
 import logging

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from scheduler_service.domain.audit import (
+from scheduler_service.domain.audit_log import (
     AuditEntry,
     EntryId,
     entry_id_before,
@@ -24,7 +24,7 @@ from scheduler_service.domain.audit import (
     new_entry_id,
 )
 from scheduler_service.domain.errors import StoreUnavailable
-from scheduler_service.domain.ports import AuditStore
+from scheduler_service.domain.ports import AuditLogStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.authenticate import Principal
@@ -43,7 +43,7 @@ class AuditPage(NamedTuple):
 class AuditActions:
     """Writes and lists the audit log."""
 
-    def __init__(self, *, store: AuditStore, clock: Clock, randomness: Randomness) -> None:
+    def __init__(self, *, store: AuditLogStore, clock: Clock, randomness: Randomness) -> None:
         self._store = store
         self._clock = clock
         self._randomness = randomness

@@ -79,6 +79,13 @@ class Place:
             await self._schedules.insert(current)
             current = await self._acknowledged(current, at=self._clock.wall_ms())
 
+    async def rehome(self, definition: Definition, *, in_doubt: bool) -> None:
+        """See to a row that is there already, in a minute that nobody looks at any more: under the late rule, though
+        nothing is inserted. `in_doubt`: it may have been called. Raises StoreUnavailable."""
+        following = await self._look_after(definition, in_doubt=in_doubt)
+        if following is not None:
+            await self(following)
+
     async def many(
         self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
     ) -> list[MinutehandError | None]:
@@ -162,9 +169,10 @@ class Place:
             self._hints.hint(definition.partition, definition.key)
         return None
 
-    async def _look_after(self, definition: Definition) -> Definition | None:
+    async def _look_after(self, definition: Definition, *, in_doubt: bool = False) -> Definition | None:
         """Decide what a late insert came to; answers the next copy to insert, or None when all is well."""
         partition, key = definition.partition, definition.key
+        in_doubt = in_doubt or is_in_doubt(definition)
         for _ in range(MAX_TURNS):
             statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
             row = rows.get(key)
@@ -181,7 +189,6 @@ class Place:
                 return await self._next_copy(
                     definition_of(partition, row) if redelivered else definition, _outcome(row)
                 )
-            in_doubt = is_in_doubt(definition)
             if key.schedule_id in statics.in_flight:
                 if await self._owner_has_it(definition, statics):
                     return None

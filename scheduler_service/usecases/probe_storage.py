@@ -1,6 +1,7 @@
 """Probe: can storage be reached right now? Asked by readiness checks, which anybody may send as often as he likes."""
 
 import asyncio
+from typing import NamedTuple
 
 from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ports import ClientStore
@@ -8,6 +9,13 @@ from scheduler_service.runtime.clock import Clock
 
 PROBE_SECONDS = 2.0
 REMEMBERED_SECONDS = 1.0
+
+
+class Probed(NamedTuple):
+    """What came of it. `asked`: whether storage was asked for this answer, and it is not one remembered."""
+
+    asked: bool
+    answered: bool
 
 
 class ProbeStorage:
@@ -20,14 +28,15 @@ class ProbeStorage:
         self._asked: float | None = None
         self._answered = False
 
-    async def __call__(self) -> bool:
+    async def __call__(self) -> Probed:
         """Whether storage answered a small read within two seconds."""
         async with self._asking:
             now = self._clock.monotonic()
-            if self._asked is None or now - self._asked >= REMEMBERED_SECONDS:
-                self._answered = await self._ask()
-                self._asked = self._clock.monotonic()
-            return self._answered
+            if self._asked is not None and now - self._asked < REMEMBERED_SECONDS:
+                return Probed(False, self._answered)
+            self._answered = await self._ask()
+            self._asked = self._clock.monotonic()
+            return Probed(True, self._answered)
 
     async def _ask(self) -> bool:
         try:

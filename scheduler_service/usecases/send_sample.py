@@ -10,7 +10,7 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, encode_headers, encode_options
-from scheduler_service.domain.ports import ClientStore, SampleCaller
+from scheduler_service.domain.ports import ClientStore, SampleCaller, SecretBox
 from scheduler_service.domain.samples import Exchange, Sample
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -36,6 +36,7 @@ class SendSample:
         self,
         *,
         clients: ClientStore,
+        box: SecretBox,
         caller: SampleCaller,
         policy: NetworkPolicy,
         admit: AdmitCreates,
@@ -45,6 +46,7 @@ class SendSample:
         self.admit = admit
         """To be asked before a body is read."""
         self._clients = clients
+        self._box = box
         self._caller = caller
         self._check_url = policy.check_url
         self._clock = clock
@@ -58,7 +60,7 @@ class SendSample:
 
     async def draw(self, client: Client, request: SampleRequest) -> Sample:
         """What is to be sent, with the secrets that are active now. Raises what `admit` does, Invalid,
-        StoreUnavailable."""
+        SecretLocked, StoreUnavailable."""
         self.admit(client)
         callback, faults = request.callback, list[FieldError]()
         headers, body = draft_callback(callback, settings=client.settings, check_url=self._check_url, faults=faults)
@@ -81,7 +83,7 @@ class SendSample:
             options=encode_options(options),
             created_at=now,
         )
-        secrets = tuple(one.secret for one in stored if one.expires_at is None or one.expires_at > now)
+        secrets = tuple(self._box.open(one).secret for one in stored if one.expires_at is None or one.expires_at > now)
         return Sample(client=client, definition=definition, secrets=secrets)
 
     async def send(self, sample: Sample) -> Exchange:

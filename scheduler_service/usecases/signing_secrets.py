@@ -1,7 +1,7 @@
 """Signing secrets: what a client's callbacks are signed with (Standard Webhooks, `whsec_…`).
 
 Shown once, when made. Every active one signs, so that a secret is replaced without a gap: make the new one, teach it to
-the receivers, delete the old one.
+the receivers, delete the old one. Stored as the secret box seals them.
 """
 
 import base64
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scheduler_service.domain.clients import SigningSecret
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.ports import ClientStore
+from scheduler_service.domain.ports import ClientStore, SecretBox
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
@@ -30,26 +30,28 @@ class NewSecret(NamedTuple):
 class SigningSecrets:
     """Secrets of one client at a time. That the client exists is the caller's to check."""
 
-    def __init__(self, *, store: ClientStore, clock: Clock, randomness: Randomness) -> None:
+    def __init__(self, *, store: ClientStore, box: SecretBox, clock: Clock, randomness: Randomness) -> None:
         self._store = store
+        self._box = box
         self._clock = clock
         self._randomness = randomness
 
     async def create(self, client_id: ClientId) -> NewSecret:
         """Raises StoreUnavailable."""
         raw = self._randomness.secret_bytes(SECRET_BYTES)
-        secret = SigningSecret(
+        clear = SigningSecret(
             client_id=client_id,
             secret_id=self._randomness.secret_bytes(ID_BYTES).hex(),
             secret=raw,
             encryption_key_id=None,
             created_at=UnixMillis(self._clock.wall_ms()),
         )
-        await self._store.insert_secret(secret)
-        return NewSecret(secret, SECRET_PREFIX + base64.b64encode(raw).decode())
+        sealed = self._box.seal(clear)
+        await self._store.insert_secret(sealed)
+        return NewSecret(sealed, SECRET_PREFIX + base64.b64encode(raw).decode())
 
     async def list(self, client_id: ClientId) -> Sequence[SigningSecret]:
-        """Oldest first. Raises StoreUnavailable."""
+        """As they are stored, oldest first. Raises StoreUnavailable."""
         return await self._store.list_secrets(client_id)
 
     async def delete(self, client_id: ClientId, secret_id: str) -> None:

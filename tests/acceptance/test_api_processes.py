@@ -8,6 +8,7 @@ from collections.abc import Callable
 import httpx
 
 from minutehand.client import Callback
+from minutehand.local.ports import free_ports
 from minutehand.local.process import ProcessIdentity, identify, is_alive, send_signal
 from minutehand.local.programs import Program
 from tests.support.processes import Deployment
@@ -18,7 +19,8 @@ SERIES = 'minutehand_api_requests_total{method="POST",route="/v1/clients/{client
 
 
 def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
-    parent = cluster.start_api(processes=len(NAMES))
+    (health_port,) = free_ports(1)
+    parent = cluster.start_api(processes=len(NAMES), variables={"MINUTEHAND_HEALTH_PORT": str(health_port)})
     key = cluster.register("shop", poller_quota=4)
     await_until(lambda: len(said(parent, "api-listening")) == len(NAMES))
 
@@ -34,14 +36,24 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
             assert shop.schedules.get(schedule.schedule_id).label == schedule.label
     assert 0 < created_by_one(cluster) < CREATES
 
+    await_until(lambda: health(health_port, "/readyz") == (200, []))
     first, second = (process_of(parent, name) for name in NAMES)
     assert send_signal(first, signal.SIGKILL)
+    await_until(lambda: health(health_port, "/readyz") == (503, ["process-down"]))
+    assert health(health_port, "/livez") == (200, [])
     await_until(lambda: len(said(parent, "api-listening")) == len(NAMES) + 1)
     assert httpx.get(f"{cluster.api_url}/readyz", trust_env=False).status_code == 200
     first = process_of(parent, "api-0")
+    await_until(lambda: health(health_port, "/readyz") == (200, []))
 
     parent.stop(30.0)
     assert not any(map(is_alive, (first, second)))
+
+
+def health(port: int, path: str) -> tuple[int, list[str]]:
+    """What the command says of all its processes: status, and why it is not 200."""
+    answer = httpx.get(f"http://127.0.0.1:{port}{path}", trust_env=False)
+    return answer.status_code, [one["reason"] for one in answer.json()["reasons"]]
 
 
 def created_by_one(cluster: Deployment) -> int:

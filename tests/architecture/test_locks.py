@@ -7,7 +7,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 
-LOCKS = ("runtime", "dev")
+LOCKS = ("runtime", "dev", "spark")
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 
@@ -27,11 +27,19 @@ def test_everything_is_pinned_and_hashed(lock: str) -> None:
     assert (odd, unhashed) == ([], [])
 
 
-def test_development_adds_to_what_runs_and_changes_nothing() -> None:
-    assert pins("runtime") - pins("dev") == set()
+@pytest.mark.parametrize("lock", ["dev", "spark"])
+def test_a_lock_adds_to_what_runs_and_changes_nothing(lock: str) -> None:
+    assert pins("runtime") - pins(lock) == set()
 
 
-@pytest.mark.parametrize(("lock", "extras"), [("runtime", ("server",)), ("dev", ("server", "dev"))])
+def test_what_development_and_spark_share_is_the_same() -> None:
+    shared = {name for name, _ in pins("dev")} & {name for name, _ in pins("spark")}
+    assert {pin for pin in pins("dev") if pin[0] in shared} == {pin for pin in pins("spark") if pin[0] in shared}
+
+
+@pytest.mark.parametrize(
+    ("lock", "extras"), [("runtime", ("server",)), ("dev", ("server", "dev")), ("spark", ("spark",))]
+)
 def test_every_declared_dependency_is_locked(lock: str, extras: tuple[str, ...]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *(each for extra in extras for each in project["optional-dependencies"][extra])]

@@ -16,6 +16,7 @@ from minutehand.local import LocalError
 from minutehand.local.programs import Program
 from minutehand.version import VERSION
 from tests.bench import cluster, crons, million, neighbours, phases
+from tests.bench import soak as soaking
 from tests.bench.phases import Bench, Figures
 from tests.bench.show import show
 from tests.support.cassandra import SuiteCassandra, embedded_cassandra
@@ -26,6 +27,8 @@ BELOW_SUSTAINED = "calls_at_80_percent"
 MEANWHILE = "neighbour_mistreated"
 """What is measured between the creates and the calls of the phase above: most of a minute, and nothing loads anything
 then."""
+OWN_NODES = ("node", "idle", "soak")
+"""Phases that start pollers of their own begin so."""
 Phases = Mapping[str, tuple[str, Callable[[Bench], Figures]]]
 
 
@@ -59,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--below-seconds", type=float, default=20.0, help="length of the phase at 80 %% of that")
     parser.add_argument("--crowd", type=int, default=60_000, help="calls of a loud client at one second")
     parser.add_argument("--crons", type=int, default=0, help="so many crons too, a quarter of them at one minute")
+    parser.add_argument("--soak", type=float, default=0.0, help="so many seconds of steady calls and restarts too")
+    parser.add_argument("--soak-rate", type=int, default=1_000, help="calls a second in it")
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
     parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long their steady cost is measured")
@@ -119,6 +124,10 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             f"Creating {arguments.crons:,} crons, and calling a quarter of them at each of two minutes.",
             lambda bench: crons.crons(bench, count=arguments.crons),
         ),
+        "soak": (
+            f"Calling, {arguments.soak_rate:,} a second for {arguments.soak:g} s, and restarting every poller.",
+            lambda bench: soaking.soak(bench, rate=arguments.soak_rate, seconds=arguments.soak),
+        ),
         "node_killed": (
             "Killing one of three nodes under load.",
             lambda bench: cluster.node_lost(bench, how=signal.SIGKILL, rate=arguments.lost_rate),
@@ -142,6 +151,8 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     if not arguments.crons:
         chosen.pop("crons", None)
+    if not arguments.soak and "soak" in chosen:
+        del chosen["soak"]
     if arguments.sustained_rate is None and "million" not in chosen and chosen.pop(BELOW_SUSTAINED, None):
         _say("Not calling at 80 %: without the million, or --sustained-rate, nobody knows of what.")
     with ExitStack() as parts:
@@ -165,7 +176,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
             sustained=arguments.sustained_rate,
         )
         results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "pollers": arguments.pollers}
-        if any(not name.startswith(("node", "idle")) for name in chosen):
+        if any(not name.startswith(OWN_NODES) for name in chosen):
             _say("Warming up.")
             phases.creates_single(bench, seconds=arguments.warm_up)
             phases.creates_batched(bench, seconds=arguments.warm_up)
@@ -178,7 +189,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
 
         bench.meanwhile = lambda: measure(MEANWHILE)
         for name in chosen:
-            if name.startswith(("node", "idle")):
+            if name.startswith(OWN_NODES):
                 for one in own:
                     built.stop_one(one)
                 own = []

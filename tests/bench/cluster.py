@@ -27,7 +27,7 @@ def node_lost(bench: Bench, *, how: signal.Signals, rate: int) -> Figures:
     """Three nodes under a steady load; one of them gets the signal."""
     receiver = bench.deployment.receiver
     with ExitStack() as parts:
-        nodes = _start_nodes(bench, parts, f"lost-{how.value}")
+        nodes = start_nodes(bench, parts, f"lost-{how.value}")
         victim = sorted(nodes)[1]
         mine = _await_owned(bench, nodes, victim)
         receiver.forget()
@@ -61,7 +61,8 @@ def node_lost(bench: Bench, *, how: signal.Signals, rate: int) -> Figures:
     }
 
 
-def _start_nodes(bench: Bench, parts: ExitStack, prefix: str) -> dict[str, Program]:
+def start_nodes(bench: Bench, parts: ExitStack, prefix: str) -> dict[str, Program]:
+    """Three pollers, which `parts` stops."""
     nodes = {}
     for number in range(1, NODES + 1):
         node_id = f"{prefix}-{number}"
@@ -93,7 +94,7 @@ def idle_pollers(bench: Bench, *, clients: int, seconds: float) -> Figures:
     pollers = clients * LANES_A_CLIENT + QUOTA
     with ExitStack() as parts:
         began = time.monotonic()
-        nodes = _start_nodes(bench, parts, "idle")
+        nodes = start_nodes(bench, parts, "idle")
         _await(lambda: _held(bench, nodes) >= pollers, "own all pollers")
         first = time.monotonic() - began
         _await(lambda: _settled(bench), "come to rest")

@@ -16,6 +16,7 @@ RATES = (
 )
 NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated")
 MOVES = ("node_killed", "node_stopped")
+_COUNTED = ("lost", "repeated", "early")
 
 
 def show(results: dict[str, Any]) -> None:
@@ -30,6 +31,8 @@ def show(results: dict[str, Any]) -> None:
         _show_moves(console, results, moved)
     if "crons" in results:
         _show_crons(console, results["crons"])
+    if "soak" in results:
+        _show_soak(console, results["soak"])
     if "idle_pollers" in results:
         _show_idle(console, results["idle_pollers"])
     if "creates_alone" in results:
@@ -115,6 +118,19 @@ def _show_crons(console: Console, found: dict[str, Any]) -> None:
     ):
         table.add_row(name, text)
     console.print(table)
+    console.print()
+
+
+def _show_soak(console: Console, found: dict[str, Any]) -> None:
+    times = _table(f"{found['seconds']:,.0f} s, every poller restarted", "p50 ms", "p99 ms", "max ms", *_COUNTED)
+    times.add_row(f"{found['created']:,} calls", *_times(found["lateness_ms"]), *_counts(found))
+    console.print(times)
+    books = ", ".join(f"{count:,} {name}" for name, count in found["books"].items())
+    print(f"The books {'balance' if found['balanced'] else 'DO NOT BALANCE'}: {books}.")
+    memory = _table("MiB", "before the restarts, first", "last", "after them, first", "last")
+    for name, sizes in found["memory_mb"].items():
+        memory.add_row(name, *map(str, sizes))
+    console.print(memory)
     console.print()
 
 

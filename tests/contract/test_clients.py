@@ -1,6 +1,7 @@
 """Clients, keys, secrets, and the signal that one of them changed."""
 
 import pytest
+from msgspec.structs import replace
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
@@ -174,6 +175,34 @@ async def test_secrets(storage: Storage, names: Names) -> None:
     assert [row[2] for row in rows if row[1] == "z"] == [b""], "the secret itself is gone"
     await storage.clients.delete_secret(owner, "never-was")
     assert await storage.clients.list_secrets(owner) == [second]
+
+
+async def test_what_is_stored_of_a_secret_is_replaced_once(storage: Storage, names: Names) -> None:
+    owner = names.client()
+    clear = _secret(owner, "s")
+    await storage.clients.insert_secret(clear)
+    revision = await storage.clients.catalog_revision()
+    sealed = replace(clear, secret=b"\x01sealed", encryption_key_id="ring-1")
+    anew = replace(clear, secret=b"\x01anew", encryption_key_id="ring-2")
+    assert await storage.clients.reseal_secret(sealed, stored=clear.secret) == APPLIED
+    assert await storage.clients.list_secrets(owner) == [sealed]
+    assert await storage.clients.reseal_secret(anew, stored=clear.secret) == Rejected(None), "somebody was faster"
+    assert await storage.clients.reseal_secret(anew, stored=sealed.secret) == APPLIED
+    assert await storage.clients.list_secrets(owner) == [anew]
+    assert await storage.clients.catalog_revision() == revision, "it opens to the same: nobody has to look"
+
+
+async def test_a_deleted_secret_is_not_brought_back_by_replacing_it(storage: Storage, names: Names) -> None:
+    owner = names.client()
+    clear = _secret(owner, "s")
+    await storage.clients.insert_secret(clear)
+    await storage.clients.delete_secret(owner, "s")
+    sealed = replace(clear, secret=b"\x01sealed", encryption_key_id="ring-1")
+    assert await storage.clients.reseal_secret(sealed, stored=clear.secret) == Rejected(None)
+    assert await storage.clients.reseal_secret(replace(sealed, secret_id="none"), stored=b"x") == Rejected(None)
+    assert await storage.clients.list_secrets(owner) == []
+    rows = await storage.connection.select("signing_secrets.list", (owner,))
+    assert [row[2] for row in rows if row[1] == "s"] == [b""]
 
 
 def _secret(owner: ClientId, secret_id: str, *, created_at: int = 1) -> SigningSecret:

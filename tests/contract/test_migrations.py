@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cql.errors import MigrationFailed, SchemaOutdated, StoreRefused, WrongHome
-from cql.migrate import Migration, load_migrations, migrate
+from cql.errors import MigrationFailed, ProgramOutdated, SchemaOutdated, StoreRefused, WrongHome
+from cql.migrate import Migration, check_schema, load_migrations, migrate
 from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import read_resource, split_script
@@ -68,7 +68,7 @@ async def test_replaying_the_migrations_equals_the_snapshot(settings: StorageSet
     await on(snapshot, *split_script(read_resource("schema.cql")))
     replayed = await tables_of(settings)
     assert replayed == await tables_of(snapshot)
-    assert len(replayed) == 19
+    assert len(replayed) == 23
 
 
 async def test_two_processes_at_once(settings: StorageSettings) -> None:
@@ -126,6 +126,23 @@ async def test_programs_run_on_a_keyspace_that_is_ahead(settings: StorageSetting
     ahead = Migration(len(load_migrations()) + 1, "ahead", ("ALTER TABLE clients ADD IF NOT EXISTS later text",))
     await run(settings, [*load_migrations(), ahead])
     await (await open_storage(settings)).close()
+
+
+async def test_programs_refuse_a_keyspace_that_has_given_up_what_they_use(settings: StorageSettings) -> None:
+    known = load_migrations()
+    last = len(known)
+    unused = Migration(last + 1, "later_unused", ())
+    contract = Migration(last + 2, "no_later", ("ALTER TABLE clients DROP IF EXISTS later",), must_know=last + 1)
+    # One that could only be taken for a contract by the programs that wrote it leaves everybody in.
+    harmless = Migration(last + 3, "no_earlier", ("DROP TABLE IF EXISTS earlier",), must_know=1)
+    await run(settings, [*known, unused])
+    await (await open_storage(settings)).close()
+    await run(settings, [*known, unused, contract, harmless])
+    with pytest.raises(ProgramOutdated, match=f"knows migrations up to {last:04}, and {last + 1:04} is the least"):
+        await open_storage(settings)
+    session = await Session.open(settings, keyspace=settings.keyspace)
+    await check_schema(session, settings, needed=last + 1)
+    await session.close()
 
 
 async def test_there_is_one_home_data_centre(settings: StorageSettings) -> None:

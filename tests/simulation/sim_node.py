@@ -9,9 +9,11 @@ from typing import Any
 from cql.storage import Storage
 from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
-from poller_cluster.node import Node, NodeStores
+from poller_cluster.node import Node
+from poller_cluster.node_stores import NodeStores
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender
+from scheduler_service.usecases.secret_box import ClearBox
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver, SimEngine
 from tests.simulation.sim_clock import SimClock
@@ -75,6 +77,8 @@ class SimNode:
                 dead_letters=self.storage.dead_letters,
                 crons=self.storage.crons,
                 reconciliations=self.storage.reconciliations,
+                box=ClearBox(),
+                archives=self.storage.archives,
             ),
             engine=self.engine,
             clock=self.clock,

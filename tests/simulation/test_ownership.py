@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cql.connection import Item
+from poller_cluster.call_counts import CallCounts
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import minute_of, minute_start
 from scheduler_service.domain.schedules import State
@@ -121,7 +122,21 @@ def test_a_lane_that_lags_is_not_skipped_by_its_dead_owners_floor() -> None:
 
 
 def test_a_zombies_record_after_the_takeover_is_void() -> None:
-    simulate(cases.a_zombie_records_after_the_takeover, seed=3)
+    counted: dict[str, CallCounts] = {}
+
+    async def scenario(world: World) -> None:
+        add_node = world.add_node
+
+        def remembered(name: str) -> None:
+            add_node(name)
+            counted[name] = world.nodes[name].node.books.counts
+
+        world.add_node = remembered
+        await cases.a_zombie_records_after_the_takeover(world)
+
+    simulate(scenario, seed=3)
+    assert (counted["a"].fenced, counted["b"].fenced) == (1, 0)
+    assert (counted["a"].in_doubt, counted["b"].in_doubt) == (0, 1)
 
 
 @pytest.mark.parametrize("ends", ["leaves", "dies"])

@@ -1,18 +1,23 @@
 """Whole partitions go when their time has come, and nothing that is open ever does."""
 
+from typing import Any
+from uuid import UUID
+
 import msgspec
 
 from poller_cluster.retention import Retention
 from poller_cluster.tenants import Tenant
+from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
-from scheduler_service.domain.ids import ClientId, Minute, PollerId, minute_of
+from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of
 from scheduler_service.domain.schedules import State
+from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
 
 DAY_SECONDS = 86_400.0
 
 
-def retention_of(world: World) -> Retention:
+def retention_of(world: World, *, archiving: bool = False) -> Retention:
     node = world.nodes["a"]
     return Retention(
         schedules=world.truth.schedules,
@@ -20,6 +25,7 @@ def retention_of(world: World) -> Retention:
         tenants=list,
         positions=lambda client_id: {PollerId(0): Minute(node.node._clients[ClientId("shop")].position(PollerId(0)))},
         trusted=lambda: True,
+        archives=world.api_storage.archives if archiving else None,
     )
 
 
@@ -70,5 +76,122 @@ def test_a_partition_with_an_open_row_stays() -> None:
         tenant = msgspec.structs.replace(tenant_of(world).client, revision=2)
         assert await retention_of(world).sweep(Tenant(tenant, tenant.settings, ())) == 0
         assert await world.row_of(asked) is not None
+
+    simulate(scenario)
+
+
+RUN = UUID(int=1)
+
+
+async def archive(world: World, asked: Asked, **other: Any) -> None:
+    """Mark the day as archived, as of now."""
+    store = world.truth.archives
+    shop = ClientId("shop")
+    await store.take(shop, RUN, expected=await store.read_run(shop))
+    given = {"as_of": UnixMillis(world.api_clock.wall_ms()), "rows": 1, "digest": "1", "place": "file:/there"}
+    await store.mark(ArchivedDay(client_id=shop, day=day_of(asked.due), **{**given, **other}), run=RUN)
+
+
+async def is_stale(world: World, asked: Asked) -> bool:
+    day = day_of(asked.due)
+    (one,) = await world.truth.archives.read(ClientId("shop"), first=day, last=day)
+    return one.stale
+
+
+def later(world: World, *, days: float) -> None:
+    world.api_clock.step(days * DAY_SECONDS * 1000)
+    world.api_clock.discipline().accept()
+
+
+def test_retention_waits_for_the_archive() -> None:
+    async def scenario(world: World) -> None:
+        await world.add_client("shop", settings=ClientSettings(retention_days=1))
+        world.add_node("a")
+        await world.advance(5)
+        old = await world.create("shop", world.now_ms() + 10_000)
+        await world.advance(200)
+        old.end = None
+        del world.asked[str(old.schedule_id)]
+        later(world, days=3)
+        retention = retention_of(world, archiving=True)
+        assert await retention.sweep(tenant_of(world)) == 0
+        assert await world.row_of(old) is not None
+        await archive(world, old)
+        assert await retention.sweep(tenant_of(world)) == 1
+        assert await world.row_of(old) is None
+        assert not await is_stale(world, old)
+
+    simulate(scenario)
+
+
+def test_what_ended_after_its_day_was_archived_stays_until_it_is_archived_anew() -> None:
+    async def scenario(world: World) -> None:
+        await world.add_client("shop", settings=ClientSettings(retention_days=1))
+        world.add_node("a")
+        await world.advance(5)
+        old = await world.create("shop", world.now_ms() + 10_000)
+        await world.advance(20)
+        row = await world.row_of(old)
+        assert row is not None
+        assert row.finished_at is not None
+        await archive(world, old, as_of=row.finished_at)
+        await world.advance(200)
+        old.end = None
+        del world.asked[str(old.schedule_id)]
+        later(world, days=3)
+        retention = retention_of(world, archiving=True)
+        assert await retention.sweep(tenant_of(world)) == 0
+        assert await is_stale(world, old)
+        assert await world.row_of(old) is not None
+        await archive(world, old, as_of=UnixMillis(row.finished_at + 1))
+        assert await retention.sweep(tenant_of(world)) == 1
+        assert await world.row_of(old) is None
+
+    simulate(scenario)
+
+
+def test_the_archive_is_read_once_a_sweep() -> None:
+    async def scenario(world: World) -> None:
+        await world.add_client("shop", settings=ClientSettings(retention_days=1))
+        world.add_node("a")
+        await world.advance(5)
+        asked = [await world.create("shop", world.now_ms() + 10_000 + minute * 60_000) for minute in range(5)]
+        await world.advance(600)
+        world.asked.clear()
+        later(world, days=3)
+        retention = retention_of(world, archiving=True)
+        reads = []
+        read = world.api_storage.archives.read
+
+        class Counted:
+            async def read(self, client_id: ClientId, **span: Any) -> Any:
+                reads.append(span)
+                return await read(client_id, **span)
+
+        retention._archives = Counted()  # type: ignore[assignment]
+        await archive(world, asked[0])
+        assert await retention.sweep(tenant_of(world)) == 5
+        assert len(reads) == 1
+
+    simulate(scenario)
+
+
+def test_a_copy_that_was_left_behind_keeps_nothing() -> None:
+    async def scenario(world: World) -> None:
+        retry = RetrySettings(base_seconds=100, cap_seconds=100, max_attempts=4)
+        await world.add_client("shop", settings=ClientSettings(retention_days=1, retry=retry))
+        world.add_node("a")
+        world.receiver.script = lambda call: 500
+        await world.advance(5)
+        old = await world.create("shop", world.now_ms() + 10_000)
+        await world.advance(900)
+        row = await world.row_of(old)
+        assert row is not None
+        assert row.state == State.FAILED
+        old.end = None
+        del world.asked[str(old.schedule_id)]
+        later(world, days=3)
+        assert await retention_of(world).sweep(tenant_of(world)) == 4
+        assert not world.memory.rows("schedules")
 
     simulate(scenario)

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from cql.settings import StorageSettings
 from cql.storage import Storage
@@ -20,9 +21,10 @@ from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.options import decode_headers
-from scheduler_service.domain.ports import SampleCaller
+from scheduler_service.domain.ports import SampleCaller, SecretBox
 from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SampleTimes
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
+from scheduler_service.usecases.secret_box import ClearBox
 from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.api_document import api_document
 from tests.support.memory import InMemoryConnection
@@ -160,7 +162,7 @@ class ApiHarness:
     """An API on a free loopback port over a store in memory. Its watcher of the members looks when it is told to.
 
     `settings` are those of the API; `connection` and `storage` replace the stores' connection and settings, `stores`
-    the stores themselves, which then are their owner's to close.
+    the stores themselves, which then are their owner's to close; `registry` is what `/metrics` shows.
     """
 
     def __init__(
@@ -170,6 +172,8 @@ class ApiHarness:
         storage: StorageSettings | None = None,
         stores: Storage | None = None,
         samples: SampleCaller | None = None,
+        registry: CollectorRegistry | None = None,
+        box: SecretBox | None = None,
         **settings: Any,
     ) -> None:
         self.clock = ManualClock()
@@ -191,14 +195,16 @@ class ApiHarness:
             members=self.members,
             nodes=self.nodes,
             samples=self.samples,
+            box=box or ClearBox(),
             settings=self.settings,
             clock_limit_ms=MembershipSettings().clock_limit_ms,
         )
+        self.registry = registry
         self.server: ApiServer | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "ApiHarness":
-        app = build_app(services=self.services, settings=self.settings)
+        app = build_app(services=self.services, settings=self.settings, registry=self.registry)
         self.server = ApiServer(app, services=self.services, settings=self.settings)
         await self.server.start()
         self._session = aiohttp.ClientSession(base_url=f"http://127.0.0.1:{self.server.port}")

@@ -16,7 +16,9 @@ class Authority:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Authority of one test")])
+        # Two of one name would be taken for one another.
+        name = f"Authority {x509.random_serial_number():x} of one test"
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         certificate = (
             self._begun(self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -27,23 +29,32 @@ class Authority:
 
     def server_context(self, address: str) -> ssl.SSLContext:
         """What a TLS server at this IP address needs."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.issue(self._directory, address=address, stem=address))
+        return context
+
+    def issue(
+        self, directory: Path, *, address: str | None = None, name: str = "somebody", stem: str = "tls"
+    ) -> tuple[Path, Path]:
+        """Files of a new certificate and its key, written over older ones: `stem`.crt and `stem`.key. Good for a server
+        at this IP address; without one at `name`, and for a client of that name."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, address)])
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, address or name)])
+        named: x509.GeneralName = x509.DNSName(name) if address is None else x509.IPAddress(ip_address(address))
         certificate = (
-            self._begun(name, key.public_key())
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))]), critical=False)
+            self._begun(subject, key.public_key())
+            .add_extension(x509.SubjectAlternativeName([named]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
-        file = self._directory / f"{address}.pem"
-        file.write_bytes(
-            certificate.public_bytes(serialization.Encoding.PEM)
-            + key.private_bytes(
+        directory.mkdir(exist_ok=True)
+        files = directory / f"{stem}.crt", directory / f"{stem}.key"
+        files[0].write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        files[1].write_bytes(
+            key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return files
 
     def _begun(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         now = datetime.now(UTC)

@@ -80,4 +80,12 @@ def locator(table: Table, relations: Sequence[Relation]) -> Locate:
             return partition.between(first_at_or_after(partition, (start,)), lambda key: bool(key[0] <= end))
 
         return within
+    if [(relation.columns, relation.operator) for relation in relations] == [((clustering[0],), "<")]:
+        (end,) = relations[0].terms
+
+        def before(partition: Partition, parameters: Parameters) -> Iterable[Key]:
+            bound = table.check(clustering[0], value_of(end, parameters))
+            return partition.between(0, lambda key: bool(key[0] < bound))
+
+        return before
     raise ValueError(f"a restriction not known here: {relations}")

@@ -5,6 +5,7 @@ Everything is tied to this process and gone with it. Ports are free ones, files 
 
 import asyncio
 import secrets
+import ssl
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ import httpx
 
 from cql.migrate import migrate
 from cql.settings import StorageSettings
-from minutehand.client import ClientScope, Minutehand
+from minutehand.client import ClientScope, Minutehand, MinutehandClientError
 from minutehand.config_page import toml
 from minutehand.local.ports import free_ports
 from minutehand.local.programs import Program
@@ -70,13 +71,23 @@ class Receiver:
 class Deployment:
     """One keyspace, its API and its pollers. Made by `deployment`."""
 
-    def __init__(self, cassandra: SuiteCassandra, directory: Path, *, keyspace: str, tables: Tables) -> None:
+    def __init__(
+        self,
+        cassandra: SuiteCassandra,
+        directory: Path,
+        *,
+        keyspace: str,
+        tables: Tables,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
+        """`trust`: where `tables` give the API a certificate, how to believe it."""
         self.directory = directory
         self.admin_key = secrets.token_hex(24)
         self.token = secrets.token_hex(24)
         """The cluster's: who has it may tell pollers of rows."""
         self.api_port, *self._spare = free_ports(16)
-        self.api_url = f"http://127.0.0.1:{self.api_port}"
+        self._trust = trust
+        self.api_url = f"{'http' if trust is None else 'https'}://127.0.0.1:{self.api_port}"
         self.receiver = Receiver(directory)
         self.programs: dict[str, Program] = {}
         self._poller_ports: dict[str, int] = {}
@@ -87,6 +98,7 @@ class Deployment:
             local_dc=cassandra.datacenter,
             keyspace=keyspace,
             replication_factor=cassandra.replication_factor,
+            **tables.get("cassandra", {}),
         )
         self._write_settings(cassandra, keyspace, tables)
 
@@ -94,17 +106,20 @@ class Deployment:
         """Make the keyspace, with the replicas that its Cassandra is for."""
         asyncio.run(migrate(self.storage, clock=SystemClock(), randomness=SystemRandomness()))
 
-    def start_api(self, *, processes: int = 1) -> Program:
+    def start_api(self, *, processes: int = 1, variables: Mapping[str, str] | None = None) -> Program:
         """An API that is ready: of several processes, one of them is."""
-        program = self._start("api", ["api", "--processes", str(processes)], {})
-        program.await_ready(f"{self.api_url}/readyz")
+        program = self.start("api", ["api", "--processes", str(processes)], variables=variables)
+        if self._trust is None:
+            program.await_ready(f"{self.api_url}/readyz")
+        else:
+            self._await_secured(program)
         return program
 
-    def start_poller(self, node_id: str, *, ready: bool = True) -> Program:
-        """A poller; with `ready` one that is trusted."""
+    def start_poller(self, node_id: str, *, ready: bool = True, tree: Path | None = None) -> Program:
+        """A poller; with `ready` one that is trusted. `tree`: of what sources, if not these."""
         port = self._poller_ports.setdefault(node_id, self._spare[len(self._poller_ports)])
         arguments = ["poller", "--processes", "1", "--node-id", node_id]
-        program = self._start(node_id, arguments, {"MINUTEHAND_OPS_PORT": str(port)})
+        program = self.start(node_id, arguments, variables={"MINUTEHAND_OPS_PORT": str(port)}, tree=tree)
         if ready:
             program.await_ready(f"http://127.0.0.1:{port}/readyz")
         return program
@@ -126,10 +141,10 @@ class Deployment:
 
     def start_pollers(self, node_id: str, *, processes: int) -> Program:
         """Several pollers of one command; they need a little to be members."""
-        return self._start(node_id, ["poller", "--processes", str(processes), "--node-id", node_id], {})
+        return self.start(node_id, ["poller", "--processes", str(processes), "--node-id", node_id])
 
     def admin(self) -> Minutehand:
-        return Minutehand(self.api_url, self.admin_key, timeout_seconds=60, retries=0)
+        return Minutehand(self.api_url, self.admin_key, timeout_seconds=60, retries=0, ssl_context=self._trust)
 
     def register(self, client_id: str, *, poller_quota: int) -> str:
         """A client with a signing secret; answers a key of it."""
@@ -159,7 +174,7 @@ class Deployment:
 
     @contextmanager
     def client(self, client_id: str, key: str) -> Iterator[ClientScope]:
-        with Minutehand(self.api_url, key, timeout_seconds=60, retries=0) as api:
+        with Minutehand(self.api_url, key, timeout_seconds=60, retries=0, ssl_context=self._trust) as api:
             yield api.client(client_id)
 
     def stop(self) -> None:
@@ -168,7 +183,28 @@ class Deployment:
             self.programs.pop(name).stop()
         self.receiver.program.stop(2.0)
 
-    def _start(self, name: str, arguments: list[str], variables: dict[str, str]) -> Program:
+    def _await_secured(self, program: Program, *, seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        with self.admin() as api:
+            while True:
+                try:
+                    api.health()
+                    return
+                except MinutehandClientError as error:
+                    if program.exit_code() is not None or time.monotonic() > deadline:
+                        raise TimeoutError(f"the API is not ready: {program.last_words()}") from error
+                time.sleep(0.1)
+
+    def start(
+        self,
+        name: str,
+        arguments: list[str],
+        *,
+        variables: Mapping[str, str] | None = None,
+        tree: Path | None = None,
+    ) -> Program:
+        """`minutehand ARGUMENTS` with the deployment's settings; ends the one that had the name. `tree`: the sources it
+        runs, if not these."""
         if (former := self.programs.pop(name, None)) is not None:
             former.stop()
         program = Program(
@@ -176,6 +212,7 @@ class Deployment:
             [*arguments, "--config", str(self._settings)],
             log_file=self.directory / f"{name}-{secrets.token_hex(2)}.log",
             variables=variables,
+            directory=tree,
         )
         self.programs[name] = program
         return program
@@ -201,10 +238,20 @@ class Deployment:
 
 
 @contextmanager
-def deployment(cassandra: SuiteCassandra, directory: Path, *, tables: Tables | None = None) -> Iterator[Deployment]:
-    """A migrated keyspace of one's own and a receiver; API and pollers are started by whoever needs them."""
+def deployment(
+    cassandra: SuiteCassandra,
+    directory: Path,
+    *,
+    tables: Tables | None = None,
+    migrated: bool = True,
+    trust: ssl.SSLContext | None = None,
+) -> Iterator[Deployment]:
+    """A keyspace of one's own, migrated if not told otherwise, and a receiver; API and pollers are started by whoever
+    needs them."""
     with ExitStack() as parts:
-        built = Deployment(cassandra, directory, keyspace=f"accept_{secrets.token_hex(4)}", tables=tables or {})
+        keyspace = f"accept_{secrets.token_hex(4)}"
+        built = Deployment(cassandra, directory, keyspace=keyspace, tables=tables or {}, trust=trust)
         parts.callback(built.stop)
-        built.migrate()
+        if migrated:
+            built.migrate()
         yield built

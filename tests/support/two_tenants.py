@@ -18,7 +18,9 @@ from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.parameters import CURSOR
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
-from tests.support.api import ApiHarness, Reply, cron, schedule
+from scheduler_service.domain.audits import Audit, AuditFinding, new_audit_id
+from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
+from tests.support.api import ApiHarness, Reply, SeededRandomness, cron, schedule
 from tests.support.cron_calls import expand
 from tests.support.outcomes import created, gave_up
 
@@ -74,6 +76,14 @@ class Tenants:
             "node_id": ["node-a"],
             **{name: [*owned[name], *stolen_to[name]] for name in owned},
         }
+        randomness = SeededRandomness()
+        for at in range(2):
+            found = AuditFinding(kind="stranded", detail=CANARY)
+            audit_id = new_audit_id(at=api.clock.now + at, randomness=randomness)
+            await api.storage.audits.insert(
+                Audit(client_id=ClientId(OWNER), audit_id=audit_id, window_start=UnixMillis(0),
+                      window_end=UnixMillis(MINUTE_MS), shown=(found,))
+            )  # fmt: skip
         self.secrets = [CANARY, self.owners_key, *(one for ids in owned.values() for one in ids)]
         self.cursors = [cursor for route in ROUTES for cursor in await self._cursors_of(route)]
         body = {"limit": 1, **WINDOW}

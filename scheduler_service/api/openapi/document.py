@@ -34,6 +34,8 @@ TAGS: Final[Mapping[str, str]] = {
     "balance": "The books: what was accepted for each minute, and what became of it.",
     "callbacks": "Try out what a receiver makes of a call.",
     "reconciliations": "One action on everything in a window: count it, call it again, cancel it.",
+    "usage": "What was used on each day, as it was counted last.",
+    "audits": "What audits of the books found.",
     "pollers": "Who makes a client's calls, and how far they are.",
     "clients": "Tenants: their quota and settings.",
     "keys": "The keys that clients call this API with.",

@@ -198,3 +198,14 @@ NODE: Final = {
     "version": "0.1.0",
     "address": "node-a:1",
 }
+USED: Final = {
+    "accepted": 3,
+    "delivered": 1,
+    "failed": 1,
+    "cancelled": 0,
+    "skipped": 0,
+    "open": 1,
+    "attempts": 6,
+    "bytes": 39,
+    "lateness": {"p50_seconds": 0.004, "p95_seconds": 0.021, "p99_seconds": 0.021, "max_seconds": 0.021},
+}

@@ -65,6 +65,19 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         request={"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z", "limit": 100},
         answer={"redelivered": 0, "passed_over": 0, "next_cursor": None},
     ),
+    "get_usage": Example(
+        query={"from": "2026-11-21", "to": "2026-11-22"},
+        answer=of.page(
+            {
+                **of.USED,
+                "day": "2026-11-21",
+                "complete": False,
+                "counted_at": of.NOW,
+                "failing_hosts": [{"host": "shop.example", "failed": 1}],
+                "hours": [{**of.USED, "hour": "2026-11-21T09:00:00.000Z"}],
+            }
+        ),
+    ),
     "get_balance": Example(
         query={"from": "2026-11-21T09:00:00Z", "to": "2026-11-21T10:00:00Z", "limit": "60"},
         answer=of.page(
@@ -80,6 +93,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             }
         ),
     ),
+    "list_audits": Example(query={"limit": "20"}, answer=of.page()),
     "test_callback": Example(
         request={"callback": of.CALLBACK, "timeout_seconds": 5},
         answer={

@@ -7,6 +7,7 @@ from scheduler_service.api.route import Route
 from scheduler_service.api.routes import (
     admin_keys,
     audit_log,
+    audits,
     balance,
     callbacks,
     clients,
@@ -20,6 +21,7 @@ from scheduler_service.api.routes import (
     schedule_verbs,
     schedules,
     signing_secrets,
+    usage,
 )
 
 ROUTES: tuple[Route, ...] = (
@@ -30,6 +32,8 @@ ROUTES: tuple[Route, ...] = (
     *balance.ROUTES,
     *callbacks.ROUTES,
     *reconciliations.ROUTES,
+    *usage.ROUTES,
+    *audits.ROUTES,
     *clients.ROUTES,
     *keys.ROUTES,
     *signing_secrets.ROUTES,

@@ -2,13 +2,13 @@
 
 from aiohttp import web
 
-from scheduler_service.api.audit_listing import (
-    AUDIT_PARAMETERS,
+from scheduler_service.api.audit_log_listing import (
+    AUDIT_LOG_PARAMETERS,
     MAX_DAYS,
     AuditEntryView,
-    audit_cursor,
     audit_entry_view,
-    read_audit_listing,
+    audit_log_cursor,
+    read_audit_log_listing,
 )
 from scheduler_service.api.auth import Access
 from scheduler_service.api.page import Items
@@ -16,9 +16,9 @@ from scheduler_service.api.route import Call, Route, answer
 
 
 async def list_audit_log(call: Call) -> web.Response:
-    asked = read_audit_listing(call.query(), now=call.services.clock.wall_ms())
-    page = await call.services.audit.page(start=asked.start, end=asked.end, after=asked.after, limit=asked.limit)
-    return answer(Items([audit_entry_view(entry) for entry in page.items], audit_cursor(asked, page.next)))
+    asked = read_audit_log_listing(call.query(), now=call.services.clock.wall_ms())
+    page = await call.services.audit_log.page(start=asked.start, end=asked.end, after=asked.after, limit=asked.limit)
+    return answer(Items([audit_entry_view(entry) for entry in page.items], audit_log_cursor(asked, page.next)))
 
 
 ROUTES = (
@@ -28,7 +28,7 @@ ROUTES = (
         access=Access.ADMIN,
         handler=list_audit_log,
         summary=f"Who did which administrator's action, newest first, within a window of {MAX_DAYS} days",
-        query=AUDIT_PARAMETERS,
+        query=AUDIT_LOG_PARAMETERS,
         response=Items[AuditEntryView],
     ),
 )

@@ -39,6 +39,6 @@ ROUTES = (
         summary="Send one signed sample now, and see the whole exchange; nothing of it is stored",
         request=SampleRequest,
         response=ExchangeView,
-        problems=(*CREATES, "too-many-samples"),
+        problems=(*CREATES, "too-many-samples", "secret-locked"),
     ),
 )

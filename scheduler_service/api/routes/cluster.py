@@ -35,7 +35,7 @@ async def get_cluster(call: Call) -> web.Response:
 async def drain_node(call: Call) -> web.Response:
     await call.no_body()
     node_id, incarnation = (member := await call.services.drain_node(NodeId(call.path("node_id")))).life
-    call.log("node-draining", node_id=node_id, incarnation=incarnation)
+    call.log("node-drain-asked", node_id=node_id, incarnation=incarnation)
     return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
 
 

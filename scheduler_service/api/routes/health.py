@@ -1,25 +1,29 @@
 """What probes and monitoring ask. Open to everybody, and cheap however often it is asked."""
 
+from collections.abc import Sequence
+
 from aiohttp import web
 from prometheus_client import generate_latest
 
 from scheduler_service.api.auth import Access
 from scheduler_service.api.route import SERVER, Call, Route, answer
-from scheduler_service.api.schemas import ReadyView
+from scheduler_service.api.schemas import ReadyView, ReasonView
+from scheduler_service.runtime.health import Reason, status_code
 from scheduler_service.runtime.metrics import CONTENT_TYPE
-
-_LIVE = ReadyView("ok")
 
 
 async def livez(call: Call) -> web.Response:
     """The loop turns. Never asks storage: restarting this process would not bring that back."""
-    return answer(_LIVE)
+    return _health(call.services.health.heartbeat.reasons())
 
 
 async def readyz(call: Call) -> web.Response:
-    if await call.services.probe_storage():
-        return answer(_LIVE)
-    return answer(ReadyView("unavailable", ["storage is not reachable"]), status=503)
+    return _health(await call.services.health.unready())
+
+
+def _health(reasons: Sequence[Reason]) -> web.Response:
+    told = [ReasonView(reason=one.reason, detail=one.detail) for one in reasons]
+    return answer(ReadyView("unavailable" if told else "ok", told), status=status_code(reasons))
 
 
 async def metrics(call: Call) -> web.Response:
@@ -32,8 +36,9 @@ ROUTES = (
         path="/livez",
         access=Access.OPEN,
         handler=livez,
-        summary="Whether this process is alive",
+        summary="Whether this process is alive, and if not, why (503)",
         response=ReadyView,
+        others={503: ReadyView},
     ),
     Route(
         method="GET",

@@ -14,7 +14,7 @@ from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.route import Call, Route, no_content
 from scheduler_service.api.routes import ROUTES
-from scheduler_service.domain.audit import AuditEntry
+from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.errors import StoreUnavailable
 from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.support.api_story import Story
@@ -83,7 +83,7 @@ async def test_nothing_is_done_that_can_not_be_recorded(
     async def lost(entry: AuditEntry) -> None:
         raise StoreUnavailable("nobody answers")
 
-    monkeypatch.setattr(api.storage.audit, "begin", lost)
+    monkeypatch.setattr(api.storage.audit_log, "begin", lost)
     reply = await story.try_(id_)
     assert (reply.status, reply.json["type"]) == (503, "/problems/storage-unavailable")
     assert (rows(api), api.nodes.drained) == (before, drained)
@@ -98,7 +98,7 @@ async def test_an_end_that_can_not_be_recorded_is_told_in_the_log(
     async def lost(entry: AuditEntry) -> None:
         raise StoreUnavailable("nobody answers")
 
-    monkeypatch.setattr(api.storage.audit, "end", lost)
+    monkeypatch.setattr(api.storage.audit_log, "end", lost)
     with structlog.testing.capture_logs() as said:
         reply = await story.try_(id_)
     assert reply.status < 300, "what was done is answered: it may hold a key that is never shown again"

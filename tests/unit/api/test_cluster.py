@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import Heartbeat, NodeState
-from scheduler_service.api.gauges import show_clock
+from scheduler_service.api.gauges import METRICS, Shown
 from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_schedule_id, minute_of, minute_start
 from scheduler_service.domain.instants import format_instant
@@ -258,7 +258,7 @@ async def test_draining_tells_the_newest_life(api: ApiHarness, nodes: Nodes) -> 
             reply = await api.send("POST", "/v1/cluster/nodes/a:drain")
             assert (reply.status, reply.json) == (202, {"node_id": "a", "incarnation": 4, "state": "draining"})
     assert api.nodes.drained == [(Life(NodeId("a"), Incarnation(4)), "a:4")] * 2
-    assert [line["event"] for line in said] == ["node-draining"] * 2
+    assert [line["event"] for line in said] == ["node-drain-asked"] * 2
 
 
 async def test_who_is_not_there_cannot_drain(api: ApiHarness, nodes: Nodes) -> None:
@@ -320,12 +320,15 @@ async def test_a_suspended_client_hears_of_that_first(api: ApiHarness, key: str)
     assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())).status == 403
 
 
-async def test_the_clock_is_shown_to_prometheus(api: ApiHarness, nodes: Nodes) -> None:
+async def test_clock_and_members_are_shown_to_prometheus(api: ApiHarness, nodes: Nodes) -> None:
     metrics = Metrics(program="api", version="0")
-    show_clock(api.members, clock=api.clock, metrics=metrics)
+    shown = Shown(members=api.members, clock=api.clock, ended={}, hints_dropped=lambda: 0)
+    metrics.show(METRICS, of=shown)
     assert b"minutehand_clock_offset_seconds 0.0" in metrics.exposition()
     a = await nodes.add("a")
     await nodes.beat(a, seconds=31, offset_ms=300)
     api.clock.trusted = False
     assert b"minutehand_clock_offset_seconds -0.3" in metrics.exposition()
     assert b"minutehand_clock_trusted 0.0" in metrics.exposition()
+    assert b'minutehand_members{state="live"} 1.0' in metrics.exposition()
+    assert b'minutehand_members{state="dead"} 0.0' in metrics.exposition()

@@ -10,13 +10,15 @@ from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.usage import DAY_MS, DayUsage, FailingHost, HourUsage
 from tests.support.api import NOW, ApiHarness
 from tests.support.api_document import api_document
 from tests.support.api_story import ROUTE, Story
 from tests.support.cron_calls import end
 from tests.support.nodes import Nodes
+from tests.support.usage import put_usage
 
 FIRST = ("put_client", "create_schedule", "put_cron", "create_key", "create_secret", "create_admin_key")
 """What is there before an example is sent, unless the example makes it."""
@@ -55,6 +57,18 @@ CHOSEN_BY_THE_SERVER = {
     "webhook-id",
 }
 GAVE_UP = Outcome(state=State.FAILED, attempts=5, finished_at=UnixMillis(NOW), last_status=503, reason="exhausted")
+_LATE: dict[str, Any] = {f"lateness_{of}_ms": 21 for of in ("p95", "p99", "max")} | {"lateness_p50_ms": 4}
+_USED: dict[str, Any] = {"accepted": 3, "delivered": 1, "failed": 1, "open": 1, "attempts": 6, "bytes": 39, **_LATE}
+COUNTED = DayUsage(
+    client_id=ClientId("shop"),
+    day=UnixMillis(NOW - NOW % DAY_MS),
+    complete=False,
+    counted_at=UnixMillis(NOW),
+    failing_hosts=(FailingHost(host="shop.example", failed=1),),
+    hours=(HourUsage(hour=9, **_USED),),
+    **_USED,
+)
+"""What Spark has written when the example is sent."""
 SHAPE = [(re.compile(r"(?<=whsec_).{43}"), "0"), (re.compile(r"[0-9a-f]"), "0")]
 
 
@@ -96,6 +110,8 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         await nodes.beat(await nodes.add("node-a"), seconds=2)
     if id_ == "redeliver_schedule":
         await end(api, story.names["schedule_id"], GAVE_UP)
+    if id_ == "get_usage":
+        await put_usage(api.connection, COUNTED)
     reply = await story.send(id_)
     if example.answer is None:
         assert reply.body == b""

@@ -6,10 +6,10 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from scheduler_service.api import audit_listing, cron_listing, letter_listing
+from scheduler_service.api import audit_log_listing, cron_listing, letter_listing
 from scheduler_service.api import cursor as schedule_listing
 from scheduler_service.api.cursor import seal
-from scheduler_service.domain.audit import first_entry_id
+from scheduler_service.domain.audit_log import first_entry_id
 from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
 from tests.support.api import NOW, ApiHarness, cron
 
@@ -35,7 +35,7 @@ def forged(start: int, end: int) -> dict[str, tuple[ClientId, msgspec.Struct]]:
         ),
         "/v1/audit-log": (
             ClientId("*"),
-            audit_listing._Cursor("audit-log-1", first, last, first_entry_id(max(start, 0))),
+            audit_log_listing._Cursor("audit-log-1", first, last, first_entry_id(max(start, 0))),
         ),
     }
 

@@ -204,6 +204,9 @@ async def test_losing_storage_is_said_once_and_so_is_its_return(
     with capture_logs() as logs:
         with monkeypatch.context() as patched:
             patched.setattr(type(api.storage.schedules), "insert", lost)
+            assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 503
+            assert b"minutehand_api_storage_available 1.0" in (await api.send("GET", "/metrics")).body
+            api.clock.advance(3)
             for _ in range(3):
                 assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 503
             assert b"minutehand_api_storage_available 0.0" in (await api.send("GET", "/metrics")).body
@@ -211,19 +214,6 @@ async def test_losing_storage_is_said_once_and_so_is_its_return(
             assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 201
         assert b"minutehand_api_storage_available 1.0" in (await api.send("GET", "/metrics")).body
     assert [line["event"] for line in logs] == ["storage-lost", "storage-back"]
-
-
-async def test_readiness_is_storages_and_liveness_is_not(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await api.send("GET", "/readyz", key=None)).status == 200
-
-    async def lost(*arguments: object, **named: object) -> None:
-        raise StoreUnavailable("no answer")
-
-    replace(monkeypatch, api.storage.clients, "catalog_revision", lost)
-    api.clock.advance(1)
-    reply = await api.send("GET", "/readyz", key=None)
-    assert (reply.status, reply.json["reasons"]) == (503, ["storage is not reachable"])
-    assert (await api.send("GET", "/livez", key=None)).json == {"status": "ok", "reasons": []}
 
 
 async def test_requests_are_counted_by_route(api: ApiHarness, key: str) -> None:
@@ -326,6 +316,7 @@ async def test_stopping_lets_requests_end_and_leaves_no_task(monkeypatch: pytest
         {"request_timeout_seconds": 0},
         {"max_body_bytes": 0},
         {"shutdown_seconds": -1},
+        {"shutdown_delay_seconds": -0.5},
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:

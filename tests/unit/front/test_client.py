@@ -11,6 +11,7 @@ from minutehand.client import (
     AsyncMinutehand,
     Callback,
     ClientScope,
+    HealthReason,
     Minutehand,
     MinutehandApiError,
     MinutehandUnreachable,
@@ -134,13 +135,13 @@ def test_no_answer_at_all() -> None:
 def test_health_is_an_answer_also_when_it_is_bad() -> None:
     script = Script(
         httpx.Response(200, json={"status": "ok", "reasons": []}),
-        httpx.Response(503, json={"status": "unavailable", "reasons": ["storage is not reachable"]}),
+        httpx.Response(503, json={"status": "unavailable", "reasons": [{"reason": "storage-away", "detail": "why"}]}),
     )
     with script.api() as api:
         assert api.health().ready
         health = api.health()
     assert not health.ready
-    assert health.reasons == ("storage is not reachable",)
+    assert health.reasons == (HealthReason(reason="storage-away", detail="why"),)
 
 
 def test_ids_cannot_leave_their_place_in_the_path() -> None:

@@ -114,7 +114,8 @@ port = "8080"
 prot = 1
 [cassandra]
 contact_points = "127.0.0.1"
-password_file = "/nowhere/at/all"
+[cluster]
+token_file = "/nowhere/at/all"
 [network]
 allow = ["10.0.0.1/8"]
 [membership]
@@ -128,7 +129,7 @@ dead_after_seconds = 1.0
         "api.port must be a whole number, not '8080'.",
         "api.prot is not known: use one of admin_key, host, port",
         "cassandra.contact_points must be a list",
-        "cassandra.password_file names /nowhere/at/all, which can't be read (no such file or directory)",
+        "cluster.token_file names /nowhere/at/all, which can't be read (no such file or directory)",
         "[network] 10.0.0.1/8 has host bits set.",
         "[membership] dead_after_seconds is 1; it must be at least",
         "MINUTEHAND_API_SHARE_PORT must be true or false, not 'maybe'.",
@@ -155,6 +156,14 @@ def test_a_secret_given_wrongly_is_not_repeated(tmp_path: Path) -> None:
         ({**SECRETS, "MINUTEHAND_API_REQUEST_TIMEOUT_SECONDS": "2"}, "must be below api.request_timeout_seconds (2)"),
         ({"MINUTEHAND_MINUTE_GRACE_MS": "3000"}, "minute.grace_ms is 3000; it must be at least 4000"),
         ({"MINUTEHAND_CASSANDRA_USERNAME": "x"}, "username and password go together"),
+        ({"MINUTEHAND_CASSANDRA_PASSWORD_FILE": "/p"}, "username and password go together"),
+        (
+            {f"MINUTEHAND_CASSANDRA_{name}": "x" for name in ("USERNAME", "PASSWORD", "PASSWORD_FILE")},
+            "password and password_file: give one of them",
+        ),
+        ({**SECRETS, "MINUTEHAND_API_TLS_CERT_FILE": "x"}, "tls_cert_file and tls_key_file go together"),
+        ({**SECRETS, "MINUTEHAND_API_TLS_CLIENT_CA_FILE": "x"}, "tls_client_ca_file: needs tls_cert_file"),
+        ({"MINUTEHAND_CASSANDRA_TLS_SERVER_NAME": "x"}, "tls_ca_file: needed for TLS"),
         ({"MINUTEHAND_LOGGING_LEVEL": "loud"}, "level: use one of debug, info, warning, error."),
         ({"MINUTEHAND_OPS_PORT": "70000"}, "port: must be from 0 to 65535."),
     ],

@@ -39,7 +39,8 @@ class Node:
             life=Life(self.node_id, Incarnation(1)),
             on_hints=self._hinted,
             on_drain=lambda: None,
-            unready=lambda: None,
+            unhealthy=lambda: (),
+            unready=lambda: (),
             metrics=Metrics(program="poller", version="1"),
         )
 

@@ -50,11 +50,11 @@ def test_a_line_has_time_level_logger_action_identity_and_ids() -> None:
 def test_the_standard_librarys_lines_take_the_same_form() -> None:
     stream = configured()
     logging.getLogger("cql.storage").warning("row-undecodable table=%s", "t")
-    logging.getLogger("membership.keeper").error("%s is lost", "a/1", extra={"action": "lease.lost", "lane": "a/1"})
+    logging.getLogger("membership.keeper").error("%s is lost", "a/1", extra={"action": "lease-lost", "lane": "a/1"})
     logging.getLogger("a.library").warning("Something is deprecated")
     row, lease, library = lines(stream)
     assert (row["action"], row["message"]) == ("row-undecodable", "table=t")
-    assert (lease["action"], lease["message"], lease["lane"]) == ("lease.lost", "a/1 is lost", "a/1")
+    assert (lease["action"], lease["message"], lease["lane"]) == ("lease-lost", "a/1 is lost", "a/1")
     assert (library["action"], library["message"]) == ("library-said", "Something is deprecated")
 
 

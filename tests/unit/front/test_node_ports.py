@@ -33,7 +33,8 @@ async def node() -> AsyncIterator[Node]:
         life=LIFE,
         on_hints=lambda hints: None,
         on_drain=lambda: node.drains.append("drain"),
-        unready=lambda: None,
+        unhealthy=lambda: (),
+        unready=lambda: (),
         metrics=Metrics(program="poller", version="0"),
     )
     await server.start()

@@ -1,6 +1,7 @@
 """A node's own port: hints from those who know the token, health, metrics."""
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ import structlog
 
 from membership.identity import Incarnation, Life, NodeId
 from poller_cluster.ops import CannotListen, OpsServer, OpsSettings, advertised_address, listen
+from poller_cluster.starting import StartingServer
 from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.runtime.health import Reason
 from scheduler_service.runtime.metrics import Metrics
 
 TOKEN = "the-token-of-the-cluster"
@@ -25,7 +28,8 @@ HINT = ["shop", 3, 29_421_210, 1_765_272_615_250, str(ID)]
 class Ops:
     url: str = ""
     told: list[tuple[Partition, RowKey | None]] = field(default_factory=list)
-    reason: str | None = None
+    reasons: list[Reason] = field(default_factory=list)
+    stalled: list[Reason] = field(default_factory=list)
     session: Any = None
 
     def hints(self, hints: Sequence[tuple[Partition, RowKey | None]]) -> None:
@@ -53,7 +57,8 @@ async def ops() -> AsyncIterator[Ops]:
         life=Life(NodeId("one"), Incarnation(1)),
         on_hints=found.hints,
         on_drain=lambda: None,
-        unready=lambda: found.reason,
+        unhealthy=lambda: found.stalled,
+        unready=lambda: found.reasons,
         metrics=Metrics(program="poller", version="1"),
     )
     found.url = f"http://{advertised_address(OpsSettings(), listener)}"
@@ -104,13 +109,43 @@ async def test_what_is_no_hint_is_refused_whole(ops: Ops, body: object) -> None:
 
 
 async def test_health_and_metrics(ops: Ops) -> None:
-    assert (await ops.get("/readyz"))[0] == 200
-    ops.reason = "its heartbeats are not confirmed"
+    assert await ops.get("/readyz") == (200, '{"status": "ok", "reasons": []}')
+    ops.reasons = [Reason("trust-lost", "its heartbeats are not confirmed"), Reason("draining", "so it is")]
     status, text = await ops.get("/readyz")
     assert status == 503
-    assert ops.reason in text
+    assert json.loads(text) == {
+        "status": "unavailable",
+        "reasons": [
+            {"reason": "trust-lost", "detail": "its heartbeats are not confirmed"},
+            {"reason": "draining", "detail": "so it is"},
+        ],
+    }
     assert (await ops.get("/livez"))[0] == 200
+    ops.stalled = [Reason("loop-stalled", "for long")]
+    assert (await ops.get("/livez"))[0] == 503
     assert 'minutehand_build_info{program="poller",version="1"} 1.0' in (await ops.get("/metrics"))[1]
+
+
+async def test_before_there_is_a_node_its_port_says_that_it_lives_and_is_not_ready() -> None:
+    listener = listen(OpsSettings())
+    url = f"http://{advertised_address(OpsSettings(), listener)}"
+    stalled: list[Reason] = []
+    server = StartingServer(listener, unhealthy=lambda: stalled)
+    await server.start()
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{url}/livez") as answer:
+            assert answer.status == 200
+        async with session.get(f"{url}/readyz") as answer:
+            assert (answer.status, [one["reason"] for one in (await answer.json())["reasons"]]) == (503, ["starting"])
+        stalled = [Reason("loop-stalled", "for long")]
+        async with session.get(f"{url}/livez") as answer:
+            assert answer.status == 503
+    await server.stop()
+    await server.stop()
+    # Whoever comes meanwhile waits for the one that follows.
+    with socket.create_connection(listener.getsockname()[:2]):
+        pass
+    listener.close()
 
 
 def test_a_busy_port_is_one_sentence() -> None:

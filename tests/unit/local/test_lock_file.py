@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from minutehand.local.lock import describe
-from minutehand.local.lock_file import LOCK_FILE, Jar, JarSet, read_lock, read_roots, render_lock
+from minutehand.local.lock_file import LOCK_FILE, Jar, JarSet, read_lock, read_sets, render_lock
 
 PLAIN = Jar("org.example.deep", "thing", "1.0-b2", "", 12, "ab" * 32)
 NATIVE = Jar("org.example.deep", "thing", "1.0-b2", "linux-x86_64", 13, "cd" * 32)
@@ -19,12 +19,12 @@ def test_paths_and_coordinates() -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     first = JarSet("first", "org.example.deep:thing:1.0-b2", (PLAIN, NATIVE))
-    second = JarSet("second", "org.example:other:2", ())
+    second = JarSet("second", "org.example:other:2", (), ("others-bring",))
     lock = tmp_path / "some.lock.toml"
     lock.write_text(render_lock([second, first]))
     assert read_lock("first", lock) == first
     assert read_lock("second", lock) == second
-    assert read_roots(lock) == {"first": first.root, "second": second.root}
+    assert read_sets(lock) == [first, second]
     assert first.version == "1.0-b2"
 
 
@@ -47,5 +47,14 @@ def test_the_committed_lock_pins_cassandra_completely() -> None:
     assert any(jar.artifact == "cassandra-all" and jar.version == jars.version for jar in jars.jars)
     assert len({jar.path for jar in jars.jars}) == len(jars.jars)
     assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) and jar.size > 0 for jar in jars.jars)
-    assert render_lock([jars]) == LOCK_FILE.read_text(encoding="utf-8")
+
+
+def test_the_committed_lock_is_as_it_is_written() -> None:
+    assert render_lock(read_sets()) == LOCK_FILE.read_text(encoding="utf-8")
     assert "://" not in LOCK_FILE.read_text(encoding="utf-8")
+
+
+def test_what_is_added_to_spark_holds_nothing_that_spark_brings() -> None:
+    jars = read_lock("spark")
+    assert {jar.artifact for jar in jars.jars}.isdisjoint(jars.provided)
+    assert any(jar.artifact == "spark-cassandra-connector_2.12" for jar in jars.jars)

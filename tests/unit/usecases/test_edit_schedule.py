@@ -1,6 +1,5 @@
 """Cancel has one winner: every row of the table, whatever the chain of copies has come to."""
 
-from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
@@ -34,13 +33,6 @@ from tests.unit.usecases.late_rows import (
 
 EDITED = "schedules.edit"
 MOVED = "schedules.edit_any_version"
-
-
-@pytest.fixture
-async def late() -> AsyncIterator[LateWorld]:
-    world = LateWorld()
-    yield world
-    await world.storage.close()
 
 
 async def cancel(late: LateWorld) -> CancelResult:

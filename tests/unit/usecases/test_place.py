@@ -1,7 +1,6 @@
 """Every branch of the late rule, and whom an owner is told of."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -30,13 +29,6 @@ ENDS = [State.DELIVERED, State.FAILED, State.SKIPPED, State.CANCELLED]
 INSERTED = "schedules.insert_definition"
 EDITED = "schedules.edit"
 MOVED = "schedules.edit_any_version"
-
-
-@pytest.fixture
-async def late() -> AsyncIterator[LateWorld]:
-    world = LateWorld()
-    yield world
-    await world.storage.close()
 
 
 async def copy_at(late: LateWorld, at: int, *, in_doubt: bool) -> Definition:
@@ -346,53 +338,20 @@ async def test_many_near_ones_do_not_wait_for_far_ones(late: LateWorld) -> None:
     assert late.connection.batches[-2:] == [(INSERTED, 1), (INSERTED, 1)]
 
 
-# Rows that are placed with their end.
-
-
-async def test_a_row_placed_with_its_end_is_not_called(late: LateWorld) -> None:
-    await late.place.ended(original(), state=State.SKIPPED, reason="missed")
+@pytest.mark.parametrize("in_doubt", [False, True])
+async def test_a_row_that_was_left_behind_is_rehomed(late: LateWorld, in_doubt: bool) -> None:
+    await late.store.insert(original())
+    late.connection.written.clear()
+    await late.place.rehome(original(), in_doubt=in_doubt)
     row = await late.found(original())
-    assert (row.state, row.reason, row.attempts, row.finished_at) == ("skipped", "missed", 0, late.clock.now)
-    await late.place.ended(original(), state=State.SKIPPED, reason="other")
-    assert await late.found(original()) == row
+    assert (row.state, row.reason) == ("retrying", "in-doubt" if in_doubt else "late-create")
+    await copy_at(late, late.clock.now, in_doubt=in_doubt)
+    assert late.connection.written[0] == EDITED
 
 
-@pytest.mark.parametrize("state", [State.DELIVERED, State.CANCELLED, State.FAILED])
-async def test_an_end_that_is_there_already_stays(late: LateWorld, state: State) -> None:
+async def test_a_row_that_was_left_behind_and_has_ended_is_left_alone(late: LateWorld) -> None:
     await late.store.insert(original())
-    await late.record(original(), ended(state))
-    await late.place.ended(original(), state=State.SKIPPED, reason="missed")
-    assert (await late.found(original())).state == state
-
-
-async def test_a_row_that_its_owner_has_stays_his(late: LateWorld) -> None:
-    await late.lease(1)
-    await late.store.insert(original())
-    await late.record(original(), in_flight=True)
-    await late.place.ended(original(), state=State.SKIPPED, reason="missed")
-    assert (await late.found(original())).state is None
-
-
-async def test_a_row_that_a_zombie_claimed_is_re_homed_in_doubt(late: LateWorld) -> None:
-    """No owner may ever look at it again: it would stay without an end."""
-    await late.lease(2)
-    await late.store.insert(original())
-    await late.record(original(), in_flight=True)
-    await late.place.ended(original(), state=State.SKIPPED, reason="missed")
-    row = await late.found(original())
-    assert (row.state, row.reason) == ("retrying", "in-doubt")
-    assert [state for _, state in late.rows()] == ["retrying", None]
-
-
-async def test_a_chain_that_somebody_left_half_done_is_completed(late: LateWorld) -> None:
-    """Its writer re-homed the row and died before its copy was placed; now it is late beyond the catch-up."""
-    await late.retrying(original(), T1)
-    await late.place.ended(original(), state=State.SKIPPED, reason="missed")
-    assert (await late.found(first_copy())).defined
-
-
-@pytest.mark.parametrize(("lost", "refused"), [(1, 0), (0, 1)])
-async def test_without_an_answer_the_end_is_written_again(late: LateWorld, lost: int, refused: int) -> None:
-    late.connection.lost, late.connection.refused = lost, refused
-    await late.place.ended(original(), state=State.SKIPPED, reason="missed")
-    assert (await late.found(original())).state == State.SKIPPED
+    await late.store.edit(edit(original().partition, 1, cancelled(original())))
+    before = late.rows()
+    await late.place.rehome(original(), in_doubt=False)
+    assert late.rows() == before

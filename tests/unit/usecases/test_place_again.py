@@ -1,21 +1,11 @@
 """A row that was placed is placed once more, by who does not know what became of it meanwhile."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
-import pytest
 
 from scheduler_service.domain.copies import REDELIVERY
 from scheduler_service.domain.ids import key_of
 from scheduler_service.domain.options import Redelivery, decode_options
 from tests.unit.usecases.late_rows import T1, LateWorld, original, pointer
-
-
-@pytest.fixture
-async def late() -> AsyncIterator[LateWorld]:
-    world = LateWorld()
-    yield world
-    await world.storage.close()
 
 
 async def test_the_copy_of_a_redelivery_stays_one(late: LateWorld) -> None:

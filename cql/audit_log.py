@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from cql.connection import Connection
-from scheduler_service.domain.audit import AuditEntry, EntryId, entry_id_before, first_entry_id, instant_of
+from scheduler_service.domain.audit_log import AuditEntry, EntryId, entry_id_before, first_entry_id, instant_of
 
 _DAY_MS = 86_400_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -14,8 +14,8 @@ _decode_target = msgspec.json.Decoder(dict[str, str]).decode
 _decode_details = msgspec.json.Decoder(dict[str, str | int]).decode
 
 
-class CqlAuditStore:
-    """`domain.ports.AuditStore` over a connection."""
+class CqlAuditLogStore:
+    """`domain.ports.AuditLogStore` over a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cql.storage import Storage
-from scheduler_service.domain.audit import (
+from scheduler_service.domain.audit_log import (
     AuditEntry,
     EntryId,
     entry_id_before,
@@ -32,21 +32,21 @@ def entry(at: int, tail: int = 1, **other: object) -> AuditEntry:
 
 
 async def listed(storage: Storage, first: int, last: int, limit: int = 100) -> list[AuditEntry]:
-    found = await storage.audit.read_page(first=first_entry_id(first), last=last_entry_id(last), limit=limit)
+    found = await storage.audit_log.read_page(first=first_entry_id(first), last=last_entry_id(last), limit=limit)
     return list(found)
 
 
 async def test_an_entry_comes_back_as_far_as_it_was_written(storage: Storage, start: int) -> None:
     one = entry(start + 5)
-    await storage.audit.begin(one)
+    await storage.audit_log.begin(one)
     assert await listed(storage, start, start + 9) == [one]
     ended = msgspec.structs.replace(one, status=201, details={"key_id": "k9", "revision": 1 << 40})
     for _ in range(2):
-        await storage.audit.end(ended)
+        await storage.audit_log.end(ended)
     assert await listed(storage, start, start + 9) == [ended]
     bare = entry(start + 6, key_id=None, target={})
-    await storage.audit.begin(bare)
-    await storage.audit.end(msgspec.structs.replace(bare, status=409, problem="not-suspended"))
+    await storage.audit_log.begin(bare)
+    await storage.audit_log.end(msgspec.structs.replace(bare, status=409, problem="not-suspended"))
     assert [
         (got.status, got.problem, got.key_id, got.details) for got in await listed(storage, start + 6, start + 6)
     ] == [(409, "not-suspended", None, {})]
@@ -56,13 +56,13 @@ async def test_newest_first_over_days_within_both_ends(storage: Storage, start: 
     times = [start, start + 1, start + DAY_MS - 1, start + DAY_MS, start + 3 * DAY_MS + 7, start + 4 * DAY_MS]
     entries = [entry(at, tail) for at in times for tail in (1, 2)]
     for one in entries:
-        await storage.audit.begin(one)
+        await storage.audit_log.begin(one)
     newest_first = entries[::-1]
     assert await listed(storage, start, times[-1]) == newest_first
     assert await listed(storage, start + 1, times[-1] - 1) == newest_first[2:-2]
     assert await listed(storage, start, times[-1], limit=5) == newest_first[:5]
     behind = entry_id_before(newest_first[4].entry_id)
-    rest = await storage.audit.read_page(first=first_entry_id(start), last=behind, limit=100)
+    rest = await storage.audit_log.read_page(first=first_entry_id(start), last=behind, limit=100)
     assert list(rest) == newest_first[5:]
     assert await listed(storage, times[-1] + 1, times[-1] + DAY_MS) == []
     assert await listed(storage, times[-1], start) == []

@@ -1,0 +1,202 @@
+"""What this room counts of its work, for Prometheus, and the connection that counts it.
+
+A request costs 1.0 µs on top (`tests/bench/counting.py`): two looks at the clock, a coroutine, one count. The
+rows of one request share that.
+A batch, conditional or not, counts under its first statement, so there are as many labels as statements at most.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cql.connection import AnswerRows, Connection, Consistency, Item, Parameters
+from cql.driver_errors import UNANSWERED_REASONS, unanswered_reason
+from membership.conditional import Answer, Unknown
+from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
+from scheduler_service.domain.ids import due_of
+from scheduler_service.domain.schedules import Edit, State
+from scheduler_service.runtime.metrics import Distribution, Kind, Metric
+
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+ROWS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+UNAVAILABLE, OVERLOADED, TOO_LARGE, REFUSED = "unavailable", "overloaded", "too-large", "refused"
+ERROR_KINDS: Final = (*UNANSWERED_REASONS, UNAVAILABLE, OVERLOADED, TOO_LARGE, REFUSED)
+"""Why a request failed: no answer (a reason of the driver's, else `unavailable`), never sent for want of room, refused
+for its size, refused for another reason."""
+
+
+class RequestCounts:
+    """By statement: how long requests took, those that failed too, and by what they failed."""
+
+    __slots__ = ("errors", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, Distribution] = {}
+        self.errors: dict[tuple[str, str], int] = {}
+
+    def ended(self, name: str, seconds: float) -> None:
+        distribution = self.seconds.get(name)
+        if distribution is None:
+            distribution = self.seconds[name] = Distribution(SECONDS)
+        distribution.observe(seconds)
+
+    def failed(self, name: str, kind: str) -> None:
+        self.errors[name, kind] = self.errors.get((name, kind), 0) + 1
+
+
+class CommitCounts:
+    """Of group commit. `waited`: from being given to being sent, by submission and partition. `stored`: rows
+    acknowledged. `refused`: rows for which there was no room."""
+
+    __slots__ = ("refused", "rows", "stored", "waited")
+
+    def __init__(self) -> None:
+        self.rows = Distribution(ROWS)
+        self.waited = Distribution(SECONDS)
+        self.stored = 0
+        self.refused = 0
+
+
+class EditCounts:
+    """Schedules that ended by an edit: cancelled ones, and those created as skipped. Of a retrying schedule the
+    original counts, not its copy."""
+
+    __slots__ = ("ended", "skipped")
+
+    def __init__(self) -> None:
+        self.ended: dict[str, int] = {State.CANCELLED.value: 0}
+        self.skipped: dict[str, int] = {}
+
+    def applied(self, edit: Edit) -> None:
+        for write in edit.writes:
+            state, reason = write.outcome.state, write.outcome.reason or "unknown"
+            if write.key.due != due_of(write.key.schedule_id):
+                continue
+            if state is State.CANCELLED:
+                self.ended[state] += 1
+            elif state is State.SKIPPED and write.expect_state is State.SCHEDULED:
+                self.ended[state] = self.ended.get(state, 0) + 1
+                self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class StorageMeasures:
+    """Everything that is counted over one connection."""
+
+    requests: RequestCounts = field(default_factory=RequestCounts)
+    commits: CommitCounts = field(default_factory=CommitCounts)
+    edits: EditCounts = field(default_factory=EditCounts)
+
+
+class MeasuredConnection:
+    """A `Connection` that counts what it passes on. What its asker gave up is not counted."""
+
+    def __init__(self, connection: Connection, *, counts: RequestCounts, monotonic: Callable[[], float]) -> None:
+        self._connection = connection
+        self._counts = counts
+        self._monotonic = monotonic
+
+    async def select(
+        self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
+    ) -> list[tuple[Any, ...]]:
+        began = self._monotonic()
+        try:
+            rows = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
+        except Exception as error:
+            self._failed(name, began, error)
+            raise
+        self._counts.ended(name, self._monotonic() - began)
+        return rows
+
+    async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        began = self._monotonic()
+        try:
+            await self._connection.write(name, parameters, consistency=consistency)
+        except Exception as error:
+            self._failed(name, began, error)
+            raise
+        self._counts.ended(name, self._monotonic() - began)
+
+    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        began = self._monotonic()
+        try:
+            await self._connection.write_batch(items, consistency=consistency)
+        except Exception as error:
+            self._failed(items[0][0], began, error)
+            raise
+        self._counts.ended(items[0][0], self._monotonic() - began)
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        began, name = self._monotonic(), items[0][0]
+        try:
+            answer = await self._connection.conditional(items)
+        except Exception as error:
+            self._failed(name, began, error)
+            raise
+        self._counts.ended(name, self._monotonic() - began)
+        if isinstance(answer, Unknown):
+            self._counts.failed(name, answer.reason if answer.reason in ERROR_KINDS else UNAVAILABLE)
+        return answer
+
+    def replicas(self, name: str, parameters: Parameters) -> Hashable:
+        return self._connection.replicas(name, parameters)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    def _failed(self, name: str, began: float, error: Exception) -> None:
+        self._counts.ended(name, self._monotonic() - began)
+        match error:
+            case Overloaded():
+                kind = OVERLOADED
+            case StoreUnavailable():
+                cause = error.__cause__
+                kind = (None if cause is None else unanswered_reason(cause)) or UNAVAILABLE
+            case ContentTooLarge():
+                kind = TOO_LARGE
+            case _:
+                kind = REFUSED
+        self._counts.failed(name, kind)
+
+
+METRICS: Final[tuple[Metric[StorageMeasures], ...]] = (
+    Metric(
+        "minutehand_storage_request_duration_seconds",
+        Kind.HISTOGRAM,
+        "Time from a request to Cassandra to its answer, or to giving it up; a batch counts as its first statement.",
+        lambda measures: measures.requests.seconds,
+        labels=("statement",),
+    ),
+    Metric(
+        "minutehand_storage_errors_total",
+        Kind.COUNTER,
+        "Requests to Cassandra that failed, or of which nobody knows what became, by why.",
+        lambda measures: measures.requests.errors,
+        labels=("statement", "kind"),
+    ),
+    Metric(
+        "minutehand_group_commit_rows",
+        Kind.HISTOGRAM,
+        "Rows of schedules in one request.",
+        lambda measures: measures.commits.rows,
+    ),
+    Metric(
+        "minutehand_group_commit_wait_seconds",
+        Kind.HISTOGRAM,
+        "Time that new rows waited for others to share their request.",
+        lambda measures: measures.commits.waited,
+    ),
+    Metric(
+        "minutehand_group_commit_stored_rows_total",
+        Kind.COUNTER,
+        "Rows of schedules that storage acknowledged: creates, fires of crons, copies for retries.",
+        lambda measures: measures.commits.stored,
+    ),
+    Metric(
+        "minutehand_group_commit_refused_rows_total",
+        Kind.COUNTER,
+        "Rows refused because too many were waiting: the API sheds load (503, Retry-After).",
+        lambda measures: measures.commits.refused,
+    ),
+)
+"""What both programs show of storage. Endings by edits are shown together with the others of their program."""

@@ -1,0 +1,45 @@
+"""`minutehand audits`: what audits of a client's books found."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.output import print_json, print_table
+from minutehand.client import Audit
+
+
+def audits(
+    client_id: ClientId,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what audits of a client's books found, newest first; --json shows each finding.
+
+    `minutehand spark run reconcile` makes them.
+    """
+    with connect(url, key) as api:
+        found = list(islice(api.client(client_id).audits(page_size=min(limit, 100)), limit))
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            audit.audited_at,
+            audit.start,
+            audit.end,
+            f"{audit.counts.accepted:,}",
+            f"{audit.counts.open:,}",
+            _findings(audit),
+            f"{sum(audit.repaired.values()):,}",
+        )
+        for audit in found
+    ]
+    print_table(("AUDITED", "FROM", "TO", "ACCEPTED", "OPEN", "FINDINGS", "REPAIRED"), rows)
+
+
+def _findings(audit: Audit) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(audit.findings.items())) or "none"

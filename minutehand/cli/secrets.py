@@ -1,0 +1,109 @@
+"""`minutehand secrets`: the keys under which clients' signing secrets are stored."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from minutehand.cli.options import AsJson, ConfigFile, environment
+from minutehand.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minutehand.config import Settings
+    from scheduler_service.usecases.rotate_secrets import Rotation
+
+app = typer.Typer(
+    help="Look after the key ring that clients' signing secrets are encrypted with: the file that "
+    "secrets.key_ring_file names, `ID KEY` a line. The first key encrypts, all decrypt. To replace a key: put a new "
+    "one last in every process's file; when all have it put it first; rotate; then remove the old one."
+)
+
+
+@app.command("new-key")
+def new_key(
+    key_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="What it is called. Without it: today's date.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and print its line of the key ring. It is kept nowhere else."""
+    from datetime import UTC, datetime
+
+    from scheduler_service.runtime.clock import SystemClock
+    from scheduler_service.runtime.randomness import SystemRandomness
+    from scheduler_service.usecases.key_ring import new_key as make_key
+
+    today = datetime.fromtimestamp(SystemClock().wall_ms() / 1000, UTC).date().isoformat()
+    line = make_key(key_id or today, randomness=SystemRandomness())
+    if as_json:
+        name, _, key = line.partition(" ")
+        print_json({"key_id": name, "key": key})
+    else:
+        typer.echo(line)
+
+
+@app.command()
+def rotate(
+    config: ConfigFile = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Encrypt every signing secret under the ring's first key: those in the clear, and those under older keys.
+
+    Reads the same settings as an API: where Cassandra is, and the key ring. Harmless to repeat; a run that was cut
+    short is made good by the next. Exit code 1 when some secrets are left under other keys.
+    """
+    import asyncio
+
+    from minutehand.config import FOR_STORAGE, load_settings
+    from minutehand.local import ProgressLines
+    from scheduler_service.runtime.logging import configure_logging
+
+    settings = load_settings(environment=environment(), file=config, required=FOR_STORAGE)
+    configure_logging(settings.logging, identity={"program": "secrets"})
+    lines = ProgressLines()
+    done = asyncio.run(_rotate(settings, dry_run, lambda at, of: lines(at, of, "clients looked at")))
+    _show(done, dry_run, as_json)
+    if not done.complete:
+        raise typer.Exit(1)
+
+
+async def _rotate(settings: "Settings", dry_run: bool, progress: "Callable[[int, int], None]") -> "Rotation":
+    from cql.storage import open_storage
+    from scheduler_service.runtime.randomness import SystemRandomness
+    from scheduler_service.usecases.rotate_secrets import RotateSecrets
+    from scheduler_service.usecases.secret_box import secret_box
+
+    box = secret_box(settings.secrets, randomness=SystemRandomness())
+    storage = await open_storage(settings.cassandra)
+    try:
+        return await RotateSecrets(store=storage.clients, box=box).run(dry=dry_run, on_progress=progress)
+    finally:
+        await storage.close()
+
+
+def _show(done: "Rotation", dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "key_id": done.key_id,
+                "dry_run": dry_run,
+                "clients": done.clients,
+                "encrypted": done.encrypted,
+                "current": done.current,
+                "unsettled": done.unsettled,
+                "locked": done.locked,
+            }
+        )
+        return
+    would = "would be" if dry_run else "were"
+    say(
+        f"Of {done.clients} clients, {done.encrypted} signing secrets {would} encrypted under the key {done.key_id}; "
+        f"{done.current} are already."
+    )
+    if done.unsettled:
+        say(f"{done.unsettled} were being changed by somebody else or got no answer: run this again.")
+    for sentence in done.locked:
+        say(f"Left alone: {sentence}.")

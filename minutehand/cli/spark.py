@@ -1,0 +1,75 @@
+"""`minutehand spark run JOB`: the Spark jobs on this machine, over the cluster that the configuration names."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.options import AsJson, ConfigFile, environment
+
+app = typer.Typer(help="Run jobs over Minutehand's tables with Spark, on this machine.")
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def run(
+    context: typer.Context,
+    config: ConfigFile = None,
+    master: Annotated[
+        str, typer.Option("--master", help="Where Spark runs: local[*] takes every core of this machine.")
+    ] = "local[*]",
+    memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's Java heap, as Java writes it.")] = "1g",
+    as_json: AsJson = False,
+) -> None:
+    """Run a job and print its report: `minutehand spark run JOB --help` says what one takes."""
+    from minutehand.config import FOR_STORAGE, load_settings
+    from minutehand.local import LocalError, ProgressLines
+    from minutehand.local.spark import prepare_spark
+
+    jars = prepare_spark(ProgressLines())
+    from cql.login import words_of
+    from scheduler_service.runtime.clock import SystemClock
+    from spark.command_line import parse
+    from spark.program import run as run_job
+    from spark.session import SparkSettings
+
+    job, arguments = parse([*context.args, *["--json"] * as_json], program="minutehand spark run")
+    configured = load_settings(environment=environment(), file=config, required=FOR_STORAGE)
+    cassandra = configured.cassandra
+    if cassandra.tls_ca_file is not None:
+        raise LocalError(
+            "Jobs can't speak TLS to Cassandra from this command yet.",
+            "Use spark-submit with spark.cassandra.connection.ssl.*, or a Cassandra without TLS.",
+        )
+    login = words_of(cassandra)
+    settings = SparkSettings(
+        contact_points=cassandra.contact_points,
+        port=cassandra.port,
+        datacenter=cassandra.local_dc,
+        keyspace=cassandra.keyspace,
+        username=None if login is None else login[0],
+        password=None if login is None else login[1],
+        master=master,
+        jars=jars,
+        driver_memory=memory,
+        policy=configured.network,
+        bounds=configured.node.clients,
+    )
+    raise typer.Exit(run_job(job, arguments, settings, clock=SystemClock()))
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option("--rows", min=1_000, help="How many schedules to load.")] = 200_000,
+    directory: Annotated[
+        Path,
+        typer.Option("--dir", metavar="DIR", help="Where data, logs and reports are kept; begun anew at every start."),
+    ] = Path(".minutehand/spark-demo"),
+) -> None:
+    """Load schedules from Parquet, see the due ones called, archive them, prove the books, count usage and capacity.
+
+    All on this machine, with a Cassandra, an API, pollers and a receiver of its own; it ends by itself.
+    """
+    from minutehand.local.progress import ProgressLines
+    from minutehand.local.spark_demo import run_spark_demo
+
+    run_spark_demo(directory, rows=rows, say=lambda line: typer.echo(line), progress=ProgressLines())

@@ -1,0 +1,51 @@
+"""Audits: what proves a client's books."""
+
+from datetime import datetime
+
+import msgspec
+
+from minutehand.client._calls import Operation, client_path, given, number
+from minutehand.client._models import Page
+
+
+class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The schedules of an audited window, as their rows tell: accepted is the sum of the others, or a finding says
+    why not."""
+
+    accepted: int
+    delivered: int
+    failed: int
+    cancelled: int
+    skipped: int
+    open: int
+
+
+class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that must not be. None is what does not apply: it may be about a lane's minute, or about a cron."""
+
+    kind: str
+    detail: str
+    poller_id: int | None = None
+    minute: datetime | None = None
+    due: datetime | None = None
+    schedule_id: str | None = None
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
+    """An audit of the books between `start` and `end`. `findings` counts them by kind, `shown` are the first of them;
+    `repaired` counts what was done about them, `left_out` says what was not looked at."""
+
+    audit_id: str
+    audited_at: datetime
+    start: datetime
+    end: datetime
+    counts: AuditCounts
+    findings: dict[str, int] = {}
+    shown: tuple[AuditFinding, ...] = ()
+    repaired: dict[str, int] = {}
+    left_out: tuple[str, ...] = ()
+
+
+def list_audits(client_id: str, *, page_size: int | None) -> Operation[Page[Audit]]:
+    query = given({"limit": number(page_size)})
+    return Operation(method="GET", path=f"{client_path(client_id)}/audits", answer=Page[Audit], query=query)

@@ -1,0 +1,33 @@
+"""What a node needs of storage."""
+
+from dataclasses import dataclass
+
+from membership.ports import LeaseStore, MemberStore
+from scheduler_service.domain.ports import (
+    ArchiveStore,
+    AttemptStore,
+    BalanceStore,
+    ClientStore,
+    CronStore,
+    DeadLetterStore,
+    ReconciliationStore,
+    ScheduleStore,
+    SecretBox,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStores:
+    """The stores a node works with."""
+
+    schedules: ScheduleStore
+    clients: ClientStore
+    members: MemberStore
+    leases: LeaseStore
+    balances: BalanceStore
+    attempts: AttemptStore
+    dead_letters: DeadLetterStore
+    crons: CronStore
+    reconciliations: ReconciliationStore
+    box: SecretBox
+    archives: ArchiveStore

@@ -1,0 +1,31 @@
+"""What audits of a client's books found."""
+
+from aiohttp import web
+
+from scheduler_service.api.audit_listing import AUDIT_PARAMETERS, audit_cursor, read_audit_listing
+from scheduler_service.api.audit_views import AuditView, audit_view
+from scheduler_service.api.auth import Access
+from scheduler_service.api.page import Items
+from scheduler_service.api.route import Call, Route, answer
+
+
+async def list_audits(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    asked = read_audit_listing(client_id, call.query())
+    found = await call.services.audits.read_page(client_id, after=asked.after, limit=asked.limit + 1)
+    shown = found[: asked.limit]
+    following = shown[-1].audit_id if len(found) > asked.limit else None
+    return answer(Items([audit_view(audit) for audit in shown], audit_cursor(client_id, following)))
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/clients/{client_id}/audits",
+        access=Access.CLIENT,
+        handler=list_audits,
+        summary="What audits of the client's books found, newest first",
+        query=AUDIT_PARAMETERS,
+        response=Items[AuditView],
+    ),
+)

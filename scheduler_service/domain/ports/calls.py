@@ -1,0 +1,31 @@
+"""Calls to nodes and receivers."""
+
+from typing import Protocol
+
+from membership.identity import Life
+from scheduler_service.domain.ids import (
+    Partition,
+    RowKey,
+)
+from scheduler_service.domain.samples import Exchange, Sample
+
+
+class HintSender(Protocol):
+    """Tells the owner of a lane about near-term rows it has not read. Best effort, coalesced, never raises."""
+
+    def hint(self, partition: Partition, key: RowKey) -> None: ...
+
+
+class NodePorts(Protocol):
+    """What a node may be told on its own port, by who knows the cluster's token."""
+
+    async def drain(self, life: Life, *, address: str) -> None:
+        """Begin to hand over every lane. Repeatable. Raises NodeUnreachable where exactly this life did not take it."""
+
+
+class SampleCaller(Protocol):
+    """Makes calls that are no schedule's, for somebody to look at."""
+
+    async def call(self, sample: Sample) -> Exchange:
+        """Send it once, as the client's schedules are sent, and wait for the end; whatever the receiver does is an
+        answer. Raises TooManySamples; Overloaded where too many of all clients are under way."""

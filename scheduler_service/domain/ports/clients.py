@@ -1,0 +1,97 @@
+"""Clients, who may act for them, and what they asked for once."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from membership.conditional import Answer
+from scheduler_service.domain.audit_log import AuditEntry, EntryId
+from scheduler_service.domain.clients import ApiKey, Client, SigningSecret
+from scheduler_service.domain.idempotency import Kept
+from scheduler_service.domain.ids import (
+    ClientId,
+)
+
+
+class ClientStore(Protocol):
+    """Clients, keys, signing secrets and the revision that tells everybody when one of them changed."""
+
+    async def read_client(self, client_id: ClientId) -> Client | None: ...
+
+    async def list_clients(self) -> Sequence[Client]:
+        """All clients, by client_id. Bounded by the number of tenants, which a node holds in memory anyway."""
+
+    async def create_client(self, client: Client) -> Answer[Client | None]:
+        """Insert if it does not exist. Bumps the catalog revision after it was applied."""
+
+    async def update_client(self, *, expected_revision: int, client: Client) -> Answer[Client | None]:
+        """Replace if the stored revision is as expected. Bumps the catalog revision after it was applied."""
+
+    async def catalog_revision(self) -> int:
+        """Changes whenever a client, key or secret changed: a cheap read for everybody who caches them."""
+
+    async def insert_key(self, key: ApiKey) -> None: ...
+
+    async def read_key(self, key_id: str) -> ApiKey | None: ...
+
+    async def list_keys(self, client_id: ClientId) -> Sequence[ApiKey]:
+        """Keys of one client, revoked ones included, oldest first."""
+
+    async def list_admin_keys(self) -> Sequence[ApiKey]:
+        """Keys of all administrators, revoked ones included, oldest first."""
+
+    async def revoke_key(self, key_id: str, *, revoked_at: int) -> None: ...
+
+    async def insert_secret(self, secret: SigningSecret) -> None: ...
+
+    async def list_secrets(self, client_id: ClientId) -> Sequence[SigningSecret]:
+        """Active and expired ones, oldest first."""
+
+    async def delete_secret(self, client_id: ClientId, secret_id: str) -> None: ...
+
+    async def reseal_secret(self, secret: SigningSecret, *, stored: bytes) -> Answer[None]:
+        """Replace what is stored and its key, if what is stored is `stored`: a secret that was deleted meanwhile stays
+        so. The revision does not change, for what the secret opens to does not."""
+
+
+class SecretBox(Protocol):
+    """What signing secrets are encrypted with. Stores keep what it seals, and know nothing of it."""
+
+    @property
+    def primary(self) -> str | None:
+        """The key that `seal` uses; None: it leaves secrets in the clear."""
+
+    @property
+    def generation(self) -> int:
+        """Changes when the keys did: what could not be opened perhaps can be now."""
+
+    def seal(self, secret: SigningSecret) -> SigningSecret:
+        """A secret in the clear as it is to be stored."""
+
+    def open(self, secret: SigningSecret) -> SigningSecret:
+        """A stored secret in the clear, as those without a key are. Raises SecretLocked."""
+
+
+class IdempotencyStore(Protocol):
+    """What was begun under idempotency keys. Kept 24 hours, then a key is as good as new."""
+
+    async def keep(self, client_id: ClientId, key: str, kept: Kept) -> Answer[Kept]:
+        """Insert if nothing is kept under this key. Rejected(what is)."""
+
+    async def read(self, client_id: ClientId, key: str) -> Kept | None:
+        """Serial: sees whatever was kept before it began."""
+
+
+class AuditLogStore(Protocol):
+    """What administrators did. Entries are kept 400 days."""
+
+    async def begin(self, entry: AuditEntry) -> None:
+        """Insert an entry, its end left out. Repeating equal values is harmless."""
+
+    async def end(self, entry: AuditEntry) -> None:
+        """Add the end of an entry that was begun: status, problem, details. Repeating equal values is harmless."""
+
+    async def read_page(self, *, first: EntryId, last: EntryId, limit: int) -> Sequence[AuditEntry]:
+        """Up to `limit` entries with first <= entry_id <= last, newest first.
+
+        Reads day by day until `limit` is reached, so the caller bounds the two: a request for each day.
+        """

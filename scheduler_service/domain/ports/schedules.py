@@ -1,0 +1,171 @@
+"""Rows, and the rules that make rows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from membership.conditional import Answer
+from scheduler_service.domain.books import CountPage, Stamp
+from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
+from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
+from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.domain.ids import (
+    ClientId,
+    CronId,
+    Minute,
+    Partition,
+    PollerId,
+    RowKey,
+    UnixMillis,
+)
+from scheduler_service.domain.reconciliations import ReviewPage
+from scheduler_service.domain.schedules import (
+    Advance,
+    Definition,
+    Edit,
+    Page,
+    Row,
+    Statics,
+    Unfinished,
+    WriteRejection,
+)
+
+
+class ScheduleStore(Protocol):
+    """The `schedules` table and its index `occupied_minutes`."""
+
+    async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
+        """Insert one definition durably, its index row acknowledged first, both at `consistency`.
+
+        Repeatable: equal values over equal values. Concurrent calls of one consistency share requests (group commit);
+        each ends with the request that carried it. Raises StoreUnavailable; ContentTooLarge for a row no request can
+        carry; Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
+        """
+
+    async def insert_many(
+        self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
+    ) -> Sequence[MinutehandError | None]:
+        """The same for many at once: None for each that is durable, else its own error, which is what `insert` raises.
+
+        Returns when the last request that carries one of them has ended. Overloaded is raised, for all of them.
+        """
+
+    async def read_page(
+        self,
+        partition: Partition,
+        *,
+        after: RowKey | None = None,
+        limit: int = 1000,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
+    ) -> Page:
+        """Up to `limit` rows behind `after` in key order, with the statics of the same read.
+
+        `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated, at
+        LOCAL_QUORUM).
+        """
+
+    async def read_rows(
+        self,
+        partition: Partition,
+        keys: Iterable[RowKey],
+        *,
+        serial: bool = False,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
+    ) -> tuple[Statics, dict[RowKey, Row]]:
+        """The rows of the given keys that exist; absent ones are missing from the answer, pointers are not.
+
+        A serial read of one key sees statics and row together. Of many keys (any number, 100 in a request), the statics
+        are those of the first request. Where no row exists, the statics are read right after.
+        """
+
+    async def find_rows(
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+    ) -> dict[RowKey, Row]:
+        """The same rows without the statics, which cost a request and grow with what is in flight."""
+
+    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
+        """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""
+
+    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+        """The owner's conditional batch, all or nothing. Refuses (ContentTooLarge) what the server would refuse."""
+
+    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
+        """Anyone's conditional batch, all or nothing."""
+
+    async def occupied(
+        self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
+    ) -> Mapping[Minute, Sequence[PollerId]]:
+        """Which lanes have rows, per minute of [first, last], both inclusive; minutes without any are absent."""
+
+    async def count_unfinished(self, partition: Partition, *, due_until: int, limit: int) -> Unfinished:
+        """How many of the first `limit` rows are due at `due_until` or before and have no outcome. Reads no bodies."""
+
+    async def count_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> CountPage:
+        """Up to `limit` rows behind `after` in key order, as far as counting takes them: no bodies. Behind a key, the
+        stamp is that of the partition only if rows follow."""
+
+    async def review_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 500) -> ReviewPage:
+        """Up to `limit` rows behind `after` in key order, as far as reconciliations take them: no bodies."""
+
+    async def read_stamp(self, partition: Partition) -> Stamp:
+        """What changes with every outcome. It is read alone, however many rows there are."""
+
+    async def delete_partition(self, partition: Partition) -> None:
+        """Delete a whole partition that is past its retention with its attempts and balance, then its index row.
+
+        A delete that was cut short is repeated harmlessly: while the index row is there, it is found again.
+        """
+
+
+class CronStore(Protocol):
+    """The tables `crons` and `cron_runs`.
+
+    All crons of a client are one partition, so conditional writes on one client's crons contend: those of one process
+    are sent one at a time, many crons in each.
+    """
+
+    async def read(
+        self, client_id: ClientId, cron_ids: Sequence[CronId], *, serial: bool = False
+    ) -> Mapping[CronId, Cron]:
+        """Those that exist (any number, 100 in a request), deleted ones included. One that can't be decoded is left
+        out, and logged."""
+
+    async def read_standings(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> Mapping[CronId, CronStanding]:
+        """The same of each only what a fire is judged by: without the callback, which may be large."""
+
+    async def read_page(self, client_id: ClientId, *, after: CronId | None = None, limit: int = 100) -> Sequence[Cron]:
+        """Up to `limit` crons behind `after` in the order of their ids, deleted ones included. Fewer: there are no
+        more. Those that can't be decoded are made up for."""
+
+    async def read_marks(
+        self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
+    ) -> Sequence[CronMark]:
+        """The same, of each only what the search for forgotten crons needs."""
+
+    async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
+        """Replace all columns if the stored revision is `expected_revision` (None: there is no such cron).
+
+        Concurrent calls for one client share requests; each has its own answer. Raises ContentTooLarge for a cron no
+        request can carry, and an error where the one that is stored instead can't be decoded.
+        """
+
+    async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
+        """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""
+
+    async def insert_runs(self, runs: Sequence[CronRun]) -> None:
+        """Insert them durably; repeating it is harmless. Kept 90 days."""
+
+    async def read_runs(
+        self,
+        client_id: ClientId,
+        cron_id: CronId,
+        *,
+        first: UnixMillis,
+        last: UnixMillis,
+        limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[CronRun]:
+        """Up to `limit` runs with first <= nominal_due <= last, in their order.
+
+        Reads every month between the two until `limit` is reached, so the caller bounds them: runs are kept 90 days.
+        Raises ValueError over 400 days.
+        """

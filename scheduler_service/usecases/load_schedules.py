@@ -1,0 +1,252 @@
+"""Load: the rows of a bulk load become schedules, by the rules of a create, as often as somebody runs it.
+
+    item -> draft (every rule, every fault) -> lane and id (the load's) -> is it there? -> place -> acknowledged
+                                                                           (see below)
+
+Differs from a create in this:
+- Ids, lanes and creation instants follow from the load and the item's key, so the same item is the same row again.
+- A due must be `AHEAD_MS` ahead when it is judged, right before it is sent. What storage does not answer is tried again
+  for `RETRY_SECONDS` at most; so a row is acknowledged long before its minute, whatever storage did, and the ten
+  minutes also cover the difference between the clocks of who loads and who calls. Should all of that fail, `place`
+  looks after what is late.
+- In a run that is not the load's first, each row is looked for before it is written. One with the values that it would
+  get is left alone, whatever its due and whatever the rules have become since; one with other values is refused,
+  because a definition is never written over. The first run looks only where nothing but the due is wrong: an earlier
+  try of the same task may have written the row in time.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from scheduler_service.domain.bulk_loads import BulkLoad
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, StoreUnavailable
+from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.domain.instants import format_instant, parse_instant
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.quotas import derived_lane, pinned_lane
+from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.load_pace import Pace
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft
+
+AHEAD_MS = 600_000
+"""How far ahead a due must be when its row is sent."""
+RETRY_SECONDS = 120.0
+"""How long rows that storage gives no answer to are tried again."""
+REMEMBERED = 4096
+"""URLs and ordering keys that need not be judged and hashed again."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_COMPARED = ("method", "url", "headers", "body", "options", "label", "ordering_key", "created_at")
+_DUE = "/due"
+
+
+class Item(NamedTuple):
+    """One row of the input: its key, and what it asks for or why that can't be read."""
+
+    key: str
+    request: ScheduleRequest | Invalid
+
+
+class Loaded(StrEnum):
+    """What became of an item that is right."""
+
+    ADDED = "added"
+    PRESENT = "present"
+
+
+Result: TypeAlias = Loaded | MinutehandError
+"""Of one item; an error says why there is no such row, or that another one is in its place."""
+
+
+class Judged(NamedTuple):
+    """The row that an item would be, as far as that can be told, and what is wrong with it."""
+
+    definition: Definition | None
+    faults: list[FieldError]
+
+
+class JudgeItems:
+    """What the rows of a load would be. Writes and reads nothing."""
+
+    def __init__(
+        self, *, policy: NetworkPolicy, clock: Clock, bounds: ClientBounds = UNBOUND, ahead_ms: int = AHEAD_MS
+    ) -> None:
+        self._check_url = lru_cache(maxsize=REMEMBERED)(policy.check_url)
+        self._pinned_lane = lru_cache(maxsize=REMEMBERED)(pinned_lane)
+        self._clock = clock
+        self._bounds = bounds
+        self._ahead_ms = ahead_ms
+
+    def __call__(self, client: Client, load: BulkLoad, items: Sequence[Item]) -> list[Judged]:
+        """As of now."""
+        now = self._clock.wall_ms()
+        return [self._judged(client, load, item.key, item.request, now) for item in items]
+
+    def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
+        """Everything wrong with a request."""
+        now = self._clock.wall_ms()
+        try:
+            draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+        except Invalid as invalid:
+            return invalid.errors
+        return []
+
+    def _judged(self, client: Client, load: BulkLoad, key: str, request: ScheduleRequest | Invalid, now: int) -> Judged:
+        if isinstance(request, Invalid):
+            return Judged(None, request.errors)
+        soonest = now + self._ahead_ms
+        faults: list[FieldError] = []
+        try:
+            drawn = draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+        except Invalid as invalid:
+            faults = invalid.errors
+        else:
+            if request.due is not None and drawn.due >= soonest:
+                return Judged(self._definition(load, key, drawn), faults)
+        if request.due is None:
+            return Judged(None, [*_besides_due(faults), FieldError(_DUE, "is required; a delay differs in every run")])
+        try:
+            due = parse_instant(request.due)
+        except ValueError:
+            return Judged(None, faults)
+        if due < soonest:
+            detail = f"is less than {self._ahead_ms / 60_000:g} minutes ahead; it is {format_instant(now)} now"
+            faults = [*_besides_due(faults), FieldError(_DUE, detail)]
+        if due < 0:
+            return Judged(None, faults)
+        return Judged(self._definition(load, key, redraft(request, due=due)), faults)
+
+    def _definition(self, load: BulkLoad, key: str, drawn: Draft) -> Definition:
+        client_id = load.client_id
+        if drawn.ordering_key is None:
+            poller_id = derived_lane(client_id, key, lanes=load.lanes)
+        else:
+            poller_id = self._pinned_lane(client_id, drawn.ordering_key, quota=load.lanes)
+        return Definition(
+            client_id=client_id,
+            poller_id=poller_id,
+            due=drawn.due,
+            schedule_id=load.schedule_id(key=key, due=drawn.due, poller_id=poller_id),
+            method=drawn.method,
+            url=drawn.url,
+            headers=drawn.headers,
+            body=drawn.body,
+            options=drawn.options,
+            label=drawn.label,
+            ordering_key=drawn.ordering_key,
+            created_at=load.started_at,
+        )
+
+
+class LoadSchedules:
+    """Makes the rows of loads durable, of clients that the caller has looked up and found active."""
+
+    def __init__(self, *, judge: JudgeItems, place: Place, schedules: ScheduleStore, clock: Clock, pace: Pace) -> None:
+        self._judge = judge
+        self._place = place
+        self._schedules = schedules
+        self._clock = clock
+        self._pace = pace
+
+    async def __call__(self, client: Client, load: BulkLoad, items: Sequence[Item], *, again: bool) -> list[Result]:
+        """What became of each, in order; those that are right are durable. `again`: not the load's first run.
+
+        Raises StoreUnavailable where storage gave no answer for too long: any of them may be there, or not.
+        """
+        await self._pace.take(len(items))
+        judged = self._judge(client, load, items)
+        results: list[Result | None] = [Invalid(one.faults) if one.faults else None for one in judged]
+        looked_for = [
+            (position, one.definition)
+            for position, one in enumerate(judged)
+            if one.definition is not None and (again or (one.faults and not _besides_due(one.faults)))
+        ]
+        present = await self._present([definition for _, definition in looked_for]) if looked_for else {}
+        for position, definition in looked_for:
+            row = present.get((definition.partition, definition.key))
+            if row is not None:
+                results[position] = _compared(definition, row)
+        sent = [
+            (position, one.definition)
+            for position, one in enumerate(judged)
+            if results[position] is None and one.definition is not None
+        ]
+        placed = await self._placed(client, [definition for _, definition in sent])
+        for (position, _), result in zip(sent, placed, strict=True):
+            results[position] = result
+        return [result for result in results if result is not None]
+
+    async def _present(self, definitions: Sequence[Definition]) -> Mapping[tuple[Partition, RowKey], Row]:
+        keys: dict[Partition, list[RowKey]] = {}
+        for definition in definitions:
+            keys.setdefault(definition.partition, []).append(definition.key)
+
+        async def read(partition: Partition) -> tuple[Partition, Mapping[RowKey, Row]]:
+            _, rows = await self._patiently_read(partition, keys[partition])
+            return partition, rows
+
+        found = await concurrently(read, keys)
+        return {(partition, key): row for partition, rows in found for key, row in rows.items() if row.defined}
+
+    async def _patiently_read(
+        self, partition: Partition, keys: Sequence[RowKey]
+    ) -> tuple[object, Mapping[RowKey, Row]]:
+        until, pause = self._clock.monotonic() + RETRY_SECONDS, _FIRST_PAUSE
+        while True:
+            try:
+                return await self._schedules.read_rows(partition, keys)
+            except StoreUnavailable:
+                pause = await self._pause(pause, until)
+
+    async def _placed(self, client: Client, definitions: Sequence[Definition]) -> list[Result]:
+        results: list[Result] = [Loaded.ADDED] * len(definitions)
+        waiting = list(range(len(definitions)))
+        until, pause = self._clock.monotonic() + RETRY_SECONDS, _FIRST_PAUSE
+        while waiting:
+            begun = self._clock.monotonic()
+            errors = await self._place.many(
+                [definitions[position] for position in waiting], consistency=client.settings.write_consistency
+            )
+            unanswered = []
+            for position, error in zip(waiting, errors, strict=True):
+                if isinstance(error, StoreUnavailable):
+                    unanswered.append(position)
+                elif error is not None:
+                    results[position] = error
+            if waiting := unanswered:
+                pause = await self._pause(pause, until)
+            else:
+                self._pace.answered(self._clock.monotonic() - begun)
+        return results
+
+    async def _pause(self, seconds: float, until: float) -> float:
+        """Before another try; answers how long the next pause is. Raises StoreUnavailable where there is no time."""
+        self._pace.unanswered()
+        if self._clock.monotonic() + seconds > until:
+            raise StoreUnavailable(f"Cassandra gave no answer for {RETRY_SECONDS:g} seconds.")
+        await self._clock.sleep(seconds)
+        return min(2 * seconds, _LONGEST_PAUSE)
+
+
+def _besides_due(faults: Sequence[FieldError]) -> list[FieldError]:
+    return [fault for fault in faults if fault.pointer not in (_DUE, "/delay_seconds")]
+
+
+def _compared(definition: Definition, row: Row) -> Result:
+    different = [name for name in _COMPARED if getattr(definition, name) != _stored(row, name)]
+    if not different:
+        return Loaded.PRESENT
+    return Invalid([FieldError("", f"was loaded before with another {', '.join(different)}; it stays as it was")])
+
+
+def _stored(row: Row, name: str) -> object:
+    value = getattr(row, name)
+    return b"" if name == "body" and value is None else value

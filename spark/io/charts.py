@@ -1,0 +1,66 @@
+"""Charts as PNG files, drawn without a display."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+FAR = 5
+"""A line this many times above the fullest minute would press all others to the ground: it is named, not drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """Calls a minute over time, and what they are held against. `minutes`: instants without a zone, which are UTC, in
+    order; a minute that is not there has no calls. `now` parts what was from what is to come."""
+
+    file_name: str
+    title: str
+    minutes: Sequence[datetime]
+    calls: Sequence[int]
+    lines: Sequence[tuple[str, int]]
+    now: datetime
+
+
+def draw(charts: Sequence[Chart], directory: Path) -> list[Path]:
+    """One file for each, replaced as a whole. Raises OSError, and ImportError where matplotlib is not installed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+    from matplotlib.figure import Figure
+
+    def days(instants: Sequence[datetime]) -> list[float]:
+        return [
+            float(date2num(instant))  # type: ignore[no-untyped-call]
+            for instant in instants
+        ]
+
+    directory.mkdir(parents=True, exist_ok=True)
+    made = []
+    for chart in charts:
+        figure = Figure(figsize=(11, 4), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        # Bars and not a line: what lies between two busy minutes is nothing.
+        axes.vlines(days(chart.minutes), 0, chart.calls, color="#1f6f8b", linewidth=1.2, label="calls")
+        for (label, height), style in zip(chart.lines, ("-", "--", ":"), strict=False):
+            look: dict[str, Any] = {"color": "#b03a2e", "linestyle": style, "linewidth": 1.2}
+            if height > FAR * max(chart.calls, default=height):
+                axes.plot([], [], label=f"{label}: {height:,}, far above", **look)
+            else:
+                axes.axhline(height, label=f"{label}: {height:,}", **look)
+        axes.axvline(days([chart.now])[0], color="#555555", linewidth=0.8, label="now")
+        locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        axes.set_title(chart.title, loc="left")
+        axes.set(ylabel="calls a minute", xlabel="UTC")
+        axes.set_ylim(bottom=0)
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize="small", frameon=False)
+        path = directory / chart.file_name
+        part = path.with_suffix(".part")
+        figure.savefig(part, format="png", dpi=110, metadata={"Software": None})
+        os.replace(part, path)
+        made.append(path)
+    return made

@@ -1,0 +1,99 @@
+"""Files and directories wherever Hadoop reaches: a path, or a URL such as s3a://bucket/path."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from spark.errors import JobRefused
+
+
+class Listed(NamedTuple):
+    """`size` in bytes; of a directory it says nothing."""
+
+    name: str
+    size: int
+    directory: bool
+
+
+class Files:
+    """The file system of one directory. What it can't do raises JobRefused, in the file system's own words."""
+
+    def __init__(self, session: SparkSession, directory: str) -> None:
+        jvm: Any = session._jvm
+        java_session: Any = session._jsc
+        self._jvm = jvm
+        with _refused(directory, "can't be used"):
+            path = jvm.org.apache.hadoop.fs.Path(directory)
+            self._system = path.getFileSystem(java_session.hadoopConfiguration())
+            self.root = str(self._system.makeQualified(path).toString())
+            """The directory as a URL."""
+
+    def list(self, path: str) -> list[Listed]:
+        """By name; empty where there is nothing."""
+        with _refused(path, "can't be read"):
+            where = self._path(path)
+            if not self._system.exists(where):
+                return []
+            found = self._system.listStatus(where)
+        listed = [Listed(str(one.getPath().getName()), int(one.getLen()), bool(one.isDirectory())) for one in found]
+        return sorted(listed)
+
+    def exists(self, path: str) -> bool:
+        with _refused(path, "can't be read"):
+            return bool(self._system.exists(self._path(path)))
+
+    def make(self, path: str) -> None:
+        """A directory, with those above it."""
+        with _refused(path, "can't be written"):
+            if not self._system.mkdirs(self._path(path)):
+                raise JobRefused(f"{path} can't be written")
+
+    def move(self, source: str, target: str) -> None:
+        """Give a directory or file another name, where there is nothing yet."""
+        self.make(target.rpartition("/")[0])
+        with _refused(target, "can't be written"):
+            where = self._path(target)
+            # Where a directory is already, some file systems move into it.
+            if self._system.exists(where) or not self._system.rename(self._path(source), where):
+                raise JobRefused(f"{source} can't be renamed to {target}")
+
+    def delete(self, path: str) -> None:
+        """With all that is in it; nothing where there is nothing."""
+        with _refused(path, "can't be deleted"):
+            self._system.delete(self._path(path), True)
+
+    def read(self, path: str) -> bytes | None:
+        """A small file; None where there is none."""
+        with _refused(path, "can't be read"):
+            where = self._path(path)
+            if not self._system.exists(where):
+                return None
+            stream = self._system.open(where)
+            try:
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+
+    def write(self, path: str, data: bytes) -> None:
+        """A small file, over what was there."""
+        with _refused(path, "can't be written"):
+            stream = self._system.create(self._path(path), True)
+            try:
+                stream.write(bytearray(data))
+            finally:
+                stream.close()
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+
+@contextmanager
+def _refused(path: str, why: str) -> Iterator[None]:
+    try:
+        yield
+    except Py4JJavaError as error:
+        said = str(error.java_exception.getMessage() or error.java_exception.getClass().getSimpleName())
+        raise JobRefused(f"{path} {why}: {said.splitlines()[0]}") from error

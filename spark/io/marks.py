@@ -1,0 +1,91 @@
+"""Which days are archived, and who archives: `domain.archives.ArchiveStore`, for programs without an event loop."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from cql.storage import Storage, open_storage
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.errors import MinutehandError
+from scheduler_service.domain.archives import ArchivedDay, RunId
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.runtime.concurrently import concurrently
+from spark.errors import JobRefused
+from spark.io.storage import storage_settings
+
+
+class Marks:
+    """What one run, `run`, reads and marks. Raises MinutehandError where the storage does not answer."""
+
+    def __init__(self, storage: Storage, runner: asyncio.Runner, run: RunId) -> None:
+        self.run = run
+        self._store = storage.archives
+        self._runner = runner
+
+    def read(self, clients: Sequence[str], *, first: int, last: int) -> list[ArchivedDay]:
+        """The days that begin in [first, last], Unix milliseconds."""
+        read = partial(self._store.read, first=UnixMillis(first), last=UnixMillis(last))
+        answers = self._runner.run(concurrently(read, map(ClientId, clients)))
+        return [day for days in answers for day in days]
+
+    def runs(self, clients: Sequence[str]) -> set[RunId]:
+        """Those that have one of the clients."""
+        answers = self._runner.run(concurrently(self._store.read_run, map(ClientId, clients)))
+        return {run for run in answers if run is not None}
+
+    def take(self, clients: Sequence[str]) -> None:
+        """From whoever has them: that run can mark nothing any more. Raises JobRefused where another takes them now."""
+        self._runner.run(concurrently(self._take, map(ClientId, clients)))
+
+    def hold(self, client_id: str) -> None:
+        """Raises JobRefused unless the client is still this run's."""
+        client = ClientId(client_id)
+        self._be_applied(client_id, self._runner.run(self._store.take(client, self.run, expected=self.run)))
+
+    def mark(self, day: ArchivedDay) -> Answer[None]:
+        return self._runner.run(self._store.mark(day, run=self.run))
+
+    def mark_all(self, days: Sequence[ArchivedDay]) -> None:
+        """Raises JobRefused where a client is not this run's any more."""
+        answers = self._runner.run(concurrently(partial(self._store.mark, run=self.run), days))
+        for day, answer in zip(days, answers, strict=True):
+            self._be_applied(day.client_id, answer)
+
+    def release(self, clients: Sequence[str]) -> None:
+        """Where another has them by now, nothing is done."""
+        give = partial(self._store.take, run=None, expected=self.run)
+        self._runner.run(concurrently(give, map(ClientId, clients)))
+
+    async def _take(self, client_id: ClientId) -> None:
+        before = await self._store.read_run(client_id)
+        self._be_applied(client_id, await self._store.take(client_id, self.run, expected=before))
+
+    def _be_applied(self, client_id: str, answer: Answer[None]) -> None:
+        match answer:
+            case Applied():
+                return
+            case Rejected():
+                raise JobRefused(taken_over(client_id))
+            case Unknown(reason):
+                raise JobRefused(f"the storage did not answer ({reason}); run it again")
+
+
+def taken_over(client_id: str) -> str:
+    return f"another run has taken over {client_id!r}; what this one had marked is archived, the rest is that one's"
+
+
+@contextmanager
+def open_marks(session: SparkSession, keyspace: str, run: RunId) -> Iterator[Marks]:
+    """Raises JobRefused where the storage does not answer, now or while it is open."""
+    try:
+        with asyncio.Runner() as runner:
+            storage = runner.run(open_storage(storage_settings(session, keyspace)))
+            try:
+                yield Marks(storage, runner, run)
+            finally:
+                runner.run(storage.close())
+    except MinutehandError as error:
+        raise JobRefused(f"the storage does not do it: {error}") from error

@@ -1,0 +1,63 @@
+"""Who is there, and how far the lanes are."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from cql.members import CLUSTER
+from membership.ports import NodeState
+from spark.io.tables import Tables
+from spark.transforms.lanes import positions
+
+SILENT_MS = 60_000
+"""A heartbeat that is older by the clock of who asks is nobody's who works. Good for a report, for nothing else."""
+
+_NODE = "node_id string, incarnation long, state string, floor long, capacity_per_minute long, wall_ms long"
+
+
+class Lanes(NamedTuple):
+    """How many a client has. `settled_before`: every minute before it, Unix seconds, is settled in all of them."""
+
+    known: int
+    settled_before: int
+
+
+def lanes(session: SparkSession, tables: Tables, clients: Sequence[str]) -> Mapping[str, Lanes]:
+    """Of each client that has any.
+
+    The floors are read before the rows of the lanes. The other way round a lane could be given up in between, and its
+    former owner's floor, which does not know it any more, be taken for its position.
+    """
+    floors = session.createDataFrame(_nodes(session, tables).collect(), _NODE)
+    names = session.createDataFrame([(name,) for name in clients], "client_id string")
+    columns = ("poller_id", "owner_node", "owner_incarnation", "watermark", "lagging")
+    behind = positions(tables.by_key(names, "pollers", columns), floors).groupBy("client_id")
+    found = behind.agg(F.count(F.lit(1)), F.min(F.unix_seconds("settled_before"))).collect()
+    return {client_id: Lanes(count, settled_before) for client_id, count, settled_before in found}
+
+
+def capacity_per_minute(session: SparkSession, tables: Tables, *, now: datetime) -> int:
+    """Calls a minute that the live nodes are sized for."""
+    since = round(now.timestamp() * 1000) - SILENT_MS
+    live = _nodes(session, tables).where((F.col("state") == NodeState.LIVE.value) & (F.col("wall_ms") >= since))
+    found = live.select("node_id", "incarnation", "capacity_per_minute").collect()
+    if not found:
+        return 0
+    lives = session.createDataFrame(
+        [(one.node_id, one.incarnation) for one in found], "node_id string, incarnation long"
+    )
+    alive = {
+        (one.node_id, one.incarnation)
+        for one in tables.by_key(lives, "lives", ("state",)).where(F.col("state") == "live").collect()
+    }
+    return sum(one.capacity_per_minute for one in found if (one.node_id, one.incarnation) in alive)
+
+
+def _nodes(session: SparkSession, tables: Tables) -> DataFrame:
+    cluster = session.createDataFrame([(CLUSTER,)], "cluster string")
+    columns = ("node_id", "incarnation", "state", "floor", "capacity_per_minute", "wall_clock")
+    found = tables.by_key(cluster, "nodes", columns)
+    return found.select(*columns[:-1], F.unix_millis("wall_clock").alias("wall_ms"))

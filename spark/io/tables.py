@@ -1,0 +1,65 @@
+"""The tables by their partition keys: no read costs more than what its window holds."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark.window import HOUR, Window
+
+_FORMAT = "org.apache.spark.sql.cassandra"
+_DIRECT = "Cassandra Direct Join"
+PARTITION = ("client_id", "poller_id", "minute")
+"""The partition key of `schedules`, `attempts` and their kind."""
+
+
+class WouldScan(Exception):
+    """A read whose plan is no read by partition keys; it would cost what the table holds."""
+
+
+class Tables:
+    """Reads of one keyspace."""
+
+    def __init__(self, session: SparkSession, keyspace: str) -> None:
+        self.keyspace = keyspace
+        self._session = session
+
+    def clients(self) -> DataFrame:
+        """Every client: the one table that is read whole, a row for each tenant."""
+        return self._table("clients")
+
+    def by_key(self, keys: DataFrame, table: str, columns: Sequence[str], *, beside: Sequence[str] = ()) -> DataFrame:
+        """`keys` joined with the rows that they lead to; its columns are the whole partition key, or that and the key
+        of the row within, and those `beside`, which are carried along. Raises WouldScan."""
+        key = [name for name in keys.columns if name not in beside]
+        wanted = self._table(table).select(*key, *columns)
+        joined = keys.join(wanted, key)
+        plan = joined._jdf.queryExecution().executedPlan().toString()
+        if _DIRECT not in plan.split(f"{self.keyspace}.{table}")[0].rsplit("\n", 1)[-1]:
+            raise WouldScan(f"{table} would be scanned whole: are {', '.join(key)} its partition key?")
+        return joined
+
+    def hours(self, clients: Sequence[str], window: Window) -> DataFrame:
+        """(client_id, hour) for every hour of the window: the key of `occupied_minutes` and `minute_balance`."""
+        names = self._session.createDataFrame([(name,) for name in clients], "client_id string")
+        # No join of clients and hours: Spark would take it apart and join each with the table by itself.
+        first, last = (F.timestamp_seconds(F.lit(int(at.timestamp()))) for at in (window.start, window.end - HOUR))
+        hours = F.sequence(first, last, F.expr("interval 1 hour"))
+        return names.select("client_id", F.explode(hours).alias("hour"))
+
+    def occupied(self, clients: Sequence[str], window: Window) -> DataFrame:
+        """The partitions that have rows: client_id, poller_id, minute. Spread over tasks, a few hundred for each."""
+        minutes = self.by_key(self.hours(clients, window), "occupied_minutes", ("minute", "poller_id"))
+        return minutes.select(*PARTITION)
+
+    def schedules(self, partitions: DataFrame, columns: Sequence[str]) -> DataFrame:
+        """The rows of those partitions: their key, due, schedule_id and `columns`."""
+        return self.by_key(partitions, "schedules", ("due", "schedule_id", *columns))
+
+    def append(self, frame: DataFrame, table: str) -> None:
+        """Write rows; what has the same key is replaced."""
+        frame.write.format(_FORMAT).options(keyspace=self.keyspace, table=table).mode("append").save()
+
+    def _table(self, name: str) -> DataFrame:
+        options = {"keyspace": self.keyspace, "table": name, "directJoinSetting": "on"}
+        return self._session.read.format(_FORMAT).options(**options).load()

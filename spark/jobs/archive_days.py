@@ -1,0 +1,88 @@
+"""Which days of which clients are archived now. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from scheduler_service.domain.archives import CLOCKS_MS, DAY_MS, ArchivedDay, day_of
+from spark.io.members import Lanes
+from spark.jobs.tenants import Tenant
+
+HOUR_MS = 3_600_000
+
+
+class Wanted(NamedTuple):
+    """A day of a client that begins at `at`, Unix milliseconds. `before`: what is archived of it already."""
+
+    client_id: str
+    at: int
+    before: ArchivedDay | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be archived by when, and why the rest is not: days of clients."""
+
+    wanted: list[Wanted] = field(default_factory=list)
+    archived: int = 0
+    unsettled: list[Wanted] = field(default_factory=list)
+    elsewhere: list[ArchivedDay] = field(default_factory=list)
+
+
+def first_day(tenant: Tenant) -> int:
+    """The first one that may have rows: dues of the hour before a client was made are accepted."""
+    return day_of(tenant.created * 1000 - HOUR_MS)
+
+
+def as_of(now_ms: int) -> int:
+    """The instant as of which a run that begins now archives."""
+    return now_ms - CLOCKS_MS
+
+
+def settled_before(tenant: Tenant, lanes: Lanes | None) -> int:
+    """Everything due before it is settled in all of the client's lanes; Unix milliseconds."""
+    return lanes.settled_before * 1000 if lanes is not None and lanes.known >= tenant.lanes else 0
+
+
+def plan(
+    tenants: Iterable[Tenant],
+    marks: Iterable[ArchivedDay],
+    lanes: Mapping[str, Lanes],
+    *,
+    start: int,
+    end: int,
+    now_ms: int,
+    place: str,
+    again: bool,
+) -> Plan:
+    """Of the days that begin in [start, end), Unix milliseconds. A day that is archived is archived anew where it is
+    stale, or if `again`; in its own place only, for what retention deleted since is nowhere else."""
+    known: dict[tuple[str, int], ArchivedDay] = {(mark.client_id, mark.day): mark for mark in marks}
+    made = Plan()
+    for tenant in tenants:
+        settled = min(settled_before(tenant, lanes.get(tenant.client_id)), as_of(now_ms))
+        for at in range(max(start, first_day(tenant)), end, DAY_MS):
+            before = known.get((tenant.client_id, at))
+            one = Wanted(tenant.client_id, at, before)
+            if before is not None and not (before.stale or again):
+                made.archived += 1
+            elif before is not None and before.rows and before.place != place:
+                made.elsewhere.append(before)
+            elif at + DAY_MS > settled:
+                made.unsettled.append(one)
+            else:
+                made.wanted.append(one)
+    return made
+
+
+def past_retention(tenant: Tenant, at: int, *, now_ms: int) -> bool:
+    """Whether retention may have deleted of that day already, or may while it is read."""
+    return at < now_ms + HOUR_MS - tenant.retention_days * DAY_MS
+
+
+def by_day(wanted: Iterable[Wanted]) -> dict[int, list[Wanted]]:
+    """In order."""
+    found: dict[int, list[Wanted]] = {}
+    for one in sorted(wanted, key=lambda one: (one.at, one.client_id)):
+        found.setdefault(one.at, []).append(one)
+    return found

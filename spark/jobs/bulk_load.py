@@ -1,0 +1,294 @@
+"""`bulk_load`: millions of schedules from Parquet, CSV or JSON lines.
+
+    input -> columns -> keys that come twice, crowded minutes -> the load's row -> pieces, a few at a time -> rejects
+
+Every row is judged as the API judges a create and becomes the same schedule in every run of the load
+(`usecases.load_schedules`, `domain.bulk_loads`). So a run that was cut short is simply started again: what is there
+stays as it is, what is missing is added. A load is known by its client and its name; lanes, key and creation instant
+are those of its first run.
+
+What is whole. A run that ends by itself has judged every row; those that are no schedules are in the rejects, which
+appear with `_SUCCESS` beside them. Of a run that ends otherwise nothing but the rows it had written remains, the load's
+own row says `running` or `partial`, and the next run says how it goes on.
+
+Rows of one minute are written by the same task, in order, so that they share requests. The rate is divided among the
+tasks that can run at the same time; each goes slower while storage is slow (`usecases.load_pace`).
+"""
+
+import asyncio
+import math
+import re
+import textwrap
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from functools import partial
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark import RDD, StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from scheduler_service.domain.bulk_loads import BulkState
+from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
+from scheduler_service.domain.ids import MAX_POLLERS
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.usecases.load_schedules import AHEAD_MS
+from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
+from spark.io.storage import storage_settings
+from spark.jobs.bulk_begin import Asked, begin, how_it_begins, noted, try_to_note
+from spark.jobs.bulk_executor import Part, Work, load_part
+from spark.jobs.job import Context, Job, JobRefused, Report
+from spark.transforms.bulk import crowded, keyed, repeats, spans, spread
+
+RATE = 20_000
+"""Rows a second unless somebody says otherwise: less than half of what two cores take, so that calls stay punctual."""
+PIECE_ROWS = 50_000
+"""What one task loads: some seconds' work, so a repeated one repeats little."""
+WAVE = 2
+"""Pieces for each core between two lines of progress."""
+
+NOTES = f"""\
+columns of Parquet and CSV, besides the key; due and url are required:
+{textwrap.fill(", ".join(FLAT), width=100, initial_indent="  ", subsequent_indent="  ")}
+  due is RFC 3339 text with an offset, or in Parquet an instant. headers and retry_final_statuses are JSON text, or in
+  Parquet a map and an array. A CSV has a header and is quoted as in RFC 4180; an empty cell is not given.
+jsonl: each line is a create as the API takes it, with due, and with the key as a field beside it.
+
+Dues must be ten minutes ahead when their row is written. The same input loaded again adds nothing: so start a run that
+was cut short once more, as it was. Exit codes: 0 every row was judged, and rejects are listed; 2 refused, or partial.
+"""
+
+_COUNTS = ("added", "present", "repeated", "rejected")
+_REJECTED = "file string, row long, key string, reasons array<string>"
+_FEW_ROWS = 1_000
+_FEW_REJECTS = 100_000
+_LAST_LINE = re.compile(r"^(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--input", required=True, metavar="PATH", help="file or directory; anything that Spark reads")
+    parser.add_argument("--format", required=True, choices=FORMATS, help="jsonl: a create, as the API takes it, a line")
+    parser.add_argument("--client", required=True, metavar="ID", help="whose schedules they are")
+    parser.add_argument(
+        "--key", required=True, metavar="COLUMN", help="what tells the rows apart; a row's id follows from key and due"
+    )
+    parser.add_argument("--load", metavar="NAME", help="the load's name; without it: the input's path, as given")
+    parser.add_argument(
+        "--lanes", type=_lanes, metavar="N", help="pollers to spread over; fixed at the first run. Without it: all"
+    )
+    parser.add_argument("--rejects", metavar="DIR", help="where rejects go, as JSON lines; without it: INPUT.rejects")
+    parser.add_argument(
+        "--rate", type=_rate, default=RATE, metavar="ROWS", help="rows a second at most, by all tasks (%(default)s)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="judge every row, write none but the rejects")
+
+
+def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, piece_rows: int = PIECE_ROWS) -> Report:
+    """`ahead_ms`: how far ahead dues must be; tests can't wait for ten minutes."""
+    clock = SystemClock()
+    begun = clock.monotonic()
+    storage = storage_settings(context.session, context.tables.keyspace)
+    asked = Asked.of(arguments)
+    asyncio.run(begin(storage, asked, now=clock.wall_ms(), write=False))
+    try:
+        rows = read_input(context.session, arguments.input, form=arguments.format, key=arguments.key)
+        found = _survey(context, rows)
+    except UnreadableInput as error:
+        raise JobRefused(str(error)) from error
+    except (PySparkException, Py4JJavaError) as error:
+        raise JobRefused(f"{arguments.input} can't be read: {_cause(error)}") from error
+    write = not arguments.dry_run
+    start = asyncio.run(begin(storage, asked, now=clock.wall_ms(), write=write))
+    context.say(f"bulk_load: {found.rows:,} rows; {how_it_begins(start, write=write)}")
+    parallelism = context.session.sparkContext.defaultParallelism
+    work = Work(
+        storage=storage if write else None,
+        policy=context.policy,
+        bounds=context.bounds,
+        client=context.bounds.in_force(start.client),
+        load=start.load,
+        again=start.again,
+        flat=arguments.format != "jsonl",
+        rate=arguments.rate / parallelism,
+        ahead_ms=ahead_ms,
+    )
+    pieces = max(math.ceil(found.rows / piece_rows), min(parallelism, math.ceil(found.rows / _FEW_ROWS)), 1)
+    per_lane = found.rows / max(found.minutes, 1) / start.load.lanes
+    salts = min(max(int(per_lane / _FEW_ROWS), 1), WAVE * parallelism)
+    spread_rows = spread(rows, found.repeats, pieces=pieces, salts=salts)
+    parts = spread_rows.toJSON(use_unicode=False).mapPartitions(partial(load_part, work))
+    # What is kept can be asked twice without loading twice.
+    parts.persist(StorageLevel.DISK_ONLY)
+    # Of an empty input Spark makes none at all.
+    pieces = parts.getNumPartitions()
+    counts: Counter[str] = Counter()
+    loading = clock.monotonic()
+    try:
+        for first in range(0, pieces, WAVE * parallelism):
+            wave = range(first, min(first + WAVE * parallelism, pieces))
+            for part in context.session.sparkContext.runJob(parts, _counts, list(wave)):
+                counts.update(part)
+            context.say(_progress(counts, found.rows, clock.monotonic() - loading))
+        seconds = clock.monotonic() - loading
+        rejects = _write_rejects(context, arguments, parts, found, counts["rejected"])
+    except (PySparkException, Py4JJavaError) as error:
+        done = sum(counts[name] for name in ("added", "present"))
+        if not write:
+            raise JobRefused(f"not every row could be judged: {_cause(error)}") from error
+        try_to_note(storage, start.load, BulkState.PARTIAL, clock.wall_ms())
+        raise JobRefused(
+            f"partial: at least {done:,} of {found.rows:,} rows are loaded, then: {_cause(error)} Start it again as it "
+            f"was: what is there stays, what is missing is added."
+        ) from error
+    finally:
+        parts.unpersist()
+        for frame in found.kept:
+            frame.unpersist()
+    if write:
+        asyncio.run(noted(storage, start.load, BulkState.WHOLE, clock.wall_ms()))
+    return {
+        "load_id": start.load.load_id,
+        "client_id": start.load.client_id,
+        "dry_run": not write,
+        "first_run": not start.again,
+        "lanes": start.load.lanes,
+        "started_at": format_instant(start.load.started_at),
+        "rows": found.rows,
+        **{name: counts[name] for name in _COUNTS},
+        "rejects": rejects,
+        "fullest_minute": found.fullest,
+        "fullest_minute_rows": found.fullest_rows,
+        "seconds": round(clock.monotonic() - begun, 3),
+        "rows_per_second": round(sum(counts.values()) / max(seconds, 0.001)),
+    }
+
+
+def render(report: Report) -> Sequence[str]:
+    lines = [
+        f"{'Judged' if report['dry_run'] else 'Loaded'} {report['load_id']!r} for {report['client_id']}, "
+        f"{report['lanes']} lanes: {report['rows']:,} rows in {report['seconds']:,.1f} s "
+        f"({report['rows_per_second']:,} a second)",
+        f"{report['added']:>12,}  {'would be added' if report['dry_run'] else 'added'}",
+        f"{report['present']:>12,}  there already",
+        f"{report['repeated']:>12,}  the same as an earlier row of the input",
+        f"{report['rejected']:>12,}  rejected" + (f", see {report['rejects']}" if report["rejects"] else ""),
+    ]
+    guaranteed = GUARANTEED_CALLS_PER_MINUTE * report["lanes"]
+    if report["fullest_minute_rows"] > guaranteed:
+        lines.append(
+            f"The minute {report['fullest_minute']} gets {report['fullest_minute_rows']:,} calls of this load; "
+            f"{guaranteed:,} are guaranteed, what is beyond them may be late."
+        )
+    return lines
+
+
+JOB = Job(
+    name="bulk_load",
+    summary="Load schedules by the million from Parquet, CSV or JSON lines.",
+    add_arguments=add_arguments,
+    run=run,
+    render=render,
+    notes=NOTES,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Survey:
+    """`spans`: file, first id and rows of each stretch, by first id; see `_Places`."""
+
+    kept: tuple[DataFrame, ...]
+    rows: int
+    minutes: int
+    repeats: DataFrame | None
+    spans: list[tuple[int, str, int]]
+    fullest: str | None
+    fullest_rows: int
+
+
+def _survey(context: Context, rows: DataFrame) -> _Survey:
+    """One look at the whole input."""
+    known = keyed(rows).persist(StorageLevel.MEMORY_AND_DISK)
+    stretches = sorted(spans(known).collect(), key=lambda one: (one.file, one.block))
+    before: Counter[str] = Counter()
+    placed = []
+    for one in stretches:
+        placed.append((one.first_id, one.file, before[one.file]))
+        before[one.file] += one.rows
+    twice = repeats(known).persist(StorageLevel.MEMORY_AND_DISK)
+    minutes = crowded(known)
+    totals = minutes.agg(
+        F.count(F.lit(1)).alias("minutes"),
+        F.max(F.struct("rows", F.unix_millis("minute").alias("at"))).alias("fullest"),
+    ).first()
+    fullest = None if totals is None else totals.fullest
+    blank = known.where("blank").count()
+    return _Survey(
+        kept=(known, twice),
+        rows=sum(before.values()) - blank,
+        minutes=0 if totals is None else totals.minutes,
+        repeats=None if twice.isEmpty() else twice,
+        spans=sorted(placed),
+        fullest=None if fullest is None else format_instant(fullest.at),
+        fullest_rows=0 if fullest is None else fullest.rows,
+    )
+
+
+def _counts(parts: Iterable[Part]) -> Iterator[dict[str, int]]:
+    return (part.counts for part in parts)
+
+
+def _located(spans: Sequence[tuple[int, str, int]], part: Part) -> Iterator[tuple[str, int, str, list[str]]]:
+    """Rejects by where they are: the row is counted from 1 in its file, without a header."""
+    for reject in part.rejects:
+        first_id, file, before = spans[bisect_right(spans, reject.id, key=lambda span: span[0]) - 1]
+        yield file, before + reject.id - first_id + 1, reject.key, reject.reasons
+
+
+def _write_rejects(
+    context: Context, arguments: Namespace, parts: "RDD[Part]", found: _Survey, rejected: int
+) -> str | None:
+    """The directory, where there are any: one of this run's own."""
+    if not rejected:
+        return None
+    directory = arguments.rejects or f"{arguments.input.rstrip('/')}.rejects"
+    path = f"{directory.rstrip('/')}/{context.now.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}"
+    located = parts.flatMap(partial(_located, found.spans))
+    frame = context.session.createDataFrame(located, _REJECTED)
+    (frame.coalesce(1) if rejected <= _FEW_REJECTS else frame).write.json(path)
+    return path
+
+
+def _progress(counts: Counter[str], rows: int, seconds: float) -> str:
+    done = sum(counts.values())
+    rejected = f", {counts['rejected']:,} rejected" if counts["rejected"] else ""
+    return f"bulk_load: {done:,} of {rows:,} rows, {done / max(seconds, 0.001):,.0f} a second{rejected}"
+
+
+def _cause(error: Exception) -> str:
+    """The last line of a Python traceback where there is one, else the first of Java's."""
+    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    python = text.split("\n\tat ", 1)[0]
+    told = _LAST_LINE.findall(python) if "Traceback" in python else []
+    return (str(told[-1][1]) if told else text.strip().splitlines()[0]).rstrip(".") + "."
+
+
+def _lanes(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MAX_POLLERS:
+        raise ArgumentTypeError(f"must be from 1 to {MAX_POLLERS}")
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 1 <= rate <= 10_000_000:
+        raise ArgumentTypeError("must be a number of rows a second, at least 1")
+    return rate

@@ -1,0 +1,125 @@
+"""Rows of a bulk load's input as requests: what the API's own decoder makes of them. Pure.
+
+A flat row becomes the JSON that a caller would have sent, so each format is judged by the same rules and with the same
+words; only the pointers of a flat row's faults are changed to its columns.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler_service.api.decoding import Body
+from scheduler_service.api.problems import Refusal
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.usecases.schedule_request import ScheduleRequest
+from spark.io.bulk_input import NUMBERS
+
+Faults = Callable[[ScheduleRequest], Sequence[FieldError]]
+
+_CALLBACK = ("url", "method", "headers", "body", "json", "body_base64")
+_RETRY = "retry_"
+_JSON_TEXTS = ("headers", "json", "retry_final_statuses")
+_MOST_SHOWN = 20
+_NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?")
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_check_json = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+class Line(msgspec.Struct, gc=False):
+    """A row as it comes to an executor (`transforms.bulk.spread`)."""
+
+    id: int
+    row: str = ""
+    key: str = ""
+    broken: str | None = None
+    place: str | None = None
+
+
+class Reader:
+    """Makes requests of rows. `flat`: of columns, not of lines as the API takes them. `key`: a line's field that is
+    its key, which is no field of a request unless it has that name."""
+
+    def __init__(self, *, flat: bool, key: str) -> None:
+        self._flat = flat
+        self._body: Body[ScheduleRequest] = Body(ScheduleRequest if flat else _with_key(key))
+
+    def request(self, row: str, faults: Faults) -> ScheduleRequest | Invalid:
+        """`faults`: the rules, asked about what is malformed anyway, so that all is said at once."""
+        try:
+            data = _nested(_decode(row)) if self._flat else row.encode()
+            return self._body.decode(data, faults)
+        except Refusal as refusal:
+            return Invalid([FieldError("", str(refusal))])
+        except Invalid as invalid:
+            return invalid
+
+    def reasons(self, errors: Sequence[FieldError]) -> list[str]:
+        """What is wrong, for who made the input."""
+        shown = [self._reason(error) for error in errors[:_MOST_SHOWN]]
+        return shown if len(errors) <= _MOST_SHOWN else [*shown, f"and {len(errors) - _MOST_SHOWN} more"]
+
+    def _reason(self, error: FieldError) -> str:
+        place = _column(error.pointer) if self._flat else error.pointer
+        return f"{place}: {error.detail}" if place else error.detail
+
+
+def _with_key(key: str) -> type[ScheduleRequest]:
+    if any(field.encode_name == key for field in msgspec.structs.fields(ScheduleRequest)):
+        return ScheduleRequest
+    field = ("key_of_load", Any, msgspec.field(default=None, name=key))
+    made = msgspec.defstruct(
+        "Line", [field], bases=(ScheduleRequest,), frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False
+    )
+    assert issubclass(made, ScheduleRequest)
+    return made
+
+
+def _nested(row: dict[str, Any]) -> bytes:
+    """Raises Invalid for a cell of JSON text that is none."""
+    request: dict[str, Any] = {}
+    callback: dict[str, Any] = {}
+    retry: dict[str, Any] = {}
+    faults = []
+    for name, value in row.items():
+        if type(value) is str:
+            if name in _JSON_TEXTS:
+                try:
+                    value = _check_json(value)
+                except (msgspec.DecodeError, RecursionError):
+                    faults.append(FieldError(_pointer(name), "is not valid JSON"))
+                    continue
+            elif name in NUMBERS:
+                value = _number(value)
+        if name in _CALLBACK:
+            callback[name] = value
+        elif name.startswith(_RETRY):
+            retry[name.removeprefix(_RETRY)] = value
+        else:
+            request[name] = value
+    if faults:
+        raise Invalid(faults)
+    request["callback"] = callback
+    if retry:
+        request["retry"] = retry
+    return msgspec.json.encode(request)
+
+
+def _number(text: str) -> int | float | str:
+    """As JSON writes numbers; what is none stays a text, and is refused as one."""
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.removeprefix("-").isdecimal() else float(text)
+
+
+def _pointer(column: str) -> str:
+    if column in _CALLBACK:
+        return f"/callback/{column}"
+    return f"/retry/{column.removeprefix(_RETRY)}" if column.startswith(_RETRY) else f"/{column}"
+
+
+def _column(pointer: str) -> str:
+    if pointer.startswith("/retry/"):
+        return _RETRY + pointer.removeprefix("/retry/")
+    return pointer.removeprefix("/callback").removeprefix("/")

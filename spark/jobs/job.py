@@ -1,0 +1,44 @@
+"""What a job is, and what it is given."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
+from scheduler_service.domain.network import NetworkPolicy
+from spark.errors import JobRefused as JobRefused
+from spark.io.tables import Tables
+from spark.session import PUBLIC_ONLY
+
+Report = dict[str, Any]
+"""What a job has to tell, as JSON: plain values, instants as RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """`now`: when the job began, in UTC. `say`: a line of progress for who waits. `policy` and `bounds`: what the
+    operator lets callbacks reach, and clients ask for; the same as the API's."""
+
+    session: SparkSession
+    tables: Tables
+    now: datetime
+    say: Callable[[str], None]
+    policy: NetworkPolicy = PUBLIC_ONLY
+    bounds: ClientBounds = UNBOUND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """`run` raises JobRefused. `render` answers the lines that tell a person what the report says. `notes`: what its
+    help says below the arguments."""
+
+    name: str
+    summary: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Context, Namespace], Report]
+    render: Callable[[Report], Sequence[str]]
+    notes: str = ""

@@ -1,0 +1,100 @@
+"""One look at the rows of some partitions: what they add up to, and what must not be.
+
+The rows are read once and kept while they are looked at; what is found leads to few others, which are read by their
+keys: the copies that schedules name, the schedules that copies are of.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from cql.members import CLUSTER
+from spark.io.tables import PARTITION, Tables
+from spark.transforms import books, findings
+from spark.transforms.lanes import positions, with_settled
+
+_COLUMNS = ("due", "schedule_id", *sorted({*findings.READS, *books.READS}))
+_PARTITIONS_OF_A_TASK = 250
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`totals`: by client. `again`: the partitions that a second look has to see."""
+
+    findings: DataFrame
+    totals: DataFrame
+    again: DataFrame
+
+
+def read_positions(tables: Tables, clients: DataFrame) -> DataFrame:
+    """How far the clients' lanes are, nodes read first (`transforms.lanes`)."""
+    cluster = clients.sparkSession.createDataFrame([(CLUSTER,)], "cluster string")
+    nodes = tables.by_key(cluster, "nodes", ("node_id", "incarnation", "floor")).localCheckpoint()
+    columns = ("poller_id", "owner_node", "owner_incarnation", "watermark", "lagging")
+    pollers = tables.by_key(clients.select("client_id"), "pollers", columns).localCheckpoint()
+    return positions(pollers, nodes).localCheckpoint()
+
+
+def spread(partitions: DataFrame, lanes: DataFrame) -> DataFrame:
+    """The partitions, with whether each is settled, cut for reading: a key that was read costs one task, so tasks are
+    many. Nothing of how they were found is left in it, so that it can be joined by key."""
+    cores = partitions.sparkSession.sparkContext.defaultParallelism
+    tasks = max(2 * cores, partitions.count() // _PARTITIONS_OF_A_TASK)
+    return with_settled(partitions.select(*PARTITION), lanes).repartition(tasks).localCheckpoint()
+
+
+def look(tables: Tables, partitions: DataFrame, *, hours: DataFrame, lanes: DataFrame) -> Found:
+    """`partitions`: from `spread`. `hours`: client_id and hour of all their minutes. `lanes`: from `read_positions`."""
+    read = tables.by_key(partitions, "schedules", _COLUMNS, beside=("settled",))
+    kept = read.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        # A partition without rows but with statics answers one row of null keys.
+        rows = kept.where(F.col("due").isNotNull())
+        counts = books.counted(rows).localCheckpoint()
+        suspects = findings.suspects(rows).localCheckpoint()
+        fires = _fires(rows)
+    finally:
+        kept.unpersist()
+    doubled = findings.doubled_fires(fires)
+    others = _beside_others(tables, suspects, lanes)
+    alone = findings.every([findings.wrong_by_itself(suspects), *others])
+    by_rows = findings.every([doubled, alone.join(doubled, list(findings.ROW), "left_anti")]).localCheckpoint()
+    found = findings.every(_with_books(tables, by_rows, counts, hours)).localCheckpoint()
+    again = found.select(*PARTITION).union(fires.select(*PARTITION)).where(F.col("minute").isNotNull()).distinct()
+    return Found(findings=found, totals=books.totals(counts), again=again)
+
+
+def _fires(rows: DataFrame) -> DataFrame:
+    doubled = findings.fires_of_crons(rows).localCheckpoint()
+    return findings.fires_at(rows.limit(0) if doubled.isEmpty() else rows, doubled).localCheckpoint()
+
+
+def _beside_others(tables: Tables, suspects: DataFrame, lanes: DataFrame) -> Sequence[DataFrame]:
+    """What takes other rows to tell; none are read for suspicions that nobody has."""
+    suspicions = {row.suspicion for row in suspects.select("suspicion").distinct().collect()}
+    told = []
+    if findings.POINTER in suspicions:
+        named = findings.named_copies(suspects).localCheckpoint()
+        copies = tables.by_key(named, "schedules", ("created_at", "state")).localCheckpoint()
+        told.append(findings.unfollowed(suspects, with_settled(copies, lanes)))
+    if suspicions & {findings.WAITING, findings.UNDEFINED}:
+        named = findings.named_originals(suspects).localCheckpoint()
+        originals = tables.by_key(named, "schedules", ("state", "next_attempt_at")).localCheckpoint()
+        told.append(findings.unpointed(suspects, originals))
+    return told
+
+
+def _with_books(tables: Tables, by_rows: DataFrame, counts: DataFrame, hours: DataFrame) -> Sequence[DataFrame]:
+    columns = ("minute", "poller_id", *books.COUNTS, "version", "edits", "epoch")
+    balances = tables.by_key(hours, "minute_balance", columns).localCheckpoint().where(F.col("epoch").isNotNull())
+    differing = books.differing(counts, balances).localCheckpoint()
+    stranded = by_rows.where((F.col("kind") == findings.LOST) & findings.is_call())
+    rows_found = by_rows.where(F.col("schedule_id").isNotNull())
+    explained = books.explained(differing, rows_found)
+    return (
+        findings.with_lost_outcomes(by_rows, books.lost(differing, stranded)),
+        findings.wrong_balances(differing.join(explained, list(PARTITION), "left_anti")),
+    )

@@ -1,0 +1,55 @@
+"""The clients that a job is about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from pyspark.sql import functions as F
+
+from scheduler_service.domain.clients import ClientSettings, ClientState
+from spark.jobs.job import Context, JobRefused
+
+_DEFAULTS = ClientSettings()
+
+
+class _Settings(msgspec.Struct):
+    """What is taken of a client's settings; what a newer version adds is passed over."""
+
+    retention_days: int = _DEFAULTS.retention_days
+
+
+_settings = msgspec.json.Decoder(_Settings).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """`lanes`: those that may have schedules. `created`: Unix seconds."""
+
+    client_id: str
+    poller_quota: int
+    lanes: int
+    state: ClientState
+    retention_days: int
+    created: int
+
+
+def tenants(context: Context, named: Sequence[str]) -> list[Tenant]:
+    """Those named, or all but Minutehand's own, by name. Raises JobRefused."""
+    columns = ("client_id", "poller_quota", "poller_ceiling", "state", "settings")
+    rows = context.tables.clients().select(*columns, F.unix_seconds("created_at").alias("created")).collect()
+    known = {
+        row.client_id: Tenant(
+            client_id=row.client_id,
+            poller_quota=row.poller_quota,
+            lanes=row.poller_ceiling,
+            state=ClientState(row.state),
+            retention_days=_settings(row.settings or "{}").retention_days,
+            created=row.created,
+        )
+        for row in rows
+    }
+    missing = sorted(set(named) - known.keys())
+    if missing:
+        raise JobRefused(f"there is no client {', '.join(map(repr, missing))}")
+    chosen = set(named) or {name for name in known if not name.startswith("$")}
+    return [known[name] for name in sorted(chosen)]

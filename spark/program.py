@@ -1,0 +1,44 @@
+"""One run of one job, from the command line to its report."""
+
+import json
+import sys
+from argparse import Namespace
+from datetime import UTC, datetime
+
+from pyspark.errors import PySparkException
+
+from scheduler_service.runtime.clock import Clock
+from spark.io.tables import Tables
+from spark.jobs.job import Context, Job, JobRefused
+from spark.session import SparkSettings, open_session
+
+REFUSED = 2
+
+
+def run(job: Job, arguments: Namespace, settings: SparkSettings, *, clock: Clock) -> int:
+    """The exit code: 0, or REFUSED with a sentence on stderr where the job can't do what it was asked for."""
+    session = open_session(settings, name=job.name)
+    try:
+        now = datetime.fromtimestamp(clock.wall_ms() / 1000, UTC)
+        tables = Tables(session, settings.keyspace)
+        context = Context(
+            session=session, tables=tables, now=now, say=_say, policy=settings.policy, bounds=settings.bounds
+        )
+        report = job.run(context, arguments)
+    except JobRefused as error:
+        _say(f"{job.name}: {error}")
+        return REFUSED
+    except PySparkException as error:
+        # The first line says what; what follows is the JVM's stack.
+        _say(f"{job.name}: Spark could not do it: {str(error).strip().splitlines()[0]}")
+        return 1
+    finally:
+        session.stop()
+    lines = [json.dumps(report)] if arguments.json else job.render(report)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,35 @@
+"""How far each lane has come: every minute before its position is settled, so nothing there waits any more.
+
+The rule is the membership's (`membership.lease`): a lane that lags is where its own row says; another one is where its
+owner's floor says, if that is later.
+
+Which of the two is read first matters. A lane that does not lag is at or above every floor that its owner has sent by
+then; a floor that is sent later says nothing of it, for the lane may have begun to lag. So `nodes` are read, and have
+been read, before `pollers` are.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+_MINUTE_SECONDS = 60
+
+
+def positions(pollers: DataFrame, nodes: DataFrame) -> DataFrame:
+    """client_id, poller_id, settled_before: an instant. `nodes` may hold lives of any age."""
+    floors = nodes.select(
+        F.col("node_id").alias("owner_node"), F.col("incarnation").alias("owner_incarnation"), F.col("floor")
+    )
+    owned = pollers.join(floors, ["owner_node", "owner_incarnation"], "left")
+    leading = F.when(~F.col("lagging"), F.col("floor"))
+    minute = F.greatest(F.col("watermark"), F.coalesce(leading, F.col("watermark")))
+    return owned.select("client_id", "poller_id", F.timestamp_seconds(minute * _MINUTE_SECONDS).alias("settled_before"))
+
+
+def with_settled(partitions: DataFrame, positions: DataFrame, *, minute: str = "minute") -> DataFrame:
+    """The same with `settled`: whether the minute of that column is. A lane that nobody knows has settled nothing."""
+    joined = partitions.join(F.broadcast(positions), ["client_id", "poller_id"], "left")
+    return joined.select(*partitions.columns, _before(minute).alias("settled"))
+
+
+def _before(minute: str) -> Column:
+    return F.coalesce(F.col(minute) < F.col("settled_before"), F.lit(False))

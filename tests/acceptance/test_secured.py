@@ -1,0 +1,314 @@
+"""Everything secured: Cassandra over TLS with a password, the API over TLS, signing secrets under a key ring."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cql.errors import StoreRefused
+from cql.session import Session
+from cql.settings import StorageSettings
+from minutehand.client import Callback
+from minutehand.local import EmbeddedCassandra, ProgressLines
+from minutehand.local.ports import free_ports
+from minutehand.local.programs import clean_environment
+from minutehand.webhooks import BadSignatureError, verify
+from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.key_ring import new_key
+from tests.support.cassandra import SuiteCassandra
+from tests.support.certificates import Authority
+from tests.support.processes import Deployment, deployment
+
+HERE = "127.0.0.1"
+USER, PASSWORD = "cassandra", "cassandra"
+"""The role that Cassandra makes for itself when it first starts."""
+
+
+class Secured:
+    """A Cassandra that speaks TLS only and asks for a password, and the files to reach it with."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "authority").mkdir()
+        self.authority = Authority(directory / "authority")
+        certificate, key = self.authority.issue(directory, address=HERE, stem="server")
+        pem = directory / "server.pem"
+        pem.write_bytes(key.read_bytes() + certificate.read_bytes() + self.authority.bundle.read_bytes())
+        native, storage = free_ports(2)
+        self._recipe = EmbeddedCassandra(
+            data_dir=directory / "data",
+            native_port=native,
+            storage_port=storage,
+            heap_mb=768,
+            tls=True,
+            yaml={
+                "authenticator": "PasswordAuthenticator",
+                "client_encryption_options": {
+                    "enabled": True,
+                    "optional": False,
+                    "require_client_auth": False,
+                    "ssl_context_factory": {
+                        "class_name": "org.apache.cassandra.security.PEMBasedSslContextFactory",
+                    },
+                    "keystore": str(pem),
+                },
+            },
+        )
+
+    def start(self) -> SuiteCassandra:
+        running = self._recipe.start(ProgressLines())
+        return SuiteCassandra(running.contact_points, running.port, running.datacenter, running)
+
+    def settings(self, cassandra: SuiteCassandra, **other: Any) -> StorageSettings:
+        given: dict[str, Any] = {"tls_ca_file": str(self.authority.bundle), "username": USER, "password": PASSWORD}
+        given.update(other)
+        return StorageSettings(
+            contact_points=cassandra.contact_points, port=cassandra.port, connect_timeout_seconds=5, **given
+        )
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    with tempfile.TemporaryDirectory(prefix="minutehand-secured-", ignore_cleanup_errors=True) as scratch:
+        yield Secured(Path(scratch))
+
+
+@pytest.fixture(scope="module")
+def locked_cassandra(secured: Secured) -> Iterator[SuiteCassandra]:
+    server = secured.start()
+    assert server.running is not None
+    try:
+        assert server.running.answers()
+        await_let_in(secured, server)
+        yield server
+    finally:
+        server.running.kill()
+
+
+def connect(settings: StorageSettings) -> None:
+    async def once() -> None:
+        await (await Session.open(settings, keyspace=None)).close()
+
+    asyncio.run(once())
+
+
+def await_let_in(secured: Secured, server: SuiteCassandra) -> None:
+    """The role is made a moment after the first answer."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return connect(secured.settings(server))
+        except MinutehandError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Path:
+    """The certificate of an authority that signed nothing here."""
+    (tmp_path / "strangers").mkdir()
+    return Authority(tmp_path / "strangers").bundle
+
+
+def test_why_there_is_no_connection_is_one_sentence(
+    secured: Secured, locked_cassandra: SuiteCassandra, strangers: Path
+) -> None:
+    for wrong, words in (
+        ({"password": "wrong"}, "refuses the user or the password: see cassandra.username and cassandra.password."),
+        ({"username": None, "password": None}, "asks for a login: set cassandra.username and cassandra.password"),
+        ({"tls_ca_file": str(strangers)}, "has a certificate that no authority in cassandra.tls_ca_file has signed"),
+        ({"tls_server_name": "cassandra.example"}, "has a certificate for another name: set cassandra.tls_server_name"),
+        ({"tls_ca_file": None}, "closes plain connections: if it speaks only TLS, set cassandra.tls_ca_file."),
+    ):
+        settings = secured.settings(locked_cassandra, **wrong)
+        with pytest.raises(StoreRefused) as caught:
+            connect(settings)
+        assert words in str(caught.value), wrong
+        assert "wrong" not in str(caught.value), "the password is not repeated"
+    connect(secured.settings(locked_cassandra, tls_server_name="cassandra.example", tls_check_hostname=False))
+
+
+def test_a_login_is_read_again_by_new_connections(
+    secured: Secured, locked_cassandra: SuiteCassandra, tmp_path: Path
+) -> None:
+    files = {name: tmp_path / name for name in ("username", "password")}
+    settings = secured.settings(
+        locked_cassandra,
+        username=None,
+        password=None,
+        username_file=str(files["username"]),
+        password_file=str(files["password"]),
+    )
+    asyncio.run(_change_login(secured.settings(locked_cassandra), settings, files))
+
+
+async def _change_login(admin: StorageSettings, user: StorageSettings, files: dict[str, Path]) -> None:
+    def write(name: str) -> None:
+        files["username"].write_text(f"{name}\n")
+        files["password"].write_text(f"word-of-{name}\n")
+
+    roles = ("first", "second")
+    root = await Session.open(admin, keyspace=None)
+    try:
+        await root.run_script(
+            [f"CREATE ROLE {name} WITH PASSWORD = 'word-of-{name}' AND LOGIN = true" for name in roles]
+        )
+        await asyncio.to_thread(write, "first")
+        session = await Session.open(user, keyspace=None)
+        try:
+            assert await _connected(root, session) == {"cassandra", "first"}
+            await asyncio.to_thread(write, "second")
+            assert await _connected(root, session) == {"cassandra", "first", "second"}, "older ones stay as they are"
+        finally:
+            await session.close()
+    finally:
+        await root.close()
+
+
+async def _connected(root: Session, session: Session) -> set[str]:
+    """Who is connected, with one more connection of this session, made as the driver makes them."""
+    cluster = session._cluster
+    (host,) = cluster.metadata.all_hosts()
+    more = await asyncio.to_thread(cluster.connection_factory, host.endpoint)
+    try:
+        return {name for (name,) in await root.select_text("SELECT username FROM system_views.clients")}
+    finally:
+        more.close()
+
+
+def test_a_signed_call_end_to_end(
+    secured: Secured, locked_cassandra: SuiteCassandra, tmp_path: Path, strangers: Path
+) -> None:
+    certificate, key = secured.authority.issue(tmp_path, address=HERE, stem="api")
+    ring, old, new = tmp_path / "ring", *(new_key(name, randomness=SystemRandomness()) for name in ("old", "new"))
+    ring.write_text(old)
+    words = {name: tmp_path / name for name in ("user", "word")}
+    words["user"].write_text(f"{USER}\n")
+    words["word"].write_text(f"{PASSWORD}\n")
+    tables = {
+        "cassandra": {
+            "username_file": str(words["user"]),
+            "password_file": str(words["word"]),
+            "tls_ca_file": str(secured.authority.bundle),
+        },
+        "secrets": {"key_ring_file": str(ring)},
+        "api": {"tls_cert_file": str(certificate), "tls_key_file": str(key)},
+    }
+    trust = ssl.create_default_context(cafile=secured.authority.bundle)
+    receiver = Verifier()
+    with (
+        contextlib.ExitStack() as parts,
+        deployment(locked_cassandra, tmp_path, tables=tables, trust=trust) as cluster,
+    ):
+        parts.callback(receiver.stop)
+        cluster.start_api()
+        cluster.start_poller("alone")
+        client_key = cluster.register("shop", poller_quota=1)
+        with cluster.admin() as admin:
+            secret = admin.client("shop").signing_secrets.create().secret
+        call_comes_signed(cluster, receiver, client_key, secret)
+
+        ring.write_text(f"{new}\n{old}")
+        done = rotate(cluster)
+        assert (done["key_id"], done["encrypted"], done["locked"]) == ("new", 2, [])
+        assert rotate(cluster)["current"] == 2
+        ring.write_text(new)
+        call_comes_signed(cluster, receiver, client_key, secret)
+
+        # A key that is gone: calls wait, and go on when it is back.
+        ring.write_text(old)
+        await_true(lambda: cluster.metrics("alone")["minutehand_clients_locked"] == 1)
+        ask_for_call(cluster, receiver, client_key)
+        time.sleep(3)
+        assert not receiver.calls, "nothing goes out unsigned"
+        ring.write_text(new)
+        await_true(lambda: bool(receiver.calls), seconds=25)
+
+        listed = command(cluster, "clients", "list", "--json", ca_file=secured.authority.bundle)
+        assert "shop" in listed.stdout, listed.stderr
+        doubted = command(cluster, "clients", "list", "--json", ca_file=strangers)
+        assert doubted.returncode == 1
+        assert "name the authorities that signed it with --ca-file or MINUTEHAND_CA_FILE." in doubted.stderr
+
+
+class Verifier:
+    """A receiver that keeps what it is sent, to be verified as any receiver would."""
+
+    def __init__(self) -> None:
+        calls = self.calls = list[tuple[dict[str, str], bytes]]()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                calls.append((dict(self.headers), body))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer((HERE, 0), Handler)
+        self.url = f"http://{HERE}:{self._server.server_port}/hook"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def call_comes_signed(cluster: Deployment, receiver: Verifier, client_key: str, secret: str) -> None:
+    ask_for_call(cluster, receiver, client_key)
+    await_true(lambda: bool(receiver.calls), seconds=25)
+    ((headers, body),) = receiver.calls
+    verify(body, headers, secret)
+    with pytest.raises(BadSignatureError):
+        verify(body, headers, "whsec_" + base64.b64encode(bytes(32)).decode())
+
+
+def ask_for_call(cluster: Deployment, receiver: Verifier, client_key: str) -> None:
+    receiver.calls.clear()
+    with cluster.client("shop", client_key) as shop:
+        shop.schedules.create(Callback(url=receiver.url, json={"n": 1}), delay_seconds=0)
+
+
+def rotate(cluster: Deployment) -> dict[str, Any]:
+    done = command(cluster, "secrets", "rotate", "--config", str(cluster.directory / "minutehand.toml"), "--json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def command(cluster: Deployment, *arguments: str, ca_file: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    trusted = [] if ca_file is None else ["--ca-file", str(ca_file)]
+    variables = {"MINUTEHAND_URL": cluster.api_url, "MINUTEHAND_KEY": cluster.admin_key}
+    return subprocess.run(
+        [sys.executable, "-m", "minutehand", *trusted, *arguments],
+        env={**clean_environment(os.environ), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def await_true(condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not become so"
+        time.sleep(0.2)

@@ -1,0 +1,165 @@
+"""How fast the bulk load is, and what it costs each process.
+
+    python -m tests.bench.bulk_load --rows 200000
+
+Starts a Cassandra of its own and loads Parquet as `minutehand spark run` does, on two cores: an hour of rows, in no
+order, whose bodies have some 200 bytes. Then once more, which adds nothing.
+
+    python -m tests.bench.bulk_load --rows 300000 --rate 5000 --beside 100
+
+measures how late calls of the same client are alone, and then beside the load.
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from minutehand.local.spark import prepare_spark
+from spark.command_line import parse
+from spark.io.tables import Tables
+from spark.jobs.job import Context
+from spark.session import SparkSettings, open_session
+from tests.bench import phases
+from tests.support.cassandra import SuiteCassandra, embedded_cassandra
+from tests.support.processes import Deployment, deployment
+
+CLIENT = "bench"
+LANES = 8
+ALONE_SECONDS = 20.0
+LEAD_SECONDS = 5.0
+UNLIMITED = "10000000"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure the bulk load.")
+    parser.add_argument("--rows", default="200000", metavar="N,...", help="rows to load, several by comma")
+    parser.add_argument("--rate", default=UNLIMITED, help="as the job takes it; without it: none")
+    parser.add_argument("--minutes", type=int, default=60, help="over which the rows are due")
+    parser.add_argument("--beside", type=int, default=0, metavar="CALLS", help="calls a second that go on meanwhile")
+    parser.add_argument("--memory", default="1g", help="of Spark's Java heap")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    with (
+        tempfile.TemporaryDirectory(prefix="minutehand-bench-") as directory,
+        embedded_cassandra(heap_mb=1024) as server,
+    ):
+        suite = SuiteCassandra(server.contact_points, server.port, server.datacenter, server)
+        settings = SparkSettings(
+            contact_points=suite.contact_points,
+            port=suite.port,
+            datacenter=suite.datacenter,
+            keyspace="unused",
+            master="local[2]",
+            jars=prepare_spark(),
+            driver_memory=arguments.memory,
+        )
+        session = open_session(settings, name="bench")
+        for rows in map(int, arguments.rows.split(",")):
+            with deployment(suite, Path(directory)) as built:
+                built.start_api()
+                key = built.register(CLIENT, poller_quota=LANES)
+                path = f"{directory}/{rows}.parquet"
+                _write(session, path, rows, arguments.minutes)
+                measure = partial(_measure, session, built, path, arguments.rate, server.pid)
+                if arguments.beside:
+                    built.start_poller("bench-1")
+                    bench = phases.Bench(deployment=built, key=key, directory=Path(directory), pids={})
+                    seconds = rows / float(arguments.rate)
+                    print(json.dumps(_beside(bench, measure, rate=arguments.beside, seconds=seconds)), flush=True)
+                    continue
+                built.stop_one("api")
+                for run in ("first", "again"):
+                    print(json.dumps({"run": run, **measure()}), flush=True)
+        session.stop()
+    return 0
+
+
+def _beside(bench: phases.Bench, measure: Callable[[], dict[str, Any]], *, rate: int, seconds: float) -> dict[str, Any]:
+    """The load, and how late calls are before it and while it goes on."""
+
+    def lateness(seconds: float) -> dict[str, Any]:
+        found = phases.calls(bench, count=round(rate * seconds), over_seconds=seconds, lead_seconds=LEAD_SECONDS)
+        return {name: found[name] for name in ("created", "lateness_ms", "lost", "repeated", "early")}
+
+    alone = lateness(ALONE_SECONDS)
+    with ThreadPoolExecutor(1) as meanwhile:
+        calls = meanwhile.submit(lateness, seconds)
+        figures = measure()
+        return {**figures, "calls_alone": alone, "calls_beside": calls.result()}
+
+
+def _write(session: SparkSession, path: str, rows: int, minutes: int) -> None:
+    start = round((datetime.now(UTC) + timedelta(hours=1)).timestamp()) * 1000
+    made = session.range(rows, numPartitions=2).select(
+        F.format_string("order-%d", "id").alias("order_id"),
+        F.timestamp_millis(F.lit(start) + F.pmod(F.xxhash64("id"), F.lit(minutes * 60_000))).alias("due"),
+        F.lit("https://receiver.example/hooks/expire").alias("url"),
+        F.format_string('{"order": %d, "text": "%s"}', "id", F.lit("x" * 180)).alias("json"),
+        F.format_string("order-%d", "id").alias("label"),
+    )
+    made.write.parquet(path)
+
+
+def _measure(session: SparkSession, built: Deployment, path: str, rate: str, cassandra: int) -> dict[str, Any]:
+    gateway = session.sparkContext._gateway
+    assert gateway is not None
+    java = gateway.proc.pid
+    command = ["bulk_load", "--input", path, "--format", "parquet", "--client", CLIENT, "--key", "order_id"]
+    job, known = parse([*command, "--rate", rate], program="bench")
+    context = Context(
+        session=session,
+        tables=Tables(session, built.storage.keyspace),
+        now=datetime.now(UTC),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    before, begun = _cpu(java, cassandra), time.monotonic()
+    report = job.run(context, known)
+    took, after = time.monotonic() - begun, _cpu(java, cassandra)
+    rows = report["rows"]
+    return {
+        "rows": rows,
+        **{name: report[name] for name in ("added", "present", "rejected")},
+        "seconds": round(took, 1),
+        "rows_a_second": round(rows / took),
+        "rows_a_second_loading": report["rows_per_second"],
+        "cpu_seconds_per_1000": {name: round((after[name] - before[name]) / rows * 1000, 4) for name in after},
+    }
+
+
+def _cpu(java: int, cassandra: int) -> dict[str, float]:
+    """CPU seconds so far of the driver, Spark's Java, the Python workers below it, Cassandra."""
+    below: dict[int, list[int]] = {}
+    spent: dict[int, float] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue
+            spent[int(entry.name)] = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+            # Of a daemon's workers that have ended its own account tells.
+            spent[-int(entry.name)] = sum(map(int, fields[13:15])) / os.sysconf("SC_CLK_TCK")
+            below.setdefault(int(fields[1]), []).append(int(entry.name))
+    workers, waiting = 0.0, list(below.get(java, []))
+    while waiting:
+        one = waiting.pop()
+        workers += spent[one] + spent[-one]
+        waiting += below.get(one, [])
+    return {"driver": spent[os.getpid()], "java": spent[java], "workers": workers, "cassandra": spent[cassandra]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""One Spark for all tests: by itself for transforms, over the suite's Cassandra for jobs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from minutehand.local.spark import prepare_spark
+from spark.session import SparkSettings, open_session
+from tests.support.cassandra import SuiteCassandra
+from tests.support.processes import Deployment, deployment
+
+
+@pytest.fixture(scope="session")
+def spark(cassandra: SuiteCassandra) -> Iterator[SparkSession]:
+    """Configured to read and write the suite's Cassandra."""
+    settings = SparkSettings(
+        contact_points=cassandra.contact_points,
+        port=cassandra.port,
+        datacenter=cassandra.datacenter,
+        keyspace="unused",
+        master="local[2]",
+        jars=prepare_spark(),
+        shuffle_partitions=2,
+    )
+    session = open_session(settings, name="tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def cluster(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
+    """A keyspace of one's own and a receiver; API and pollers are the test's to start."""
+    with deployment(cassandra, tmp_path) as built:
+        yield built
+
+
+@pytest.fixture(scope="module")
+def shop(cassandra: SuiteCassandra, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """One client without schedules, for tests that change nothing."""
+    with deployment(cassandra, tmp_path_factory.mktemp("shop")) as built:
+        built.start_api()
+        built.register("shop", poller_quota=2)
+        yield built

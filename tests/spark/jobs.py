@@ -1,0 +1,24 @@
+"""One job, run as the command line runs it, over a deployment's tables."""
+
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from spark.command_line import parse
+from spark.io.tables import Tables
+from spark.jobs.job import Context, Report
+from tests.support.processes import Deployment
+
+
+def run_job(spark: SparkSession, cluster: Deployment, *arguments: str, now: datetime | None = None) -> Report:
+    """The report. `now`: when the job believes that it begins. What a person is told is built, too."""
+    job, known = parse(arguments, program="test")
+    context = Context(
+        session=spark,
+        tables=Tables(spark, cluster.storage.keyspace),
+        now=datetime.now(UTC) if now is None else now,
+        say=lambda line: None,
+    )
+    report = job.run(context, known)
+    assert all(isinstance(line, str) for line in job.render(report))
+    return report

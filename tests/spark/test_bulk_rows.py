@@ -1,0 +1,111 @@
+"""Rows of a load's input as the API's own decoder reads them; and the operator's rules, as spark-submit tells them."""
+
+from collections.abc import Sequence
+from ipaddress import ip_network
+
+import msgspec
+import pytest
+from pyspark import SparkConf
+
+from scheduler_service.domain.client_bounds import ClientBounds
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.usecases.schedule_request import ScheduleRequest
+from spark.io.submitted import submitted_bounds, submitted_policy
+from spark.jobs.bulk_rows import Reader
+
+FLAT = Reader(flat=True, key="id")
+LINES = Reader(flat=False, key="order id")
+
+
+def no_faults(request: ScheduleRequest) -> Sequence[FieldError]:
+    return []
+
+
+def faults(reader: Reader, row: str) -> list[str]:
+    found = reader.request(row, no_faults)
+    assert isinstance(found, Invalid)
+    return reader.reasons(found.errors)
+
+
+def test_a_flat_row_is_the_create_that_it_stands_for() -> None:
+    row = {
+        "due": "2027-01-15T08:00:00Z",
+        "url": "https://a.example/",
+        "method": "PUT",
+        "headers": '{"x-a": "1"}',
+        "json": '{"n": 1.0}',
+        "label": "7",
+        "ordering_key": "cart",
+        "timeout_seconds": "2.5",
+        "retry_max_attempts": "3",
+        "retry_final_statuses": "[404]",
+        "retry_base_seconds": 2,
+    }
+    asked = (
+        b'{"due": "2027-01-15T08:00:00Z", "label": "7", "ordering_key": "cart", "timeout_seconds": 2.5, "callback": '
+        b'{"url": "https://a.example/", "method": "PUT", "headers": {"x-a": "1"}, "json": {"n": 1.0}}, '
+        b'"retry": {"max_attempts": 3, "final_statuses": [404], "base_seconds": 2}}'
+    )
+    found = FLAT.request(msgspec.json.encode(row).decode(), no_faults)
+    wanted = msgspec.json.decode(asked, type=ScheduleRequest)
+    assert isinstance(found, ScheduleRequest)
+    assert bytes(found.callback.json) == bytes(wanted.callback.json) == b'{"n": 1.0}'
+    assert msgspec.json.encode(found) == msgspec.json.encode(wanted)
+
+
+@pytest.mark.parametrize(
+    ("row", "reasons"),
+    [
+        ("{}", ["url: is required"]),
+        ('{"url": "u", "label": ""}', ["label: must be a string of length >= 1"]),
+        ('{"url": "u", "headers": "no", "json": "{"}', ["headers: is not valid JSON", "json: is not valid JSON"]),
+        ('{"url": "u", "headers": "[1]"}', ["headers: must be an object, not an array"]),
+        ('{"url": "u", "timeout_seconds": "1_0"}', ["timeout_seconds: must be a number or null, not a string"]),
+        ('{"url": "u", "retry_max_attempts": "0"}', ["retry_max_attempts: must be an integer >= 1"]),
+        ('{"url": "u", "retry_max_attempts": "nan"}', ["retry_max_attempts: must be an integer or null, not a string"]),
+    ],
+)  # fmt: skip
+def test_reasons_name_columns(row: str, reasons: list[str]) -> None:
+    assert faults(FLAT, row) == reasons
+
+
+def test_a_line_is_a_create_with_its_key_beside_it() -> None:
+    request = LINES.request('{"order id": {"a": 1}, "callback": {"url": "u"}, "label": "l"}', no_faults)
+    assert isinstance(request, ScheduleRequest)
+    assert (request.label, request.callback.url) == ("l", "u")
+    assert faults(LINES, '{"id": 1, "callback": {}}')[-1] == "/callback/url: is required"
+    assert faults(LINES, "nothing") == ["the body is not valid JSON: invalid character (byte 4)"]
+    by_label = Reader(flat=False, key="label").request('{"callback": {"url": "u"}, "label": "l"}', no_faults)
+    assert isinstance(by_label, ScheduleRequest)
+    assert by_label.label == "l"
+
+
+def test_rules_are_told_with_what_is_malformed() -> None:
+    found = FLAT.request('{"url": "u", "label": ""}', lambda request: [FieldError("/callback/url", "is bad")])
+    assert isinstance(found, Invalid)
+    assert FLAT.reasons(found.errors) == ["label: must be a string of length >= 1", "url: is bad"]
+    assert FLAT.reasons([FieldError("", "x")] * 25) == [*["x"] * 20, "and 5 more"]
+
+
+def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
+    nothing = SparkConf(loadDefaults=False)
+    assert (submitted_policy(nothing), submitted_bounds(nothing)) == (NetworkPolicy(), ClientBounds())
+    conf = SparkConf(loadDefaults=False)
+    for name, value in (
+        ("network.allow", "10.0.0.0/8, 127.0.0.1"),
+        ("network.allow_ports", "443"),
+        ("network.schemes", "https"),
+        ("clients.horizon_days", "30"),
+        ("clients.retry_base_seconds", "1.5"),
+        ("keyspace", "other"),
+    ):
+        conf.set(f"spark.minutehand.{name}", value)
+    assert submitted_policy(conf) == NetworkPolicy(
+        allow=(ip_network("10.0.0.0/8"), ip_network("127.0.0.1")),
+        allow_ports=frozenset({443}),
+        schemes=frozenset({"https"}),
+    )
+    assert submitted_bounds(conf) == ClientBounds(horizon_days=30, retry_base_seconds=1.5)
+    with pytest.raises(ValueError, match=r"spark.minutehand.clients.lanes is no setting; there are "):
+        submitted_bounds(SparkConf(loadDefaults=False).set("spark.minutehand.clients.lanes", "3"))

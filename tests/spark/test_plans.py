@@ -1,0 +1,60 @@
+"""What whole jobs ask Cassandra for: nothing that grows with a table is scanned, whatever a job reads on its way."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from minutehand.client import Callback
+from tests.spark.jobs import run_job
+from tests.support.processes import Deployment
+
+HOUR = timedelta(hours=1)
+WHOLE = {"clients"}
+"""A row for each tenant: read whole, and named so in `spark.io.tables`."""
+
+
+class Plans:
+    """The physical plans that a session has carried out since, as Spark's own status store has them."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._store = spark._jsparkSession.sharedState().statusStore()
+        self._begun = self._store.executionsCount()
+
+    def carried_out(self) -> list[str]:
+        found = self._store.executionsList()
+        return [found.apply(place).physicalPlanDescription() for place in range(self._begun, found.size())]
+
+    def scanned(self) -> set[str]:
+        """Tables that were read whole: a scan is a step of its own there."""
+        return self._named(r"^\W*BatchScan (\w+) \(\d+\)$")
+
+    def joined(self) -> set[str]:
+        """Tables that were read by key: there a scan is only what a direct join is told of its table."""
+        return self._named(r"BatchScan (\w+)\[")
+
+    def _named(self, pattern: str) -> set[str]:
+        return {name for plan in self.carried_out() for name in re.findall(pattern, plan, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    ("job", "read"),
+    [
+        ("reconcile", {"occupied_minutes", "schedules", "minute_balance", "pollers", "nodes"}),
+        ("usage", {"occupied_minutes", "schedules", "pollers", "nodes"}),
+        ("capacity", {"occupied_minutes", "schedules", "nodes"}),
+    ],
+)
+def test_a_window_of_an_hour_scans_no_table(spark: SparkSession, cluster: Deployment, job: str, read: set[str]) -> None:
+    cluster.start_api()
+    key = cluster.register("shop", poller_quota=2)
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    with cluster.client("shop", key) as client:
+        for minutes in (0, 70, 130):
+            client.schedules.create(Callback(url=cluster.receiver.url), due=hour + timedelta(minutes=61 + minutes))
+    window = ["--from", f"{hour:%Y-%m-%dT%H:00Z}", "--to", f"{hour + 2 * HOUR:%Y-%m-%dT%H:00Z}"]
+    plans = Plans(spark)
+    run_job(spark, cluster, job, *([] if job == "usage" else window))
+    assert plans.scanned() == WHOLE
+    assert plans.joined() >= read

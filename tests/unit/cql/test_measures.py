@@ -1,0 +1,157 @@
+"""What is counted of requests to Cassandra: how long, by which statement, and by what they failed."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from cassandra import OperationTimedOut
+
+from cql.errors import StoreRefused
+from cql.measures import ERROR_KINDS, EditCounts, MeasuredConnection, RequestCounts
+from cql.settings import StorageSettings
+from cql.statement import load_statements
+from cql.storage import Storage
+from membership.conditional import Unknown
+from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
+from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
+from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
+from tests.contract.builders import definition
+from tests.support.api import NOW, ManualClock
+from tests.support.memory import InMemoryConnection
+
+
+class Answering:
+    """Takes a quarter of a second and answers, or raises, what it is given."""
+
+    def __init__(self, clock: ManualClock, answer: Any = None) -> None:
+        self.clock = clock
+        self.answer = answer
+
+    async def select(self, *arguments: Any, **options: Any) -> Any:
+        self.clock.advance(0.25)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+    write = write_batch = conditional = select
+
+
+def measured(answer: Any = None) -> tuple[Any, RequestCounts]:
+    clock, counts = ManualClock(), RequestCounts()
+    inner: Any = Answering(clock, answer)
+    return MeasuredConnection(inner, counts=counts, monotonic=clock.monotonic), counts
+
+
+async def test_every_request_is_timed_by_its_statement() -> None:
+    connection, counts = measured()
+    await connection.select("nodes.read", ())
+    await connection.write("nodes.write", ())
+    await connection.write_batch([("occupied_minutes.insert", ()), ("nodes.write", ())])
+    await connection.conditional([("schedules.advance", ()), ("schedules.insert_definition", ())])
+    assert {name: (one.count, one.sum) for name, one in counts.seconds.items()} == dict.fromkeys(
+        ("nodes.read", "nodes.write", "occupied_minutes.insert", "schedules.advance"), (1, 0.25)
+    )
+    assert counts.errors == {}
+
+
+def timed_out() -> StoreUnavailable:
+    try:
+        raise StoreUnavailable("no answer") from OperationTimedOut()
+    except StoreUnavailable as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (timed_out(), "client-timeout"),
+        (StoreUnavailable("away"), "unavailable"),
+        (Overloaded("full"), "overloaded"),
+        (ContentTooLarge("large"), "too-large"),
+        (StoreRefused("no"), "refused"),
+    ],
+)
+async def test_what_fails_is_timed_and_counted_by_why(error: Exception, kind: str) -> None:
+    connection, counts = measured(error)
+    for ask in (
+        connection.select("nodes.read", ()),
+        connection.write("nodes.read", ()),
+        connection.write_batch([("nodes.read", ())]),
+        connection.conditional([("nodes.read", ())]),
+    ):
+        with pytest.raises(type(error)):
+            await ask
+    assert counts.errors == {("nodes.read", kind): 4}
+    assert counts.seconds["nodes.read"].count == 4
+    assert kind in ERROR_KINDS
+
+
+@pytest.mark.parametrize(("reason", "kind"), [("write-timeout", "write-timeout"), ("of whatever kind", "unavailable")])
+async def test_an_unknown_answer_is_an_error(reason: str, kind: str) -> None:
+    connection, counts = measured(Unknown(reason))
+    await connection.conditional([("lives.renew", ())])
+    assert counts.errors == {("lives.renew", kind): 1}
+
+
+async def test_what_was_given_up_is_not_counted() -> None:
+    connection, counts = measured(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await connection.select("nodes.read", ())
+    assert counts.seconds == {}
+
+
+async def test_the_stores_are_measured_by_known_names() -> None:
+    memory = InMemoryConnection()
+    storage = Storage.over(memory)
+    assert await storage.schedules.insert_many([definition("shop", tail=number) for number in range(3)]) == [None] * 3
+    await storage.members.read_heartbeats()
+    measures = storage.measures
+    assert measures.requests.seconds.keys() == {
+        "occupied_minutes.insert",
+        "schedules.insert_definition",
+        "nodes.read",
+    }
+    assert measures.requests.seconds.keys() <= load_statements().keys()
+    assert (measures.commits.rows.count, measures.commits.rows.sum, measures.commits.stored) == (1, 3, 3)
+    assert measures.commits.waited.count == 1
+    await storage.close()
+
+
+async def test_rows_that_are_refused_are_counted() -> None:
+    storage = Storage.over(InMemoryConnection(), settings=StorageSettings(queue_rows=2))
+    waiting = asyncio.ensure_future(storage.schedules.insert_many([definition("shop", tail=1)] * 2))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await storage.schedules.insert_many([definition("shop", tail=2)] * 3)
+    await waiting
+    assert (storage.measures.commits.refused, storage.measures.commits.stored) == (3, 2)
+    await storage.close()
+
+
+def edit_of(state: State, *, expect: State = State.SCHEDULED, copy: bool = False) -> Edit:
+    schedule_id = compose_schedule_id(due=NOW, poller_id=0, tail=1)
+    outcome = Outcome(state=state, reason="missed" if state is State.SKIPPED else None)
+    key = RowKey(UnixMillis(NOW + copy), schedule_id)
+    return Edit(
+        partition=Partition(ClientId("shop"), PollerId(0), Minute(NOW // 60_000)),
+        edits=schedule_id,
+        version=None,
+        version_known=True,
+        writes=(RowWrite(key=key, outcome=outcome, expect_state=expect),),
+    )
+
+
+def test_what_edits_end_is_counted_once_a_schedule() -> None:
+    counts = EditCounts()
+    for edit in (
+        edit_of(State.CANCELLED),
+        edit_of(State.CANCELLED, expect=State.RETRYING),
+        edit_of(State.CANCELLED, copy=True),
+        edit_of(State.SKIPPED),
+        edit_of(State.SKIPPED, expect=State.RETRYING),
+        edit_of(State.DELIVERED, expect=State.RETRYING),
+        edit_of(State.RETRYING),
+    ):
+        counts.applied(edit)
+    assert counts.ended == {"cancelled": 2, "skipped": 1}
+    assert counts.skipped == {"missed": 1}

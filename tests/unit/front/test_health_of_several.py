@@ -1,0 +1,116 @@
+"""The health of several processes, told on one port: all are ready or the command is not."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from minutehand.health_of_several import (
+    SILENT_SECONDS,
+    HealthOfSeveral,
+    HealthSettings,
+    HealthSocket,
+    answering_for,
+    listening,
+)
+from minutehand.local.ports import free_ports
+from minutehand.local.workers import Work
+from scheduler_service.api.server import CannotListen
+from scheduler_service.runtime.health import Reason
+from tests.support.api import ManualClock
+
+DRAINING = Reason("draining", "so it is")
+
+
+class Process:
+    """What one process says."""
+
+    def __init__(self, path: Path) -> None:
+        self.ready: list[Reason] = []
+        self.live: list[Reason] = []
+        self.stuck = False
+        self.socket = HealthSocket(str(path), live=lambda: self.live, ready=self._ready)
+
+    async def _ready(self) -> Sequence[Reason]:
+        if self.stuck:
+            await asyncio.get_running_loop().create_future()
+        return self.ready
+
+
+async def test_all_processes_have_to_be_ready(tmp_path: Path) -> None:
+    health = HealthOfSeveral({name: tmp_path / name for name in ("a-0", "a-1")}, ManualClock())
+    first, second = (Process(tmp_path / name) for name in ("a-0", "a-1"))
+    await first.socket.start()
+    await health.look()
+    assert [one.reason for one in health.ready()] == ["process-down"]
+    assert health.live() == [], "the parent starts it anew"
+
+    await second.socket.start()
+    await health.look()
+    assert (health.ready(), health.live()) == ([], [])
+    second.ready = [DRAINING]
+    await health.look()
+    assert health.ready() == [Reason("draining", "a-1: so it is")]
+    second.ready, second.live = [], [Reason("loop-stalled", "for long")]
+    await health.look()
+    assert [one.detail for one in health.live()] == ["a-1: for long"]
+
+    await second.socket.stop()
+    await health.look()
+    assert [one.detail.split()[0] for one in health.ready()] == ["a-1"]
+    assert health.live() == []
+    await first.socket.stop()
+
+
+async def test_a_process_that_is_silent_for_long_is_not_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minutehand.health_of_several.ANSWER_SECONDS", 0.02)
+    clock = ManualClock()
+    health = HealthOfSeveral({"a-0": tmp_path / "a-0"}, clock)
+    process = Process(tmp_path / "a-0")
+    await process.socket.start()
+    process.stuck = True
+    await health.look()
+    assert [one.reason for one in health.ready()] == ["process-silent"]
+    assert health.live() == []
+    clock.advance(SILENT_SECONDS)
+    await health.look()
+    assert [one.reason for one in health.live()] == ["process-silent"]
+    process.stuck = False
+    monkeypatch.undo()  # now it has all the time it may take
+    await health.look()
+    assert (health.ready(), health.live()) == ([], [])
+    await process.socket.stop()
+
+
+def test_a_command_answers_for_its_processes_on_its_port() -> None:
+    (port,) = free_ports(1)
+    work = Work(name="a-0", arguments=["api"], variables={"A": "b"})
+    with answering_for([work], HealthSettings(port=port)) as told:
+        (one,) = told
+        assert one.variables.keys() == {"A", "MINUTEHAND_HEALTH_SOCKET"}
+        assert get(port, "/livez") == (200, {"status": "ok", "reasons": []})
+        status, said = get(port, "/readyz")
+        assert (status, [reason["reason"] for reason in said["reasons"]]) == (503, ["process-down"])
+    told_what = pytest.raises(CannotListen, match=r"choose another health\.host or")
+    with listening(HealthSettings(port=port)), told_what, answering_for([work], HealthSettings(port=port)):
+        pass
+    with answering_for([work], HealthSettings()) as told:
+        assert told == [work]
+
+
+def test_ports_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(ValueError, match="port"):
+        HealthSettings(port=70_000)
+
+
+def get(port: int, path: str) -> tuple[int, dict[str, list[dict[str, str]]]]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, json.loads(refused.read())

@@ -1,0 +1,130 @@
+"""The documented list of metrics is what programs show on their own ports."""
+
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+
+from cql.measures import METRICS as STORAGE_METRICS
+from cql.storage import Storage
+from membership.identity import Incarnation, Life, NodeId
+from membership.settings import MembershipSettings
+from minutehand.cli import failures
+from minutehand.metrics_page import PROGRAMS, documented, series_names
+from poller_cluster.gauges import show_node
+from poller_cluster.node import Node
+from poller_cluster.node_stores import NodeStores
+from poller_cluster.ops import OpsServer, OpsSettings, advertised_address, listen
+from poller_cluster.settings import NodeSettings
+from scheduler_service.api.gauges import METRICS, Shown
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.metrics import Kind, Metric, Metrics
+from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.secret_box import ClearBox
+from tests.support.api import ApiHarness, schedule
+from tests.support.exposition import check_exposition
+from tests.support.memory import InMemoryConnection
+
+
+async def test_an_api_shows_what_is_documented() -> None:
+    metrics = Metrics(program="api", version="1")
+    async with ApiHarness(registry=metrics.registry) as api:
+        shown = Shown(
+            members=api.members, clock=api.clock, ended=api.storage.measures.edits.ended, hints_dropped=lambda: 0
+        )
+        metrics.show(METRICS, of=shown)
+        metrics.show(STORAGE_METRICS, of=api.storage.measures)
+        key = await api.register("shop")
+        made = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
+        await api.send("DELETE", f"/v1/clients/shop/schedules/{made.json['schedule_id']}", key=key)
+        text = (await api.send("GET", "/metrics", key=None)).body.decode()
+    valued = check_exposition(text, program="api")
+    assert valued >= {metric.name for metric in PROGRAMS["api"]} - {"minutehand_storage_errors_total"}
+    assert 'minutehand_schedules_total{outcome="cancelled"} 1.0' in text
+
+
+class Engine:
+    capacity, in_flight = 10, 0
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    def start_attempt(self, *arguments: Any, **options: Any) -> None:
+        raise AssertionError("there is nothing to call")
+
+
+async def test_a_poller_shows_what_is_documented() -> None:
+    storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="poller", version="1")
+    life = Life(NodeId("one"), Incarnation(1))
+    stores = {name: getattr(storage, name) for name in NodeStores.__slots__ if name != "box"}
+    node = Node(
+        life=life,
+        address="",
+        version="1",
+        stores=NodeStores(**stores, box=ClearBox()),
+        engine=Engine(),
+        clock=clock,
+        randomness=SystemRandomness(),
+        settings=NodeSettings(),
+        membership=MembershipSettings(),
+        on_over=_never,
+        on_crash=_never,
+        on_fault=_never,
+    )
+    show_node(node, clock=clock, metrics=metrics)
+    metrics.show(STORAGE_METRICS, of=storage.measures)
+    listener = listen(OpsSettings())
+    ops = OpsServer(
+        listener,
+        token="t" * 16,
+        life=life,
+        on_hints=lambda hints: None,
+        on_drain=lambda: None,
+        unhealthy=lambda: (),
+        unready=lambda: (),
+        metrics=metrics,
+    )
+    await ops.start()
+    url = f"http://{advertised_address(OpsSettings(), listener)}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        text = await answer.text()
+    await ops.stop()
+    valued = check_exposition(text, program="poller")
+    of_storage = {"minutehand_storage_errors_total", "minutehand_storage_request_duration_seconds"}
+    assert valued >= {metric.name for metric in PROGRAMS["poller"]} - of_storage
+    await node.crash()
+    await storage.close()
+
+
+def _never(*about: object) -> None:
+    raise AssertionError(about)
+
+
+def test_what_is_shown_and_not_documented_is_found() -> None:
+    metrics = Metrics(program="api", version="1")
+    metrics.show([Metric("minutehand_x", Kind.GAUGE, "X.", lambda of: 1)], of=None)
+    with pytest.raises(AssertionError, match="minutehand_x is not documented"):
+        check_exposition(metrics.exposition().decode(), program="api")
+    with pytest.raises(AssertionError, match="not shown"):
+        check_exposition(Metrics(program="api", version="1").exposition().decode(), program="api")
+
+
+def test_names_say_their_units() -> None:
+    """What is counted in seconds says so, and so on: Prometheus's own rules for names."""
+    for metric in documented():
+        assert metric.meaning.endswith("."), metric
+        assert not any(unit in metric.name for unit in ("_ms", "_millis", "_percent", "_count")), metric
+        if metric.kind is Kind.HISTOGRAM:
+            assert metric.name.endswith(("_seconds", "_rows")), metric
+    names = list(series_names(documented()))
+    assert len(names) == len(set(names))
+
+
+def test_the_printed_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failures.run(["metrics"]) == 0
+    printed = capsys.readouterr().out
+    assert all(one.name in printed for one in documented())
+    assert failures.run(["metrics", "--json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)] == [one.name for one in documented()]

@@ -1,0 +1,67 @@
+"""Which rows are overdue on a node, and since when."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from poller_cluster.backlog import STANDS_SECONDS, Backlog
+from poller_cluster.open_rows import OpenRows
+from poller_cluster.recovery import Walk
+from scheduler_service.domain.ids import Minute, PollerId, minute_of
+from scheduler_service.domain.schedules import Outcome, State
+from tests.support.api import NOW, ManualClock
+from tests.unit.poller_cluster.claimed import claim
+
+PRESENT = minute_of(NOW)
+
+
+def pollers(client_id: str, *dues: int, suspended: bool = False, walk_from: int = PRESENT) -> Any:
+    """A client's pollers that hold rows due at these instants, against the present, in one run."""
+    rows = OpenRows()
+    for tail, due in enumerate(dues):
+        rows.add(claim(due=NOW + due, tail=tail).row, redelivery=False)
+    run = SimpleNamespace(machine=SimpleNamespace(rows=rows))
+    walk = Walk(PollerId(0), Minute(walk_from), Minute(PRESENT))
+    return SimpleNamespace(
+        client_id=client_id, suspended=suspended, lanes={0: SimpleNamespace(walk=walk, runs={PRESENT: run})}
+    )
+
+
+def backlog(*clients: Any) -> tuple[Backlog, ManualClock]:
+    clock = ManualClock()
+    return Backlog(clients=lambda: clients, clock=clock), clock
+
+
+def test_what_is_due_and_has_no_outcome() -> None:
+    shop, ended = pollers("shop", -3_000, -1_000, 0, 1, 5_000), pollers("ended", -9_000)
+    entries = ended.lanes[0].runs[PRESENT].machine.rows
+    for _, entry in list(entries):
+        entries.end(entry, Outcome(state=State.DELIVERED), at=NOW)
+    looked, _ = backlog(shop, ended)
+    assert looked.rows_by_client() == {"shop": 3, "ended": 0}
+    assert (looked.rows(), looked.oldest_age_seconds()) == (3, 3.0)
+
+
+def test_nothing_due_is_no_backlog() -> None:
+    looked, _ = backlog(pollers("shop", 1, 2))
+    assert (looked.rows(), looked.oldest_age_seconds()) == (0, 0.0)
+
+
+def test_what_a_suspension_holds_is_no_backlog() -> None:
+    looked, _ = backlog(pollers("held", -60_000, suspended=True, walk_from=PRESENT - 9), pollers("shop", -500))
+    assert (looked.rows(), looked.oldest_age_seconds()) == (1, 0.5)
+
+
+def test_minutes_that_recovery_has_not_looked_at_are_as_old_as_they_are() -> None:
+    looked, _ = backlog(pollers("shop", -500, walk_from=PRESENT - 5))
+    assert (looked.rows(), looked.oldest_age_seconds()) == (1, 300.0)
+
+
+def test_a_look_stands_for_a_moment_and_ages() -> None:
+    shop = pollers("shop", -500)
+    looked, clock = backlog(shop)
+    assert looked.rows() == 1
+    shop.lanes.clear()
+    clock.advance(STANDS_SECONDS / 2)
+    assert (looked.rows(), looked.oldest_age_seconds()) == (1, 1.0)
+    clock.advance(STANDS_SECONDS / 2)
+    assert (looked.rows(), looked.oldest_age_seconds()) == (0, 0.0)

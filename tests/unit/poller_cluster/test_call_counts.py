@@ -1,0 +1,101 @@
+"""What a node counts of its calls: into which class, how late and for whom."""
+
+from typing import Any, get_args
+
+import pytest
+
+from poller_cluster.call_counts import BEYOND, CODE_CLASSES, GUARANTEED, PUT_OFF, CallCounts
+from poller_cluster.debts import SUPERSEDED
+from poller_cluster.delivery.result import AttemptError
+from poller_cluster.job import Job
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.schedules import Outcome, State
+from tests.support.api import NOW
+from tests.unit.poller_cluster.claimed import claim, result
+
+SHOP = ClientId("shop")
+
+
+def job(client_id: ClientId = SHOP, *, over_quota: bool = False, **row: Any) -> Job:
+    nothing: Any = None
+    return Job(
+        client_id=client_id,
+        claim=claim(**row),
+        epoch=1,
+        owner=None,
+        done=nothing,
+        may_start=nothing,
+        queued_again=nothing,
+        over_quota=over_quota,
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind"),
+    [
+        (204, None, "2xx"),
+        (302, None, "3xx"),
+        (404, None, "4xx"),
+        (503, None, "5xx"),
+        (999, None, "other"),
+        (None, "timeout", "timeout"),
+        (None, "connect-refused", "connect"),
+        (None, "resolve-failed", "dns"),
+        (None, "tls-failed", "tls"),
+        (None, "forbidden-address", "refused_by_policy"),
+        (None, "internal", "other"),
+    ],
+)
+def test_an_attempt_has_one_class(status: int | None, error: AttemptError | None, kind: str) -> None:
+    counts = CallCounts()
+    counts.attempt_made(job(), result(status, error=error))
+    assert {name: count for name, count in counts.attempts.items() if count} == {kind: 1}
+    assert counts.duration.count == 1
+
+
+def test_whatever_an_attempt_comes_to_the_classes_stay_the_same() -> None:
+    counts = CallCounts()
+    for error in get_args(AttemptError):
+        counts.attempt_made(job(), result(None, error=error))
+    for status in range(100, 1000):
+        counts.attempt_made(job(), result(status))
+    assert tuple(counts.attempts) == CODE_CLASSES
+
+
+def test_lateness_is_the_first_attempts() -> None:
+    counts = CallCounts()
+    counts.attempt_made(job(due=NOW - 1_500), result(503))
+    counts.attempt_made(job(due=NOW + 5), result())
+    counts.attempt_made(job(due=NOW - 90_000, over_quota=True), result())
+    counts.attempt_made(job(due=NOW - 40_000, kind="copy"), result())
+    counts.attempt_made(job(due=NOW - 9_000, attempt_base=1, kind="copy"), result())
+    counts.attempt_made(job(due=NOW - 9_000, first_attempt_at=NOW - 8_000), result())
+    assert (counts.lateness[GUARANTEED].count, counts.lateness[GUARANTEED].sum) == (2, 1.5)
+    assert (counts.lateness[BEYOND].count, counts.lateness[BEYOND].sum) == (1, 90.0)
+    assert (counts.lateness[PUT_OFF].count, counts.lateness[PUT_OFF].sum) == (1, 40.0)
+    (shop,) = [one for label, one in counts.clients.shown(0.0).items() if label == "shop"]
+    assert (shop.fires, shop.lateness_seconds) == (4, 131.5)
+
+
+def test_wake_ups_of_crons_are_no_calls() -> None:
+    counts = CallCounts()
+    counts.attempt_made(job(CRON_CLIENT), result())
+    counts.recorded(CRON_CLIENT, Outcome(state=State.DELIVERED))
+    assert not any(counts.attempts.values())
+    assert not any(counts.outcomes.values())
+
+
+def test_ends_are_counted_once_each() -> None:
+    counts = CallCounts()
+    for state, reason in [
+        (State.DELIVERED, None),
+        (State.RETRYING, None),
+        (State.FAILED, "exhausted"),
+        (State.SKIPPED, "late"),
+        (State.CANCELLED, "cron-changed"),
+        (State.DELIVERED, SUPERSEDED),
+    ]:
+        counts.recorded(SHOP, Outcome(state=state, reason=reason))
+    assert counts.outcomes == {"delivered": 1, "failed": 1, "skipped": 1, "cancelled": 1}
+    assert counts.skipped == {"late": 1}

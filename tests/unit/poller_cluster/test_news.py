@@ -1,0 +1,113 @@
+"""What a node tells of itself and of others: once a change, nothing while nothing changes."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.ports import Heartbeat, NodeState
+from membership.view import MembersView
+from poller_cluster.news import NodeNews
+from poller_cluster.node import Node
+from poller_cluster.readiness import unready
+from tests.support.api import ManualClock
+
+
+def life(name: str) -> Life:
+    return Life(NodeId(name), Incarnation(1))
+
+
+def heartbeat(name: str, state: NodeState = NodeState.LIVE) -> Heartbeat:
+    return Heartbeat(
+        life=life(name),
+        beat=1,
+        state=state,
+        address=f"{name}:1",
+        wall_ms=0,
+        version="1",
+        floor=None,
+        weight=1.0,
+        capacity_per_minute=1,
+    )
+
+
+@dataclass
+class Scene:
+    """A node as far as its news see it."""
+
+    beats: list[Heartbeat] = field(default_factory=list)
+    ended: list[Heartbeat] = field(default_factory=list)
+    leases: dict[Lane, int] = field(default_factory=dict)
+    trusts: bool = True
+    over: str | None = None
+
+    @property
+    def node(self) -> Any:
+        view = MembersView(
+            read_at=1.0,
+            members=tuple(self.beats),
+            free=frozenset(one.life for one in self.ended),
+            heartbeats={one.life: one for one in (*self.beats, *self.ended)},
+        )
+        heartbeater = SimpleNamespace(view=view, trusted=lambda: self.trusts, over=self.over)
+        keeper = SimpleNamespace(leases=lambda: dict(self.leases))
+        return SimpleNamespace(life=life("me"), heartbeater=heartbeater, keeper=keeper, running=True, draining=False)
+
+
+def heard(news: NodeNews, scene: Scene) -> list[dict[str, Any]]:
+    news._node = cast(Node, scene.node)
+    with capture_logs() as logs:
+        news.look()
+        news.look()
+    return [{name: value for name, value in line.items() if name not in ("log_level", "address")} for line in logs]
+
+
+def test_each_change_is_told_once() -> None:
+    scene = Scene(beats=[heartbeat("me"), heartbeat("a")])
+    news = NodeNews(node=scene.node, clock=ManualClock())
+    assert heard(news, scene) == [], "who is there at first is nothing new"
+    scene.beats += [heartbeat("b")]
+    assert heard(news, scene) == [{"event": "node-joined", "node": str(life("b")), "version": "1"}]
+    scene.beats = [heartbeat("me"), heartbeat("a"), heartbeat("b", NodeState.DRAINING)]
+    assert heard(news, scene) == [{"event": "node-draining", "node": str(life("b"))}]
+    scene.beats, scene.ended = [heartbeat("me")], [heartbeat("a"), heartbeat("b", NodeState.LEFT)]
+    told = heard(news, scene)
+    assert sorted(line["event"] for line in told) == ["node-dead", "node-left"]
+
+
+def test_leases_are_told_in_numbers() -> None:
+    scene = Scene(leases={Lane("shop", number): 1 for number in range(3)})
+    news = NodeNews(node=scene.node, clock=ManualClock())
+    assert heard(news, scene) == [{"event": "leases-changed", "taken": 3, "given_up": 0, "held": 3}]
+    scene.leases = {Lane("shop", number): 1 for number in range(2, 7)}
+    assert heard(news, scene) == [{"event": "leases-changed", "taken": 4, "given_up": 2, "held": 5}]
+
+
+def test_losing_trust_is_told_unless_the_life_is_over() -> None:
+    scene = Scene()
+    news = NodeNews(node=scene.node, clock=ManualClock())
+    heard(news, scene)
+    scene.trusts = False
+    assert [line["event"] for line in heard(news, scene)] == ["trust-lost"]
+    scene.trusts = True
+    heard(news, scene)
+    scene.trusts, scene.over = False, "stopped"
+    assert heard(news, scene) == []
+
+
+def test_why_a_node_is_not_ready() -> None:
+    clock, scene = ManualClock(), Scene()
+
+    def words(node: Any) -> list[str]:
+        return [one.reason for one in unready(cast(Node, node), clock=clock)]
+
+    node = scene.node
+    assert words(node) == []
+    node.running = False
+    assert words(node) == ["starting"]
+    node.running, node.draining = True, True
+    assert words(node) == ["draining"]
+    node.draining, scene.trusts, clock.trusted = False, False, False
+    assert words(node) == ["trust-lost", "clock-untrusted"]

@@ -1,0 +1,68 @@
+"""Values made of files: followed when they change, kept when the change can't be used."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
+
+
+def follow(file: Path, refused: list[str]) -> FromFiles[str]:
+    return FromFiles([str(file)], lambda: read_text(str(file), setting="a.setting"), on_refused=refused.append)
+
+
+def test_a_changed_file_is_read_again_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
+    file, loads = tmp_path / "one", list[str]()
+    file.write_text("first\n")
+
+    def load() -> str:
+        loads.append(file.read_text())
+        return loads[-1].strip()
+
+    value = FromFiles([str(file)], load, on_refused=loads.append)
+    assert [value.current() for _ in range(3)] == ["first"] * 3
+    assert (len(loads), value.generation) == (1, 0)
+    file.write_text("second\n")
+    assert [value.current() for _ in range(3)] == ["second"] * 3
+    assert (len(loads), value.generation) == (2, 1)
+
+
+def test_what_cannot_be_used_is_said_once_and_the_value_is_kept(tmp_path: Path) -> None:
+    file, refused = tmp_path / "one", list[str]()
+    file.write_text("good")
+    value = follow(file, refused)
+    file.write_text("  \n")
+    assert [value.current() for _ in range(3)] == ["good"] * 3
+    file.unlink()
+    assert [value.current() for _ in range(3)] == ["good"] * 3
+    assert refused == [
+        f"a.setting names {file}, which is empty",
+        f"a.setting names {file}, which can't be read (no such file or directory)",
+    ]
+    file.write_text("better")
+    assert value.current() == "better"
+    assert (len(refused), value.generation) == (2, 1)
+
+
+def test_a_link_turned_to_other_files_is_a_change(tmp_path: Path) -> None:
+    """As Kubernetes replaces a mounted secret: `key -> ..data/key`, `..data -> ..2026_11_22`."""
+    for version in ("..one", "..two"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "key").write_text(version)
+        os.utime(tmp_path / version / "key", ns=(1, 1))
+    (tmp_path / "..data").symlink_to("..one")
+    (tmp_path / "key").symlink_to("..data/key")
+    value = follow(tmp_path / "key", [])
+    assert value.current() == "..one"
+    (tmp_path / "..data_tmp").symlink_to("..two")
+    (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+    assert value.current() == "..two", "same path, same size, same time: another file"
+
+
+def test_what_is_unusable_from_the_start_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FilesUnusable, match=r"a\.setting names .*nowhere, which can't be read"):
+        follow(tmp_path / "nowhere", [])
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(FilesUnusable, match="which is no text"):
+        follow(tmp_path / "binary", [])

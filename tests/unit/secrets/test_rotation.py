@@ -1,0 +1,207 @@
+"""Rotation of what is stored, the box over its file, and clients whose secrets a node can't open."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from cql.storage import Storage
+from membership.conditional import APPLIED, Answer, Rejected
+from poller_cluster.tenants import UNLOCK_SECONDS, Tenants
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ports import SecretBox
+from scheduler_service.runtime.files import FilesUnusable
+from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.key_ring import new_key
+from scheduler_service.usecases.rotate_secrets import NoKeyRing, RotateSecrets, Rotation
+from scheduler_service.usecases.secret_box import ClearBox, KeyRingBox
+from scheduler_service.usecases.signing_secrets import SigningSecrets
+from tests.support.api import ApiHarness, ManualClock
+from tests.support.memory import InMemoryConnection
+
+RANDOMNESS = SystemRandomness()
+FIRST, SECOND = (new_key(name, randomness=RANDOMNESS) for name in ("first", "second"))
+SHOP, BANK = ClientId("shop"), ClientId("bank")
+
+
+class Bench:
+    """Two clients; their secrets are made through the API, with the ring of a file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.ring = directory / "ring"
+        self.ring.write_text(FIRST)
+        self.box = KeyRingBox(str(self.ring), randomness=RANDOMNESS)
+        self.connection = InMemoryConnection()
+        self.store = Storage.over(self.connection).clients
+        self.clock = ManualClock()
+
+    async def secret(self, client_id: ClientId, box: SecretBox) -> bytes:
+        """A new one; answers what it signs with."""
+        await self.store.create_client(
+            Client(
+                client_id=client_id,
+                poller_quota=1,
+                poller_ceiling=1,
+                state=ClientState.ACTIVE,
+                settings=ClientSettings(),
+                revision=1,
+                created_at=UnixMillis(1),
+            )
+        )
+        secrets = SigningSecrets(store=self.store, box=box, clock=self.clock, randomness=RANDOMNESS)
+        return box.open((await secrets.create(client_id)).secret).secret
+
+    async def stored(self, client_id: ClientId) -> dict[str, str | None]:
+        return {one.secret_id: one.encryption_key_id for one in await self.store.list_secrets(client_id)}
+
+    async def rotate(self, *, dry: bool = False, store: object = None) -> Rotation:
+        seen: list[tuple[int, int]] = []
+        rotating = RotateSecrets(store=store or self.store, box=self.box)  # type: ignore[arg-type]
+        done = await rotating.run(dry=dry, on_progress=lambda at, of: seen.append((at, of)))
+        assert seen[-1] == (done.clients, done.clients)
+        return done
+
+    def tenants(self) -> Tenants:
+        return Tenants(store=self.store, box=self.box, clock=self.clock, on_change=lambda: None)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+async def test_a_new_secret_is_stored_encrypted_and_shown_in_the_clear(bench: Bench) -> None:
+    async with ApiHarness(connection=bench.connection, box=bench.box) as api:
+        await api.register(SHOP)
+        reply = await api.send("POST", "/v1/clients/shop/signing-secrets")
+    (stored,) = await bench.store.list_secrets(SHOP)
+    clear = bench.box.open(stored).secret
+    assert stored.encryption_key_id == "first"
+    assert clear not in stored.secret
+    assert reply.json["secret"] == "whsec_" + base64.b64encode(clear).decode()
+
+
+async def test_everything_comes_under_the_first_key_and_opens_as_before(bench: Bench) -> None:
+    secrets = [await bench.secret(SHOP, ClearBox()), await bench.secret(SHOP, bench.box)]
+    other = await bench.secret(BANK, bench.box)
+    bench.ring.write_text(f"{SECOND}\n{FIRST}")
+    before = [await bench.stored(one) for one in (SHOP, BANK)]
+    tried = await bench.rotate(dry=True)
+    assert (tried.key_id, tried.clients, tried.encrypted, tried.current) == ("second", 2, 3, 0)
+    assert [await bench.stored(one) for one in (SHOP, BANK)] == before, "a dry run changes nothing"
+    assert (await bench.rotate()).encrypted == 3
+    bench.ring.write_text(SECOND)
+    opened = [bench.box.open(one).secret for one in await bench.store.list_secrets(SHOP)]
+    assert sorted(opened) == sorted(secrets)
+    assert [bench.box.open(one).secret for one in await bench.store.list_secrets(BANK)] == [other]
+    again = await bench.rotate()
+    assert (again.encrypted, again.current, again.complete) == (0, 3, True)
+
+
+async def test_what_can_not_be_opened_is_left_alone_and_named(bench: Bench) -> None:
+    await bench.secret(SHOP, bench.box)
+    await bench.secret(BANK, ClearBox())
+    bench.ring.write_text(SECOND)
+    before = await bench.store.list_secrets(SHOP)
+    done = await bench.rotate()
+    assert (done.encrypted, len(done.locked), done.complete) == (1, 1, False)
+    assert "under the key first" in done.locked[0]
+    assert await bench.store.list_secrets(SHOP) == before
+
+
+async def test_a_secret_deleted_meanwhile_stays_deleted(bench: Bench) -> None:
+    await bench.secret(SHOP, bench.box)
+    bench.ring.write_text(f"{SECOND}\n{FIRST}")
+    store = bench.store
+
+    class Deleting:
+        list_clients, list_secrets = store.list_clients, store.list_secrets
+
+        async def reseal_secret(self, secret: SigningSecret, *, stored: bytes) -> Answer[None]:
+            await store.delete_secret(secret.client_id, secret.secret_id)
+            return await store.reseal_secret(secret, stored=stored)
+
+    done = await bench.rotate(store=Deleting())
+    assert (done.encrypted, done.unsettled) == (0, 1)
+    assert await store.list_secrets(SHOP) == []
+    rows = await bench.connection.select("signing_secrets.list", (SHOP,))
+    assert [row[2] for row in rows] == [b""]
+
+
+async def test_without_a_ring_there_is_nothing_to_rotate_to(bench: Bench) -> None:
+    with pytest.raises(NoKeyRing, match=r"secrets\.key_ring_file"):
+        await RotateSecrets(store=bench.store, box=ClearBox()).run(dry=False, on_progress=lambda at, of: None)
+
+
+async def test_a_file_that_is_no_ring_is_refused_at_the_start_and_does_no_harm_later(bench: Bench) -> None:
+    secret = await bench.secret(SHOP, bench.box)
+    bench.ring.write_text("garbage")
+    with pytest.raises(FilesUnusable, match=r"secrets\.key_ring_file names .*ring, which is no key ring: line 1"):
+        KeyRingBox(str(bench.ring), randomness=RANDOMNESS)
+    (stored,) = await bench.store.list_secrets(SHOP)
+    with capture_logs() as said:
+        assert bench.box.open(stored).secret == secret, "the keys that were read before stay in use"
+        assert bench.box.generation == 0
+    assert [line["event"] for line in said] == ["key-ring-refused"]
+
+
+async def test_a_client_with_a_secret_that_does_not_open_waits_until_it_does(bench: Bench) -> None:
+    readable, hidden = await bench.secret(SHOP, ClearBox()), await bench.secret(SHOP, bench.box)
+    free = await bench.secret(BANK, ClearBox())
+    bench.ring.write_text(SECOND)
+    tenants = bench.tenants()
+    assert await tenants.refresh()
+    shop, bank = tenants.get(SHOP), tenants.get(BANK)
+    assert shop is not None
+    assert bank is not None
+    assert (shop.active, shop.secrets) == (False, ()), "not even signed by the one secret that can be read"
+    assert shop.locked is not None
+    assert "under the key first" in shop.locked
+    assert (bank.active, bank.secrets, tenants.locked) == (True, (free,), 1)
+    bench.ring.write_text(f"{SECOND}\n{FIRST}")
+    assert await tenants.refresh()
+    shop = tenants.get(SHOP)
+    assert shop is not None
+    assert shop.active
+    assert sorted(shop.secrets) == sorted((readable, hidden))
+    assert tenants.locked == 0
+
+
+async def test_a_locked_client_is_looked_at_again_without_any_signal(bench: Bench) -> None:
+    await bench.secret(SHOP, bench.box)
+    (stored,) = await bench.store.list_secrets(SHOP)
+    clear = bench.box.open(stored)
+    bench.ring.write_text(SECOND)
+    tenants = bench.tenants()
+    await tenants.refresh()
+    assert await bench.store.reseal_secret(bench.box.seal(clear), stored=stored.secret) == APPLIED
+    assert await bench.store.reseal_secret(stored, stored=stored.secret) == Rejected(None)
+    await tenants.refresh()
+    assert tenants.locked == 1
+    bench.clock.advance(UNLOCK_SECONDS)
+    await tenants.refresh()
+    assert tenants.locked == 0
+
+
+async def test_a_locked_client_is_logged_once(bench: Bench) -> None:
+    await bench.secret(SHOP, bench.box)
+    bench.ring.write_text(SECOND)
+    tenants = bench.tenants()
+    with capture_logs() as said:
+        for _ in range(3):
+            await tenants.refresh()
+            bench.clock.advance(UNLOCK_SECONDS)
+        bench.ring.write_text(FIRST)
+        await tenants.refresh()
+    assert [(line["event"], line["client_id"]) for line in said] == [("client-locked", SHOP), ("client-unlocked", SHOP)]
+
+
+async def test_a_sample_is_not_sent_unsigned(bench: Bench) -> None:
+    await bench.secret(SHOP, bench.box)
+    async with ApiHarness(connection=bench.connection, box=ClearBox()) as api:
+        request = {"callback": {"url": "https://shop.example/hook"}}
+        reply = await api.send("POST", "/v1/clients/shop/callbacks:test", json=request)
+        assert (reply.status, reply.json["type"]) == (503, "/problems/secret-locked"), reply.json
+        assert "first" not in reply.body.decode(), "keys are the operator's affair"
