@@ -1,0 +1,155 @@
+{{/* What the schema can't say, or not in words that help. The first fault ends the rendering with a sentence. */}}
+
+{{- define "minutehand.check" -}}
+{{- include "minutehand.checkSettings" . -}}
+{{- include "minutehand.checkSecrets" . -}}
+{{- include "minutehand.checkAvailability" . -}}
+{{- include "minutehand.checkOptions" . -}}
+{{- include "minutehand.checkForms" . -}}
+{{- end -}}
+
+{{- define "minutehand.checkSettings" -}}
+{{- $config := .Values.config -}}
+{{- if not (compact $config.cassandra.contact_points) -}}
+{{- fail "config.cassandra.contact_points is empty: name some nodes of your Cassandra, such as --set 'config.cassandra.contact_points={cassandra.example}'." -}}
+{{- end -}}
+{{- range $place, $instead := include "minutehand.ownedSettings" . | fromJson -}}
+{{- $table := splitList "." $place | first -}}
+{{- $key := splitList "." $place | last -}}
+{{- if hasKey (index $config $table | default dict) $key -}}
+{{- fail (printf "config.%s is not to be given here: %s." $place $instead) -}}
+{{- end -}}
+{{- end -}}
+{{- range $table := list "api" "ops" -}}
+{{- $host := index $config $table "host" | toString -}}
+{{- if or (hasPrefix "127." $host) (has $host (list "localhost" "::1")) -}}
+{{- fail (printf "config.%s.host is %s: nothing outside of the container could reach it, not even its probes; use 0.0.0.0, or :: for IPv6." $table $host) -}}
+{{- end -}}
+{{- end -}}
+{{- range $component := list "api" "poller" -}}
+{{- range (index $.Values $component).extraEnv -}}
+{{- if hasPrefix "MINUTEHAND_" .name -}}
+{{- fail (printf "%s.extraEnv has %s: give settings in config, where they are checked; variables with this prefix win over it." $component .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Settings that have another place in the values: JSON of what to do instead, by table and key. */}}
+{{- define "minutehand.ownedSettings" -}}
+{{- $secret := "it is a secret; put it into a Secret and name that in %s" -}}
+{{- $file := "it is a file; put its content into a Secret and name that in %s" -}}
+{{- $alone := "a pod is one process, which tells its health on its own port" -}}
+{{- $pod := "each pod has its own, which the chart gives it" -}}
+{{- dict
+  "cluster.token" (printf $secret "secrets.keys")
+  "cluster.token_file" (printf $file "secrets.keys")
+  "cluster.node_id" $pod
+  "ops.advertised_host" $pod
+  "api.admin_key" (printf $secret "secrets.keys")
+  "api.admin_key_file" (printf $file "secrets.keys")
+  "api.tls_cert_file" (printf $file "secrets.apiTls")
+  "api.tls_key_file" (printf $file "secrets.apiTls")
+  "api.tls_client_ca_file" "the probes of Kubernetes show no certificate; let a proxy in front ask callers for theirs"
+  "health.port" $alone
+  "health.socket" $alone
+  "secrets.key_ring_file" (printf $file "secrets.keyRing")
+  "api.share_port" "a pod is one process; raise api.replicas instead"
+  "cassandra.username" (printf $secret "secrets.cassandraLogin")
+  "cassandra.username_file" (printf $file "secrets.cassandraLogin")
+  "cassandra.password" (printf $secret "secrets.cassandraLogin")
+  "cassandra.password_file" (printf $file "secrets.cassandraLogin")
+  "cassandra.tls_ca_file" (printf $file "secrets.cassandraTls")
+  "cassandra.tls_cert_file" (printf $file "secrets.cassandraTls")
+  "cassandra.tls_key_file" (printf $file "secrets.cassandraTls")
+  | toJson -}}
+{{- end -}}
+
+{{- define "minutehand.checkSecrets" -}}
+{{- with .Values.secrets -}}
+{{- if not .keys.name -}}
+{{- fail (printf "secrets.keys.name is empty: make a Secret, kubectl create secret generic minutehand-keys --from-literal=%s=$(openssl rand -hex 24) --from-literal=%s=$(openssl rand -hex 24), and name it with --set secrets.keys.name=minutehand-keys." .keys.adminKey .keys.clusterToken) -}}
+{{- end -}}
+{{- if and .cassandraTls.name (not .cassandraTls.ca) -}}
+{{- fail "secrets.cassandraTls.ca is empty: name the entry of that Secret with the authorities that sign Cassandra's certificates." -}}
+{{- end -}}
+{{- if ne (empty .cassandraTls.cert) (empty .cassandraTls.key) -}}
+{{- fail "secrets.cassandraTls has one of cert and key: Cassandra takes a certificate with its key, so name both entries or none." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "minutehand.checkAvailability" -}}
+{{- range $component := list "api" "poller" -}}
+{{- $values := index $.Values $component -}}
+{{- if has ($values.maxUnavailable | toString) (list "0" "0%") -}}
+{{- fail (printf "%s.maxUnavailable is %v: no machine could be drained any more; use 1 or more." $component $values.maxUnavailable) -}}
+{{- end -}}
+{{- $needed := include (printf "minutehand.%sDrainSeconds" $component) $ | int -}}
+{{- with $values.terminationGracePeriodSeconds -}}
+{{- if lt (int .) $needed -}}
+{{- fail (printf "%s.terminationGracePeriodSeconds is %v, and ending in good order may take %d: leave it out, and it is worked out from the settings." $component . $needed) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.api.autoscaling -}}
+{{- if gt (int .minReplicas) (int .maxReplicas) -}}
+{{- fail (printf "api.autoscaling.minReplicas is %v, above maxReplicas (%v): exchange them." .minReplicas .maxReplicas) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "minutehand.checkOptions" -}}
+{{- if and .Values.spark.application.enabled (not .Values.spark.application.image) -}}
+{{- fail "spark.application.image is empty: name an image with Spark's own entry point, its connector to Cassandra and Minutehand's packages." -}}
+{{- end -}}
+{{- if and .Values.spark.application.enabled (not .Values.spark.application.arguments) -}}
+{{- fail "spark.application.arguments is empty: name the job and what it takes, such as [usage]." -}}
+{{- end -}}
+{{- range $kind, $path := dict "prometheusRule" "files/rules/minutehand.yaml" "dashboard" "files/dashboards/minutehand.json" -}}
+{{- if and (index $.Values.monitoring $kind).enabled (not ($.Files.Get $path)) -}}
+{{- fail (printf "monitoring.%s.enabled is true, and this copy of the chart lacks %s: take the whole chart." $kind $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Takes a list of place, value, pattern and what it must be. */}}
+{{- define "minutehand.checkForm" -}}
+{{- if not (regexMatch (index . 2) (index . 1 | toString)) -}}
+{{- fail (printf "%s is %q: it must be %s." (index . 0) (index . 1 | toString) (index . 3)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "minutehand.checkForms" -}}
+{{- $name := "^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$" -}}
+{{- $object := "the name of an object in Kubernetes, of lower-case letters, digits, dashes and dots" -}}
+{{- include "minutehand.checkForm" (list "fullnameOverride" .Values.fullnameOverride $name $object) -}}
+{{- include "minutehand.checkForm" (list "nameOverride" .Values.nameOverride $name $object) -}}
+{{- include "minutehand.checkForm" (list "serviceAccount.name" .Values.serviceAccount.name $name $object) -}}
+{{- range $secret, $given := .Values.secrets -}}
+{{- include "minutehand.checkForm" (list (printf "secrets.%s.name" $secret) $given.name $name $object) -}}
+{{- range $field, $entry := omit $given "name" -}}
+{{- include "minutehand.checkForm" (list (printf "secrets.%s.%s" $secret $field) $entry "^[A-Za-z0-9._-]*$" "the name of an entry of that Secret, such as ca.crt") -}}
+{{- end -}}
+{{- end -}}
+{{- range $place, $image := dict "image" .Values.image "spark.image" .Values.spark.image -}}
+{{- include "minutehand.checkForm" (list (printf "%s.tag" $place) $image.tag "^[A-Za-z0-9_.-]*$" "an image's tag, without its repository") -}}
+{{- include "minutehand.checkForm" (list (printf "%s.digest" $place) $image.digest "^(sha256:[0-9a-f]{64})?$" "sha256: and 64 hexadecimal digits") -}}
+{{- end -}}
+{{- range $component := list "api" "poller" -}}
+{{- include "minutehand.checkForm" (list (printf "%s.maxUnavailable" $component) (index $.Values $component).maxUnavailable "^[0-9]+%?$" "a number of pods or a percentage, such as 1 or 25%") -}}
+{{- end -}}
+{{- include "minutehand.checkForm" (list "poller.nodeIdPrefix" .Values.poller.nodeIdPrefix "^[a-z0-9.-]*$" "of lower-case letters, digits, dashes and dots") -}}
+{{- range $field := list "receiversExcept" "receiversExceptIPv6" -}}
+{{- range index $.Values.networkPolicy $field -}}
+{{- include "minutehand.checkForm" (list (printf "networkPolicy.%s" $field) . "^[0-9a-fA-F:.]+/[0-9]+$" "networks with their length, such as 10.0.0.0/8") -}}
+{{- end -}}
+{{- end -}}
+{{- include "minutehand.checkForm" (list "monitoring.serviceMonitor.interval" .Values.monitoring.serviceMonitor.interval "^[0-9]+(ms|s|m|h)$" "a time as Prometheus writes it, such as 15s") -}}
+{{- range $job, $given := .Values.spark.jobs -}}
+{{- include "minutehand.checkForm" (list (printf "spark.jobs.%s.schedule" $job) $given.schedule "^(@(hourly|daily|weekly|monthly|yearly)|\\S+( \\S+){4})$" "a cron expression of five fields, such as 20 * * * *") -}}
+{{- end -}}
+{{- range $place, $memory := dict "spark.memory" .Values.spark.memory "spark.application.executorMemory" .Values.spark.application.executorMemory -}}
+{{- include "minutehand.checkForm" (list $place $memory "^[0-9]+[kmgKMG]$" "an amount of memory as Java writes it, such as 2g") -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,49 @@
+{{/* Where pods may go: items of a NetworkPolicy's egress. */}}
+
+{{- define "minutehand.toNames" -}}
+- ports:
+    - port: 53
+      protocol: UDP
+    - port: 53
+      protocol: TCP
+{{- end -}}
+
+{{- define "minutehand.toCassandra" -}}
+- ports:
+    - port: {{ int (.Values.config.cassandra.port | default 9042) }}
+  {{- with .Values.networkPolicy.cassandraTo }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "minutehand.toPollers" -}}
+- ports:
+    - port: {{ .Values.config.ops.port }}
+  to:
+    - podSelector:
+        matchLabels:
+          {{- include "minutehand.selector" (dict "root" . "component" "poller") | nindent 10 }}
+{{- end -}}
+
+{{/* Pollers call receivers, and so does the API, for samples. An exception that config.network.allow takes back is taken
+back by a rule of its own: what any rule allows is allowed. */}}
+{{- define "minutehand.toReceivers" -}}
+- to:
+    - ipBlock:
+        cidr: 0.0.0.0/0
+        {{- with .Values.networkPolicy.receiversExcept }}
+        except:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
+    - ipBlock:
+        cidr: ::/0
+        {{- with .Values.networkPolicy.receiversExceptIPv6 }}
+        except:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
+    {{- range dig "network" "allow" list .Values.config }}
+    - ipBlock:
+        cidr: {{ . | quote }}
+    {{- end }}
+{{- end -}}

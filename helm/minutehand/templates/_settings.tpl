@@ -1,0 +1,101 @@
+{{/* From values to what the programs read: one TOML file, and variables that name mounted files. */}}
+
+{{/* A JSON scalar or list of scalars is valid TOML, and whole numbers stay whole. Takes the tables to write. */}}
+{{- define "minutehand.toml" -}}
+{{- range $table, $settings := . }}
+[{{ $table }}]
+{{- range $key, $value := $settings }}
+{{- if not (kindIs "invalid" $value) }}
+{{ $key }} = {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{ end }}
+{{- end -}}
+
+{{/* Which Secrets a component gets, and which entries of them, each at a path below /etc/minutehand. Takes a dict of root
+and component; the result is a JSON list of dicts of volume, secret, and items (key, path). */}}
+{{- define "minutehand.secretFiles" -}}
+{{- $secrets := .root.Values.secrets -}}
+{{- $files := list -}}
+{{- $keys := list -}}
+{{- if eq .component "api" -}}
+{{- $keys = append $keys (dict "key" $secrets.keys.adminKey "path" "admin-key" "variable" "API_ADMIN_KEY_FILE") -}}
+{{- end -}}
+{{- if has .component (list "api" "poller") -}}
+{{- $keys = append $keys (dict "key" $secrets.keys.clusterToken "path" "cluster-token" "variable" "CLUSTER_TOKEN_FILE") -}}
+{{- $files = append $files (dict "volume" "keys" "secret" $secrets.keys.name "items" $keys) -}}
+{{- end -}}
+{{- with $secrets.cassandraLogin -}}
+{{- if .name -}}
+{{- $items := list (dict "key" .username "path" "username" "variable" "CASSANDRA_USERNAME_FILE") -}}
+{{- $items = append $items (dict "key" .password "path" "password" "variable" "CASSANDRA_PASSWORD_FILE") -}}
+{{- $files = append $files (dict "volume" "cassandra-login" "secret" .name "items" $items) -}}
+{{- end -}}
+{{- end -}}
+{{- with $secrets.cassandraTls -}}
+{{- if .name -}}
+{{- $items := list (dict "key" .ca "path" "ca.crt" "variable" "CASSANDRA_TLS_CA_FILE") -}}
+{{- if .cert -}}
+{{- $items = append $items (dict "key" .cert "path" "tls.crt" "variable" "CASSANDRA_TLS_CERT_FILE") -}}
+{{- $items = append $items (dict "key" .key "path" "tls.key" "variable" "CASSANDRA_TLS_KEY_FILE") -}}
+{{- end -}}
+{{- $files = append $files (dict "volume" "cassandra-tls" "secret" .name "items" $items) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .component "api") $secrets.apiTls.name -}}
+{{- $items := list (dict "key" $secrets.apiTls.cert "path" "tls.crt" "variable" "API_TLS_CERT_FILE") -}}
+{{- $items = append $items (dict "key" $secrets.apiTls.key "path" "tls.key" "variable" "API_TLS_KEY_FILE") -}}
+{{- $files = append $files (dict "volume" "api-tls" "secret" $secrets.apiTls.name "items" $items) -}}
+{{- end -}}
+{{- if and (has .component (list "api" "poller")) $secrets.keyRing.name -}}
+{{- $items := list (dict "key" $secrets.keyRing.file "path" "key-ring" "variable" "SECRETS_KEY_RING_FILE") -}}
+{{- $files = append $files (dict "volume" "key-ring" "secret" $secrets.keyRing.name "items" $items) -}}
+{{- end -}}
+{{- toJson $files -}}
+{{- end -}}
+
+{{/* The container's variables. Takes a dict of root and component. */}}
+{{- define "minutehand.environment" -}}
+- name: MINUTEHAND_CONFIG
+  value: /etc/minutehand/config/minutehand.toml
+{{- range $from := include "minutehand.secretFiles" . | fromJsonArray }}
+{{- range .items }}
+- name: MINUTEHAND_{{ .variable }}
+  value: /etc/minutehand/{{ $from.volume }}/{{ .path }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Directories, never single files (subPath): only these change when their Secret does. */}}
+{{- define "minutehand.mounts" -}}
+- name: config
+  mountPath: /etc/minutehand/config
+  readOnly: true
+- name: tmp
+  mountPath: /tmp
+{{- range include "minutehand.secretFiles" . | fromJsonArray }}
+- name: {{ .volume }}
+  mountPath: /etc/minutehand/{{ .volume }}
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{/* Takes a dict of root, component and configMap. */}}
+{{- define "minutehand.volumes" -}}
+- name: config
+  configMap:
+    name: {{ .configMap }}
+- name: tmp
+  emptyDir: {}
+{{- range include "minutehand.secretFiles" . | fromJsonArray }}
+- name: {{ .volume }}
+  secret:
+    secretName: {{ .secret }}
+    defaultMode: 0440
+    items:
+      {{- range .items }}
+      - key: {{ .key }}
+        path: {{ .path }}
+      {{- end }}
+{{- end }}
+{{- end -}}

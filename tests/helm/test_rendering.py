@@ -1,0 +1,159 @@
+"""Every template over several values files, each document judged by Kubernetes' own schemas."""
+
+import functools
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import typer.main
+import yaml
+from referencing import Registry, Resource
+
+from minutehand.cli.app import app
+from tests.helm.chart import KUBERNETES, NAMESPACE, RELEASE, VALUES_FILES, Chart, Document, Refused, of_kind
+from tests.support.chart_reference import CHART
+
+CUSTOM = {"ServiceMonitor", "PrometheusRule", "SparkApplication"}
+"""Of operators; their schemas are not among Kubernetes'."""
+
+
+@functools.cache
+def _schema(version: str, name: str) -> Any:
+    place = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}-local-strict" / f"{name}.json"
+    return json.loads(place.read_text())
+
+
+@functools.cache
+def validator(version: str, api_version: str, kind: str) -> jsonschema.Draft202012Validator:
+    """Strict: what Kubernetes does not know is refused. Schemas as kubernetes-validate carries them."""
+    group, _, rest = api_version.partition("/")
+    schema = _schema(version, f"{kind.lower()}-{group.split('.')[0]}{'-' + rest if rest else ''}")
+    definitions = Resource.from_contents(_schema(version, "_definitions"))
+    return jsonschema.Draft202012Validator(schema, registry=definitions @ Registry())
+
+
+def faults(document: Document, version: str) -> list[str]:
+    of_kind = validator(version, document["apiVersion"], document["kind"])
+    where = f"{document['kind']}/{document['metadata']['name']}"
+    return [f"{where} {one.json_path}: {one.message}" for one in of_kind.iter_errors(document)]
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_takes_every_document(documents: list[Document], version: str) -> None:
+    found = [fault for one in documents if one["kind"] not in CUSTOM for fault in faults(one, version)]
+    assert found == []
+
+
+def test_what_kubernetes_would_refuse_is_found(rendered: Mapping[str, list[Document]]) -> None:
+    (deployment,) = of_kind(rendered["minimal"], "Deployment")
+    broken = {**deployment, "spec": {**deployment["spec"], "replica": 3, "replicas": "3"}}
+    found = faults(broken, KUBERNETES[0])
+    assert len(found) == 2
+    assert "replica" in "".join(found)
+
+
+def test_the_oldest_kubernetes_that_the_chart_takes(chart: Chart) -> None:
+    assert chart.render("minimal", kubernetes=KUBERNETES[0])
+    with pytest.raises(Refused, match="kubeVersion"):
+        chart.render("minimal", kubernetes="1.26.15")
+
+
+@pytest.mark.parametrize("values", VALUES_FILES)
+def test_helm_finds_nothing_to_say(chart: Chart, values: str) -> None:
+    assert "0 chart(s) failed" in chart.lint(values)
+
+
+def test_every_template_is_rendered_by_some_values(rendered: Mapping[str, list[Document]]) -> None:
+    """By kinds: what each template would make is there in one of the renderings at least."""
+    wanted = set()
+    for template in CHART.glob("templates/**/*.yaml"):
+        wanted |= {line.split()[1] for line in template.read_text().splitlines() if line.startswith("kind: ")}
+    assert wanted == {one["kind"] for documents in rendered.values() for one in documents}
+
+
+def test_no_name_is_given_twice(documents: list[Document]) -> None:
+    names = [(one["kind"], one["metadata"]["name"]) for one in documents]
+    assert len(names) == len(set(names))
+
+
+def test_names_stay_names_under_the_longest_release(chart: Chart) -> None:
+    """A CronJob's name may have 52 characters, a pod's label 63, and a StatefulSet's revision takes 11 of those."""
+    for one in chart.render("everything", release="a" * 53):
+        assert len(one["metadata"]["name"]) <= 52, one["metadata"]["name"]
+
+
+def test_everything_says_whose_it_is(documents: list[Document]) -> None:
+    for one in documents:
+        labels = one["metadata"]["labels"]
+        assert labels["app.kubernetes.io/instance"] == RELEASE
+        assert labels["app.kubernetes.io/managed-by"] == "Helm"
+
+
+def test_common_labels_are_everywhere(rendered: Mapping[str, list[Document]]) -> None:
+    assert all(one["metadata"]["labels"]["team"] == "callbacks" for one in rendered["everything"])
+
+
+def test_monitors_look_at_ports_that_exist(rendered: Mapping[str, list[Document]]) -> None:
+    monitors = of_kind(rendered["everything"], "ServiceMonitor")
+    assert {one["metadata"]["labels"]["release"] for one in monitors} == {"prometheus"}
+    seen = set()
+    for monitor in monitors:
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        (service,) = [
+            one for one in of_kind(rendered["everything"], "Service") if wanted <= one["metadata"]["labels"].items()
+        ]
+        for endpoint in monitor["spec"]["endpoints"]:
+            assert endpoint["path"] == "/metrics"
+            assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+        seen.add(service["metadata"]["name"])
+    assert seen == {"shop-minutehand-api", "shop-minutehand-poller"}
+
+
+def test_monitors_speak_tls_where_the_api_does(rendered: Mapping[str, list[Document]]) -> None:
+    (api,) = of_kind(rendered["secured"], "ServiceMonitor", "-api")
+    (endpoint,) = api["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"] == {
+        "serverName": f"shop-minutehand-api.{NAMESPACE}.svc",
+        "ca": {"secret": {"name": "api-tls", "key": "ca.crt"}},
+    }
+    (api,) = of_kind(rendered["everything"], "ServiceMonitor", "-api")
+    assert api["spec"]["endpoints"][0]["tlsConfig"] == {"insecureSkipVerify": True}
+    (poller,) = of_kind(rendered["secured"], "ServiceMonitor", "-poller")
+    assert "scheme" not in poller["spec"]["endpoints"][0]
+
+
+def test_alerts_and_dashboard_are_the_files_beside_the_chart(rendered: Mapping[str, list[Document]]) -> None:
+    (rule,) = of_kind(rendered["everything"], "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "files/rules/minutehand.yaml").read_text())
+    assert all({"alert", "expr"} <= one.keys() for group in rule["spec"]["groups"] for one in group["rules"])
+    (dashboard,) = of_kind(rendered["everything"], "ConfigMap", "-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    shown = json.loads(dashboard["data"]["minutehand.json"])
+    assert shown == json.loads((CHART / "files/dashboards/minutehand.json").read_text())
+
+
+def test_the_example_of_an_application_reaches_the_same_cassandra(rendered: Mapping[str, list[Document]]) -> None:
+    (one,) = of_kind(rendered["everything"], "SparkApplication")
+    assert one["apiVersion"] == "sparkoperator.k8s.io/v1beta2"
+    assert {"type", "mode", "image", "mainApplicationFile", "driver", "executor"} <= one["spec"].keys()
+    conf = one["spec"]["sparkConf"]
+    assert all(isinstance(value, str) for value in conf.values())
+    assert conf["spark.cassandra.connection.host"] == "cassandra.example"
+    assert conf["spark.cassandra.connection.port"] == "9042"
+
+
+@pytest.mark.parametrize("values", ["minimal", "secured"])
+def test_the_notes_begin_with_three_commands_that_exist(chart: Chart, values: str, tmp_path: Path) -> None:
+    notes = chart.notes(values, tmp_path)
+    assert [line[0] for line in notes.splitlines() if line[:2] in {"1.", "2.", "3.", "4."}] == ["1", "2", "3"]
+    assert f"helm test {RELEASE} --namespace {NAMESPACE}" in notes
+    assert ("https://SERVER" in notes) == (values == "secured")
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for group, command in (("clients", "register"), ("keys", "create")):
+        assert f"minutehand {group} {command} shop" in notes
+        assert command in commands[group].commands

@@ -1,0 +1,157 @@
+"""Prometheus's own programs for tests: `promtool` judges rules and queries, `prometheus` fires an alert.
+
+They are those on PATH, else those of Debian's package `prometheus`, which apt-get can fetch without being root; it is
+kept in the download cache (`minutehand.local.jars.cache_directory`) and never installed.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from minutehand.local.children import TiedChild
+from minutehand.local.jars import cache_directory
+from minutehand.local.ports import free_ports
+
+RULES = Path("helm/minutehand/files/rules/minutehand.yaml")
+DASHBOARD = Path("helm/minutehand/files/dashboards/minutehand.json")
+RUNBOOK = Path("helm/minutehand/runbook.md")
+PACKAGE = "prometheus"
+FETCH_SECONDS = 120
+_CHECK_SECONDS = 60
+_API_SECONDS = 5
+
+
+class NotToBeHad(Exception):
+    """Why there is no such program here."""
+
+
+def find_program(name: str) -> Path:
+    """`promtool` or `prometheus`. Raises NotToBeHad."""
+    if (found := shutil.which(name)) is not None:
+        return Path(found)
+    kept = cache_directory() / "prometheus"
+    if not (kept / "usr/bin" / name).is_file():
+        _fetch(kept)
+    return kept / "usr/bin" / name
+
+
+def found_or_skipped(name: str) -> Path:
+    """The program; without it the test is skipped, which the end of the run says."""
+    try:
+        return find_program(name)
+    except NotToBeHad as reason:
+        pytest.skip(f"no {name} is to be had ({reason}): what needs it was NOT tested")
+
+
+def _fetch(kept: Path) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent, prefix="prometheus-") as scratch:
+        _run(["apt-get", "download", PACKAGE], cwd=scratch)
+        (package,) = Path(scratch).glob("*.deb")
+        _run(["dpkg", "-x", str(package), "unpacked"], cwd=scratch)
+        try:
+            os.rename(Path(scratch) / "unpacked", kept)
+        except OSError:
+            if not kept.is_dir():  # nobody was quicker
+                raise
+
+
+def _run(command: Sequence[str], *, cwd: str) -> None:
+    if shutil.which(command[0]) is None:
+        raise NotToBeHad(f"neither it nor {command[0]} is on PATH")
+    try:
+        subprocess.run(command, cwd=cwd, check=True, capture_output=True, timeout=FETCH_SECONDS, text=True)
+    except (subprocess.SubprocessError, OSError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise NotToBeHad(f"{' '.join(command)} failed: {said.strip().splitlines()[-1]}") from error
+
+
+def promtool(*arguments: str | Path) -> tuple[bool, str]:
+    """Whether it was content, and what it said. Skips the test where it is not to be had."""
+    command = [found_or_skipped("promtool"), *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_CHECK_SECONDS)
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def load_rules() -> list[dict[str, Any]]:
+    """Every alert of the chart's file, in its order."""
+    document = yaml.safe_load(RULES.read_text(encoding="utf-8"))
+    return [rule for group in document["groups"] for rule in group["rules"]]
+
+
+def write_rules(path: Path, rules: Sequence[Mapping[str, Any]], *, name: str = "under test") -> Path:
+    """A rule file of one group that is evaluated every second."""
+    document = {"groups": [{"name": name, "interval": "1s", "rules": list(rules)}]}
+    path.write_text(yaml.safe_dump(document, width=1000), encoding="utf-8")
+    return path
+
+
+class Prometheus:
+    """A running server."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def answer(self, path: str) -> Any:
+        """The data of an answer of its API; None while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=_API_SECONDS) as answer:
+                return json.load(answer)["data"]
+        except (urllib.error.URLError, OSError):
+            return None
+
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire now."""
+        alerts = (self.answer("/api/v1/alerts") or {"alerts": []})["alerts"]
+        return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
+
+    def healthy_targets(self) -> int:
+        targets = (self.answer("/api/v1/targets") or {"activeTargets": []})["activeTargets"]
+        return sum(target["health"] == "up" for target in targets)
+
+
+@contextmanager
+def running_prometheus(directory: Path, *, rules: Path, targets: Sequence[str]) -> Iterator[Prometheus]:
+    """A Prometheus on a free loopback port that scrapes `targets` (host:port) every second."""
+    program = found_or_skipped("prometheus")
+    (port,) = free_ports(1)
+    configuration = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rules)],
+        "scrape_configs": [{"job_name": "minutehand", "static_configs": [{"targets": list(targets)}]}],
+    }
+    file = directory / "prometheus.yaml"
+    file.write_text(yaml.safe_dump(configuration), encoding="utf-8")
+    child = TiedChild(
+        [
+            str(program),
+            f"--config.file={file}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            f"--storage.tsdb.path={directory / 'prometheus-data'}",
+        ],
+        console=directory / "prometheus.log",
+    )
+    try:
+        yield Prometheus(f"http://127.0.0.1:{port}")
+    finally:
+        child.end(5.0)
+
+
+def await_true(condition: Any, *, seconds: float, what: Any) -> None:
+    """Poll until it is true. Raises AssertionError with `what()` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what()}"
+        time.sleep(0.2)
