@@ -34,20 +34,35 @@ def tenant_of(world: World) -> Tenant:
     return Tenant(client, client.settings, ())
 
 
+def later(world: World, *, days: float) -> None:
+    world.api_clock.step(days * DAY_SECONDS * 1000)
+    world.api_clock.discipline().accept()
+
+
+async def one_schedule(world: World, retry: RetrySettings | None = None) -> Asked:
+    """Due in ten seconds, of a client that keeps its schedules for a day, with one node."""
+    settings = ClientSettings(retention_days=1) if retry is None else ClientSettings(retention_days=1, retry=retry)
+    await world.add_client("shop", settings=settings)
+    world.add_node("a")
+    await world.advance(5)
+    return await world.create("shop", world.now_ms() + 10_000)
+
+
+def let_go(world: World, asked: Asked) -> None:
+    """What retention deletes is not looked for at the end of the scenario."""
+    asked.end = None
+    del world.asked[str(asked.schedule_id)]
+
+
 def test_settled_partitions_go_after_the_clients_retention() -> None:
     async def scenario(world: World) -> None:
-        await world.add_client("shop", settings=ClientSettings(retention_days=1))
-        world.add_node("a")
-        await world.advance(5)
-        old = await world.create("shop", world.now_ms() + 10_000)
+        old = await one_schedule(world)
         await world.advance(200)
         retention = retention_of(world)
         assert await retention.sweep(tenant_of(world)) == 0
         assert await world.row_of(old) is not None
-        old.end = None
-        del world.asked[str(old.schedule_id)]
-        world.api_clock.step(2 * DAY_SECONDS * 1000)
-        world.api_clock.discipline().accept()
+        let_go(world, old)
+        later(world, days=2)
         assert await retention.sweep(tenant_of(world)) == 1
         assert await world.row_of(old) is None
         occupied = await world.truth.schedules.occupied(
@@ -61,18 +76,13 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
 
 def test_a_partition_with_an_open_row_stays() -> None:
     async def scenario(world: World) -> None:
-        retry = RetrySettings(base_seconds=3_600, cap_seconds=3_600)
-        await world.add_client("shop", settings=ClientSettings(retention_days=1, retry=retry))
-        world.add_node("a")
         world.receiver.script = lambda call: 500
-        await world.advance(5)
-        asked = await world.create("shop", world.now_ms() + 10_000)
+        asked = await one_schedule(world, RetrySettings(base_seconds=3_600, cap_seconds=3_600))
         await world.advance(200)
         row = await world.row_of(asked)
         assert row is not None
         assert row.state == State.RETRYING
-        world.api_clock.step(2 * DAY_SECONDS * 1000)
-        world.api_clock.discipline().accept()
+        later(world, days=2)
         tenant = msgspec.structs.replace(tenant_of(world).client, revision=2)
         assert await retention_of(world).sweep(Tenant(tenant, tenant.settings, ())) == 0
         assert await world.row_of(asked) is not None
@@ -98,20 +108,11 @@ async def is_stale(world: World, asked: Asked) -> bool:
     return one.stale
 
 
-def later(world: World, *, days: float) -> None:
-    world.api_clock.step(days * DAY_SECONDS * 1000)
-    world.api_clock.discipline().accept()
-
-
 def test_retention_waits_for_the_archive() -> None:
     async def scenario(world: World) -> None:
-        await world.add_client("shop", settings=ClientSettings(retention_days=1))
-        world.add_node("a")
-        await world.advance(5)
-        old = await world.create("shop", world.now_ms() + 10_000)
+        old = await one_schedule(world)
         await world.advance(200)
-        old.end = None
-        del world.asked[str(old.schedule_id)]
+        let_go(world, old)
         later(world, days=3)
         retention = retention_of(world, archiving=True)
         assert await retention.sweep(tenant_of(world)) == 0
@@ -126,18 +127,14 @@ def test_retention_waits_for_the_archive() -> None:
 
 def test_what_ended_after_its_day_was_archived_stays_until_it_is_archived_anew() -> None:
     async def scenario(world: World) -> None:
-        await world.add_client("shop", settings=ClientSettings(retention_days=1))
-        world.add_node("a")
-        await world.advance(5)
-        old = await world.create("shop", world.now_ms() + 10_000)
+        old = await one_schedule(world)
         await world.advance(20)
         row = await world.row_of(old)
         assert row is not None
         assert row.finished_at is not None
         await archive(world, old, as_of=row.finished_at)
         await world.advance(200)
-        old.end = None
-        del world.asked[str(old.schedule_id)]
+        let_go(world, old)
         later(world, days=3)
         retention = retention_of(world, archiving=True)
         assert await retention.sweep(tenant_of(world)) == 0
@@ -152,10 +149,8 @@ def test_what_ended_after_its_day_was_archived_stays_until_it_is_archived_anew()
 
 def test_the_archive_is_read_once_a_sweep() -> None:
     async def scenario(world: World) -> None:
-        await world.add_client("shop", settings=ClientSettings(retention_days=1))
-        world.add_node("a")
-        await world.advance(5)
-        asked = [await world.create("shop", world.now_ms() + 10_000 + minute * 60_000) for minute in range(5)]
+        asked = [await one_schedule(world)]
+        asked += [await world.create("shop", asked[0].due + minute * 60_000) for minute in range(1, 5)]
         await world.advance(600)
         world.asked.clear()
         later(world, days=3)
@@ -178,18 +173,13 @@ def test_the_archive_is_read_once_a_sweep() -> None:
 
 def test_a_copy_that_was_left_behind_keeps_nothing() -> None:
     async def scenario(world: World) -> None:
-        retry = RetrySettings(base_seconds=100, cap_seconds=100, max_attempts=4)
-        await world.add_client("shop", settings=ClientSettings(retention_days=1, retry=retry))
-        world.add_node("a")
         world.receiver.script = lambda call: 500
-        await world.advance(5)
-        old = await world.create("shop", world.now_ms() + 10_000)
+        old = await one_schedule(world, RetrySettings(base_seconds=100, cap_seconds=100, max_attempts=4))
         await world.advance(900)
         row = await world.row_of(old)
         assert row is not None
         assert row.state == State.FAILED
-        old.end = None
-        del world.asked[str(old.schedule_id)]
+        let_go(world, old)
         later(world, days=3)
         assert await retention_of(world).sweep(tenant_of(world)) == 4
         assert not world.memory.rows("schedules")
