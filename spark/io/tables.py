@@ -48,13 +48,16 @@ class Tables:
         return names.select("client_id", F.explode(hours).alias("hour"))
 
     def occupied(self, clients: Sequence[str], window: Window) -> DataFrame:
-        """The partitions that have rows: client_id, poller_id, minute. Spread over tasks, a few hundred for each."""
+        """The partitions that have rows: client_id, poller_id, minute; in as few tasks as found them."""
         minutes = self.by_key(self.hours(clients, window), "occupied_minutes", ("minute", "poller_id"))
         return minutes.select(*PARTITION)
 
-    def schedules(self, partitions: DataFrame, columns: Sequence[str]) -> DataFrame:
-        """The rows of those partitions: their key, due, schedule_id and `columns`."""
-        return self.by_key(partitions, "schedules", ("due", "schedule_id", *columns))
+    def rows(self, clients: Sequence[str], window: Window, columns: Sequence[str]) -> DataFrame:
+        """The schedules of those minutes: the key of their partition, due, schedule_id and `columns`."""
+        partitions = self.occupied(clients, window)
+        # A few clients are one task; their minutes are many.
+        spread = partitions.repartition(8 * self._session.sparkContext.defaultParallelism, *partitions.columns)
+        return self.by_key(spread, "schedules", ("due", "schedule_id", *columns))
 
     def append(self, frame: DataFrame, table: str) -> None:
         """Write rows; what has the same key is replaced."""

@@ -141,11 +141,8 @@ class Folders:
 
     def _rows(self, at: int, some: Sequence[Wanted]) -> DataFrame:
         start = datetime.fromtimestamp(at / 1000, UTC)
-        tables = self._context.tables
-        partitions = tables.occupied([one.client_id for one in some], Window(start, start + timedelta(days=1)))
-        # A few clients are one task; their minutes are many.
-        spread = partitions.repartition(8 * self._parallelism, *partitions.columns)
-        return archived(tables.schedules(spread, READS))
+        window = Window(start, start + timedelta(days=1))
+        return archived(self._context.tables.rows([one.client_id for one in some], window, READS))
 
     def _write(self, rows: DataFrame, sizes: Mapping[str, int]) -> _Found:
         """Few files for each client: a small one's rows meet in one task."""
@@ -158,7 +155,7 @@ class Folders:
         part = F.pmod(F.hash("poller_id", "minute"), F.coalesce("parts", F.lit(1)))
         ordered = (
             sized.withColumn("part", part)
-            .repartition(max(8, 2 * self._parallelism), "client_id", "part")
+            .repartition(max(8, 2 * session.sparkContext.defaultParallelism), "client_id", "part")
             .sortWithinPartitions("day", "client_id", "due", "schedule_id")
         )
         seen = Observation()
@@ -169,10 +166,6 @@ class Folders:
         writer = writer.option("maxRecordsPerFile", MAX_ROWS_A_FILE).option("parquet.block.size", ROW_GROUP_BYTES)
         writer.parquet(self._staging)
         return _Found(seen.get["rows"], int(seen.get["digest"]))
-
-    @property
-    def _parallelism(self) -> int:
-        return int(self._context.session.sparkContext.defaultParallelism)
 
 
 def put_back(files: Files, target: str, replaced: str, *, run: RunId) -> None:

@@ -26,9 +26,7 @@ def write_so_far(context: Context, files: Files, clients: Sequence[str], *, run:
     start = context.now.replace(hour=0, minute=0, second=0, microsecond=0)
     until = context.now.replace(minute=0, second=0, microsecond=0) + HOUR
     window = Window(start, min(until, start + timedelta(days=1)))
-    partitions = context.tables.occupied(clients, window)
-    spread = partitions.repartition(8 * context.session.sparkContext.defaultParallelism, *partitions.columns)
-    ended = archived(context.tables.schedules(spread, READS)).where(~is_open())
+    ended = archived(context.tables.rows(clients, window, READS)).where(~is_open())
     seen = Observation()
     staged, target = f"{files.root}/{STAGING}/{run}-so-far", f"{files.root}/{SO_FAR}"
     observed = ended.drop("day").observe(seen, F.count(F.lit(1)).alias("rows"))

@@ -62,7 +62,7 @@ def run(context: Context, arguments: Namespace) -> Report:
     quotas = context.session.createDataFrame(
         [(one.client_id, one.poller_quota) for one in chosen], "client_id string, quota int"
     )
-    lanes = lane_minutes(_rows(context, [one.client_id for one in chosen], window))
+    lanes = lane_minutes(context.tables.rows([one.client_id for one in chosen], window, READS))
     lanes.persist(StorageLevel.MEMORY_AND_DISK)
     each = minutes(lanes).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -152,13 +152,6 @@ def _hours(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 4):
         raise ArgumentTypeError(f"{text!r} is no number of hours")
     return int(text)
-
-
-def _rows(context: Context, clients: Sequence[str], window: Window) -> DataFrame:
-    partitions = context.tables.occupied(clients, window)
-    # A few clients are one task; their minutes are many.
-    spread = partitions.repartition(8 * context.session.sparkContext.defaultParallelism, *partitions.columns)
-    return context.tables.schedules(spread, READS)
 
 
 def _read(frame: DataFrame, *columns: str) -> list[Row]:

@@ -136,10 +136,7 @@ def _busy(context: Context, clients: Sequence[str], span: Window) -> set[Day]:
 def _rows(context: Context, some: Sequence[Day]) -> DataFrame:
     start = datetime.fromtimestamp(some[0].at, UTC)
     window = Window(start, start + timedelta(days=1))
-    partitions = context.tables.occupied([one.client_id for one in some], window)
-    # A few clients are one task; their minutes are many.
-    spread = partitions.repartition(8 * context.session.sparkContext.defaultParallelism, *partitions.columns)
-    return context.tables.schedules(spread, READS)
+    return context.tables.rows([one.client_id for one in some], window, READS)
 
 
 def _count(

@@ -21,11 +21,14 @@ def test_a_window_of_hours_leads_to_its_rows_by_key(spark: SparkSession, cluster
         for due in dues:
             client.schedules.create(Callback(url=cluster.receiver.url), due=due)
     tables = Tables(spark, cluster.storage.keyspace)
-    occupied = tables.occupied(["shop"], Window(start, start + timedelta(hours=2)))
-    rows = tables.schedules(occupied, ("state",))
+    window = Window(start, start + timedelta(hours=2))
+    rows = tables.rows(["shop"], window, ("state",))
     plan = rows._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Cassandra Direct Join") == 2
     assert "BatchScan" not in plan
+    # What one task finds is read by many.
+    assert tables.occupied(["shop"], window).rdd.getNumPartitions() < rows.rdd.getNumPartitions()
+    assert rows.columns == ["client_id", "poller_id", "minute", "due", "schedule_id", "state"]
     assert [row.at for row in rows.select(F.unix_millis("due").alias("at")).orderBy("at").collect()] == [
         round(due.timestamp() * 1000) for due in dues[:4]
     ]
