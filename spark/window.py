@@ -29,6 +29,7 @@ class Window:
             hour += HOUR
 
     @classmethod
-    def of_day(cls, year: int, month: int, day: int) -> "Window":
-        start = datetime(year, month, day, tzinfo=UTC)
+    def of_day(cls, at: float) -> "Window":
+        """The day in UTC that begins at `at`, Unix seconds. Raises ValueError where none does."""
+        start = datetime.fromtimestamp(at, UTC)
         return cls(start, start + timedelta(days=1))

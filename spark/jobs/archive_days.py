@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scheduler_service.domain.archives import CLOCKS_MS, DAY_MS, ArchivedDay, day_of
 from spark.io.members import Lanes
-from spark.jobs.tenants import Tenant
+from spark.jobs.tenants import Tenant, settled_before
 
 HOUR_MS = 3_600_000
 
@@ -39,11 +39,6 @@ def as_of(now_ms: int) -> int:
     return now_ms - CLOCKS_MS
 
 
-def settled_before(tenant: Tenant, lanes: Lanes | None) -> int:
-    """Everything due before it is settled in all of the client's lanes; Unix milliseconds."""
-    return lanes.settled_before * 1000 if lanes is not None and lanes.known >= tenant.lanes else 0
-
-
 def plan(
     tenants: Iterable[Tenant],
     marks: Iterable[ArchivedDay],
@@ -60,7 +55,7 @@ def plan(
     known: dict[tuple[str, int], ArchivedDay] = {(mark.client_id, mark.day): mark for mark in marks}
     made = Plan()
     for tenant in tenants:
-        settled = min(settled_before(tenant, lanes.get(tenant.client_id)), as_of(now_ms))
+        settled = min(settled_before(tenant, lanes.get(tenant.client_id)) * 1000, as_of(now_ms))
         for at in range(max(start, first_day(tenant)), end, DAY_MS):
             before = known.get((tenant.client_id, at))
             one = Wanted(tenant.client_id, at, before)

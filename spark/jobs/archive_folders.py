@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from math import ceil
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -140,9 +140,7 @@ class Folders:
         return f"{self._staging}/{REPLACED}"
 
     def _rows(self, at: int, some: Sequence[Wanted]) -> DataFrame:
-        start = datetime.fromtimestamp(at / 1000, UTC)
-        window = Window(start, start + timedelta(days=1))
-        return archived(self._context.tables.rows([one.client_id for one in some], window, READS))
+        return archived(self._context.tables.rows([one.client_id for one in some], Window.of_day(at / 1000), READS))
 
     def _write(self, rows: DataFrame, sizes: Mapping[str, int]) -> _Found:
         """Few files for each client: a small one's rows meet in one task."""

@@ -7,6 +7,7 @@ import msgspec
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.clients import ClientSettings, ClientState
+from spark.io.members import Lanes
 from spark.jobs.job import Context, JobRefused
 
 _DEFAULTS = ClientSettings()
@@ -53,3 +54,8 @@ def tenants(context: Context, named: Sequence[str]) -> list[Tenant]:
         raise JobRefused(f"there is no client {', '.join(map(repr, missing))}")
     chosen = set(named) or {name for name in known if not name.startswith("$")}
     return [known[name] for name in sorted(chosen)]
+
+
+def settled_before(tenant: Tenant, known: Lanes | None) -> int:
+    """Everything due before it is settled in all of the client's lanes; Unix seconds. 0 where a lane is not known."""
+    return known.settled_before if known is not None and known.known >= tenant.lanes else 0

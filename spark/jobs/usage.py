@@ -22,9 +22,9 @@ from pyspark.sql import functions as F
 
 from scheduler_service.domain.usage import Used
 from spark.arguments import add_clients, day
-from spark.io.members import Lanes, lanes
+from spark.io.members import lanes
 from spark.jobs.job import Context, Job, JobRefused, Report
-from spark.jobs.tenants import Tenant, tenants
+from spark.jobs.tenants import settled_before, tenants
 from spark.jobs.usage_days import DAY_SECONDS, Day, Plan, Stored, choose, oldest_whole_day, pieces, seconds
 from spark.transforms.usage import READS, days, failing_hosts, growing, usage, used
 from spark.window import Window
@@ -64,7 +64,7 @@ def run(context: Context, arguments: Namespace) -> Report:
                 again=arguments.again)  # fmt: skip
     if start is not None and chosen and not plan.wanted and not plan.complete:
         raise JobRefused("every day that was asked for is past its client's retention; it stays as it was counted")
-    settled = {one.client_id: _settled_before(one, how_far.get(one.client_id)) for one in chosen}
+    settled = {one.client_id: settled_before(one, how_far.get(one.client_id)) for one in chosen}
     counted, written = [], 0
     for some in pieces(plan.wanted, busy):
         rows = _rows(context, some) if some[0] in busy else context.session.createDataFrame([], _ROWS)
@@ -134,9 +134,7 @@ def _busy(context: Context, clients: Sequence[str], span: Window) -> set[Day]:
 
 
 def _rows(context: Context, some: Sequence[Day]) -> DataFrame:
-    start = datetime.fromtimestamp(some[0].at, UTC)
-    window = Window(start, start + timedelta(days=1))
-    return context.tables.rows([one.client_id for one in some], window, READS)
+    return context.tables.rows([one.client_id for one in some], Window.of_day(some[0].at), READS)
 
 
 def _count(
@@ -188,7 +186,3 @@ def _report(context: Context, plan: Plan, counted: Iterable[Report], kept: int) 
         "past_retention": plan.expired,
         "kept": kept,
     }
-
-
-def _settled_before(tenant: Tenant, known: Lanes | None) -> int:
-    return known.settled_before if known is not None and known.known >= tenant.lanes else 0
