@@ -12,10 +12,8 @@ measures how late calls of the same client are alone, and then beside the load.
 
 import argparse
 import json
-import logging
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,13 +25,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from minutehand.local.spark import prepare_spark
 from spark.command_line import parse
 from spark.io.tables import Tables
 from spark.jobs.job import Context
-from spark.session import SparkSettings, open_session
 from tests.bench import phases
-from tests.support.cassandra import SuiteCassandra, embedded_cassandra
+from tests.bench.spark_session import LocalSpark, add_memory, local_spark
 from tests.support.processes import Deployment, deployment
 
 CLIENT = "bench"
@@ -49,41 +45,25 @@ def main() -> int:
     parser.add_argument("--rate", default=UNLIMITED, help="as the job takes it; without it: none")
     parser.add_argument("--minutes", type=int, default=60, help="over which the rows are due")
     parser.add_argument("--beside", type=int, default=0, metavar="CALLS", help="calls a second that go on meanwhile")
-    parser.add_argument("--memory", default="1g", help="of Spark's Java heap")
+    add_memory(parser)
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING)
-    with (
-        tempfile.TemporaryDirectory(prefix="minutehand-bench-") as directory,
-        embedded_cassandra(heap_mb=1024) as server,
-    ):
-        suite = SuiteCassandra(server.contact_points, server.port, server.datacenter, server)
-        settings = SparkSettings(
-            contact_points=suite.contact_points,
-            port=suite.port,
-            datacenter=suite.datacenter,
-            keyspace="unused",
-            master="local[2]",
-            jars=prepare_spark(),
-            driver_memory=arguments.memory,
-        )
-        session = open_session(settings, name="bench")
+    with local_spark(memory=arguments.memory) as local:
         for rows in map(int, arguments.rows.split(",")):
-            with deployment(suite, Path(directory)) as built:
+            with deployment(local.cassandra, local.directory) as built:
                 built.start_api()
                 key = built.register(CLIENT, poller_quota=LANES)
-                path = f"{directory}/{rows}.parquet"
-                _write(session, path, rows, arguments.minutes)
-                measure = partial(_measure, session, built, path, arguments.rate, server.pid)
+                path = f"{local.directory}/{rows}.parquet"
+                _write(local.session, path, rows, arguments.minutes)
+                measure = partial(_measure, local, built, path, arguments.rate)
                 if arguments.beside:
                     built.start_poller("bench-1")
-                    bench = phases.Bench(deployment=built, key=key, directory=Path(directory), pids={})
+                    bench = phases.Bench(deployment=built, key=key, directory=local.directory, pids={})
                     seconds = rows / float(arguments.rate)
                     print(json.dumps(_beside(bench, measure, rate=arguments.beside, seconds=seconds)), flush=True)
                     continue
                 built.stop_one("api")
                 for run in ("first", "again"):
                     print(json.dumps({"run": run, **measure()}), flush=True)
-        session.stop()
     return 0
 
 
@@ -113,21 +93,21 @@ def _write(session: SparkSession, path: str, rows: int, minutes: int) -> None:
     made.write.parquet(path)
 
 
-def _measure(session: SparkSession, built: Deployment, path: str, rate: str, cassandra: int) -> dict[str, Any]:
-    gateway = session.sparkContext._gateway
+def _measure(local: LocalSpark, built: Deployment, path: str, rate: str) -> dict[str, Any]:
+    gateway = local.session.sparkContext._gateway
     assert gateway is not None
     java = gateway.proc.pid
     command = ["bulk_load", "--input", path, "--format", "parquet", "--client", CLIENT, "--key", "order_id"]
     job, known = parse([*command, "--rate", rate], program="bench")
     context = Context(
-        session=session,
-        tables=Tables(session, built.storage.keyspace),
+        session=local.session,
+        tables=Tables(local.session, built.storage.keyspace),
         now=datetime.now(UTC),
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
-    before, begun = _cpu(java, cassandra), time.monotonic()
+    before, begun = _cpu(java, local.cassandra_pid), time.monotonic()
     report = job.run(context, known)
-    took, after = time.monotonic() - begun, _cpu(java, cassandra)
+    took, after = time.monotonic() - begun, _cpu(java, local.cassandra_pid)
     rows = report["rows"]
     return {
         "rows": rows,

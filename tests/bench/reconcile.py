@@ -8,9 +8,7 @@ cores. Rows are spread over the lanes and minutes; most were delivered, a tenth 
 
 import argparse
 import json
-import logging
 import sys
-import tempfile
 import time
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
@@ -20,13 +18,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from minutehand.local.spark import prepare_spark
 from spark.io.tables import Tables
 from spark.jobs.job import Context
 from spark.jobs.reconcile import RECONCILE
-from spark.session import SparkSettings, open_session
 from spark.transforms.books import counted
-from tests.support.cassandra import SuiteCassandra, embedded_cassandra
+from tests.bench.spark_session import add_memory, local_spark
 from tests.support.processes import deployment
 
 CLIENT = "bench"
@@ -39,28 +35,12 @@ _FOR_EVER = 1 << 28
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the reconcile job.")
     parser.add_argument("--rows", default="200000", metavar="N,...", help="rows of the window, several by comma")
-    parser.add_argument("--memory", default="1g", help="of Spark's Java heap")
+    add_memory(parser)
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING)
-    with (
-        tempfile.TemporaryDirectory(prefix="minutehand-bench-") as directory,
-        embedded_cassandra(heap_mb=1024) as server,
-    ):
-        suite = SuiteCassandra(server.contact_points, server.port, server.datacenter, server)
-        settings = SparkSettings(
-            contact_points=suite.contact_points,
-            port=suite.port,
-            datacenter=suite.datacenter,
-            keyspace="unused",
-            master="local[2]",
-            jars=prepare_spark(),
-            driver_memory=arguments.memory,
-        )
-        session = open_session(settings, name="bench")
+    with local_spark(memory=arguments.memory) as local:
         for rows in map(int, arguments.rows.split(",")):
-            with deployment(suite, Path(directory)) as built:
-                print(json.dumps(_measure(session, built.storage.keyspace, rows)), flush=True)
-        session.stop()
+            with deployment(local.cassandra, local.directory) as built:
+                print(json.dumps(_measure(local.session, built.storage.keyspace, rows)), flush=True)
     return 0
 
 

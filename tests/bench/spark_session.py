@@ -1,0 +1,56 @@
+"""What jobs are measured on: a Cassandra of their own, and Spark on two cores of this machine."""
+
+import logging
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from minutehand.local.spark import prepare_spark
+from spark.session import SparkSettings, open_session
+from tests.support.cassandra import SuiteCassandra, embedded_cassandra
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSpark:
+    """`session` reads and writes `cassandra`, whose process is `cassandra_pid`; keyspaces are made by who needs them.
+    `directory` is empty at first and gone afterwards."""
+
+    session: SparkSession
+    cassandra: SuiteCassandra
+    cassandra_pid: int
+    directory: Path
+
+
+def add_memory(parser: ArgumentParser) -> None:
+    """`--memory`, as `local_spark` takes it."""
+    parser.add_argument("--memory", default="1g", help="of Spark's Java heap")
+
+
+@contextmanager
+def local_spark(*, memory: str) -> Iterator[LocalSpark]:
+    """`memory`: of Spark's heap, as Java writes it. Only warnings are logged meanwhile."""
+    logging.basicConfig(level=logging.WARNING)
+    with (
+        tempfile.TemporaryDirectory(prefix="minutehand-bench-") as directory,
+        embedded_cassandra(heap_mb=1024) as server,
+    ):
+        suite = SuiteCassandra(server.contact_points, server.port, server.datacenter, server)
+        settings = SparkSettings(
+            contact_points=suite.contact_points,
+            port=suite.port,
+            datacenter=suite.datacenter,
+            keyspace="unused",
+            master="local[2]",
+            jars=prepare_spark(),
+            driver_memory=memory,
+        )
+        session = open_session(settings, name="bench")
+        try:
+            yield LocalSpark(session=session, cassandra=suite, cassandra_pid=server.pid, directory=Path(directory))
+        finally:
+            session.stop()
