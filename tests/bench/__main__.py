@@ -42,7 +42,7 @@ def main() -> int:
     show(results)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    return 0
+    return 1 if results.get("soak", {}).get("faults") else 0
 
 
 def _parser() -> argparse.ArgumentParser:

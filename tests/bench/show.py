@@ -122,15 +122,20 @@ def _show_crons(console: Console, found: dict[str, Any]) -> None:
 
 
 def _show_soak(console: Console, found: dict[str, Any]) -> None:
-    times = _table(f"{found['seconds']:,.0f} s, every poller restarted", "p50 ms", "p99 ms", "max ms", *_COUNTED)
-    times.add_row(f"{found['created']:,} calls", *_times(found["lateness_ms"]), *_counts(found))
+    columns = ("p50 ms", "p99 ms", "max ms", "latest first call ms", *_COUNTED)
+    times = _table(f"{found['seconds']:,.0f} s, every poller restarted", *columns)
+    latest = f"{found['latest_ms'] or 0:,.1f}"
+    times.add_row(f"{found['created']:,} calls", *_times(found["lateness_ms"]), latest, *_counts(found))
     console.print(times)
-    books = ", ".join(f"{count:,} {name}" for name, count in found["books"].items())
-    print(f"The books {'balance' if found['balanced'] else 'DO NOT BALANCE'}: {books}.")
+    print(f"The books: {', '.join(f'{count:,} {name}' for name, count in found['books'].items())}.")
+    for one in found["restarts"]:
+        print(f"{one['name']} ended after {one['stopped_seconds']} s, was ready again {one['ready_seconds']} s later.")
     memory = _table("MiB", "before the restarts, first", "last", "after them, first", "last")
     for name, sizes in found["memory_mb"].items():
         memory.add_row(name, *map(str, sizes))
     console.print(memory)
+    for fault in found["faults"]:
+        print(f"SOAK FAILED: {fault}")
     console.print()
 
 

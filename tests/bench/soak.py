@@ -1,4 +1,7 @@
-"""The phase that takes as long as one likes: a steady load, every poller restarted on the way, then the books."""
+"""The phase that takes as long as one likes: a steady load, every poller restarted on the way, then the books.
+
+What was asked of it is judged in `tests.bench.verdict`, and the bench's command fails where that finds anything.
+"""
 
 import time
 from contextlib import ExitStack
@@ -7,6 +10,7 @@ from datetime import UTC, datetime
 from tests.bench.cluster import start_nodes
 from tests.bench.cpu import memory_mb
 from tests.bench.phases import MINUTE_MS, Bench, Figures, now_ms, sleep_until
+from tests.bench.verdict import Memory, faults, growth
 
 CLIENT = "soak"
 SPARE = 1.5
@@ -18,8 +22,8 @@ SETTLED_SECONDS = 120.0
 """From the last due until its minute must be settled."""
 RESTART_AT = (0.45, 0.5, 0.55)
 """Parts of the time at which one poller after the other is restarted."""
-REST = ((0.25, 0.45), (0.7, 1.0))
-"""Parts of the time in which memory should not grow: before the restarts, and when their starts are long over."""
+STOP_SECONDS = 60.0
+"""A poller that has not ended by then is killed, which the verdict tells."""
 
 
 def soak(bench: Bench, *, rate: int, seconds: float) -> Figures:
@@ -33,54 +37,88 @@ def soak(bench: Bench, *, rate: int, seconds: float) -> Figures:
         receiver.forget()
         start = -(-(now_ms() + round(AHEAD_SECONDS * 1000)) // MINUTE_MS) * MINUTE_MS
         end = start + round(seconds * 1000)
-        created, restarts = 0, list(zip(RESTART_AT, names, strict=True))
-        memory: list[tuple[float, dict[str, float]]] = []
+        run = _Run(bench, names, start, end)
+        asked = created = 0
+        ahead = AHEAD_SECONDS
         for due in range(start, end, round(SLICE_SECONDS * 1000)):
             sleep_until(due - round(AHEAD_SECONDS * 1000))
             until = min(due + round(SLICE_SECONDS * 1000), end)
             count = round(rate * (until - due) / 1000)
+            asked += count
             created += bench.load(count=count, due_from=due, due_to=until, **options)["created"]
-            _turn(bench, (now_ms() - start) / (end - start), restarts, memory)
+            ahead = min(ahead, (due - now_ms()) / 1000)
+            run.turn()
         while now_ms() < end:
             time.sleep(SLICE_SECONDS)
-            _turn(bench, (now_ms() - start) / (end - start), restarts, memory)
+            run.turn()
         report = bench.await_arrivals(created, end)
         books = _books(bench, start, end)
-    return {
+        run.turn()
+    figures: Figures = {
+        "asked": asked,
         "created": created,
+        "created_ahead_seconds": round(ahead, 1),
         "seconds": seconds,
         "lost": created - report["unique"],
         "repeated": report["repeated"],
         "early": report["early"],
         "lateness_ms": report["lateness_ms"],
+        "latest_ms": report["latest_ms"],
         "books": books,
-        "balanced": books["accepted"] == books["delivered"] == created,
-        "memory_mb": {
-            name: [round(_mean(memory, name, begin, finish)) for begin, finish in _edges()] for name in memory[-1][1]
-        },
+        "restarts": run.restarts,
+        "died": sorted(run.died),
+        "memory_mb": {name: growth(run.memory, name) for name in run.measured()},
+        "memory_samples_mb": [
+            {"part": round(part, 4), **{name: round(size, 1) for name, size in sizes.items()}}
+            for part, sizes in run.memory
+        ],
     }
+    return {**figures, "faults": faults(figures, pollers=names)}
 
 
-def _turn(
-    bench: Bench, part: float, restarts: list[tuple[float, str]], memory: list[tuple[float, dict[str, float]]]
-) -> None:
-    """What is to be done and measured at this part of the time."""
-    if restarts and part >= restarts[0][0]:
-        bench.deployment.start_poller(restarts.pop(0)[1])
-    pids = {name: program.pid for name, program in bench.deployment.programs.items()}
-    pids["cassandra"] = bench.pids["cassandra"]
-    memory.append((part, {name: memory_mb(pid) or 0.0 for name, pid in pids.items()}))
+class _Run:
+    """What is to be done and measured on the way. `died`: who was gone without having been told to."""
 
+    def __init__(self, bench: Bench, names: list[str], start: int, end: int) -> None:
+        self._bench = bench
+        self._start = start
+        self._span = end - start
+        self._planned = list(zip(RESTART_AT, names, strict=True))
+        self.restarts: list[Figures] = []
+        self.died: set[str] = set()
+        self.memory: Memory = []
 
-def _edges() -> list[tuple[float, float]]:
-    """The first and the last quarter of each time of rest."""
-    return [(begin + (finish - begin) * at / 4, begin + (finish - begin) * (at + 1) / 4)
-            for begin, finish in REST for at in (0, 3)]  # fmt: skip
+    def measured(self) -> dict[str, int]:
+        """Cassandra, every process of the API, and the pollers that run now."""
+        programs = self._bench.deployment.programs
+        fixed = {name: pid for name, pid in self._bench.pids.items() if name.startswith(("api", "cassandra"))}
+        return {**fixed, **{name: programs[name].pid for name in programs if name != "api"}}
 
+    def turn(self) -> None:
+        """What is due at this part of the time."""
+        for name, program in self._bench.deployment.programs.items():
+            if program.exit_code() is not None:
+                self.died.add(name)
+        if self._planned and (now_ms() - self._start) / self._span >= self._planned[0][0]:
+            self._restart(self._planned.pop(0)[1])
+        sizes = {name: memory_mb(pid) for name, pid in self.measured().items()}
+        self.died |= {name for name, size in sizes.items() if size is None}
+        present = {name: size for name, size in sizes.items() if size is not None}
+        self.memory.append(((now_ms() - self._start) / self._span, present))
 
-def _mean(memory: list[tuple[float, dict[str, float]]], name: str, begin: float, finish: float) -> float:
-    found = [sizes[name] for part, sizes in memory if begin <= part <= finish]
-    return sum(found) / len(found) if found else 0.0
+    def _restart(self, name: str) -> None:
+        program, began = self._bench.deployment.programs[name], time.monotonic()
+        program.stop(STOP_SECONDS)
+        stopped = time.monotonic()
+        self._bench.deployment.start_poller(name)
+        self.restarts.append(
+            {
+                "name": name,
+                "exit_code": program.exit_code(),
+                "stopped_seconds": round(stopped - began, 1),
+                "ready_seconds": round(time.monotonic() - stopped, 1),
+            }
+        )
 
 
 def _books(bench: Bench, start: int, end: int) -> dict[str, int]:

@@ -62,7 +62,11 @@ class Calls:
         self.arrived.append(at)
 
     def report(self) -> dict[str, Any]:
-        """Counts, lateness in milliseconds (of first attempts only), and when the first and the last call came."""
+        """Counts, lateness in milliseconds (of first attempts only), how late the first call of each schedule was at
+        most, whichever attempt that was, and when the first and the last call came."""
+        first: dict[bytes, float] = {}
+        for id_, at, due in zip(self.ids, self.arrived, self.due, strict=True):
+            first.setdefault(id_, at - due)
         lateness = sorted(
             (at - due) * 1000
             for at, due, attempt in zip(self.arrived, self.due, self.attempts, strict=True)
@@ -79,6 +83,7 @@ class Calls:
                 "p99": percentile(lateness, 0.99),
                 "max": percentile(lateness, 1.0),
             },
+            "latest_ms": percentile(sorted(late * 1000 for late in first.values()), 1.0),
             "first_at": min(self.arrived, default=None),
             "last_at": max(self.arrived, default=None),
         }
