@@ -21,6 +21,8 @@ SLOW = 'minutehand_storage_request_duration_seconds_bucket{statement="nodes.writ
 ERRORS = 'minutehand_storage_errors_total{statement="nodes.write",kind="%s"}'
 STATUS = 'minutehand_api_requests_total{method="GET",route="/v1/cluster",status="%s"}'
 NODE = 'minutehand_trusted{instance="a"}'
+LIVE = 'minutehand_members{instance="a",state="live"}'
+DEAD = 'minutehand_members{instance="a",state="dead"}'
 
 
 def grows(by: float, *, start: float = 0) -> str:
@@ -34,6 +36,9 @@ def stays(at: float) -> str:
 def jumps(before: float, after: float, *, at_minute: int = 40) -> str:
     """Then stays there."""
     return f"{before}+0x{at_minute * 4} {after}+0x{STEPS - at_minute * 4}"
+
+
+FEWER = jumps(3, 2, at_minute=30)
 
 
 class Case(NamedTuple):
@@ -72,7 +77,9 @@ CASES = {
         {"minutehand_lease_takeovers_total": jumps(0, 4)}, {"minutehand_lease_takeovers_total": stays(4)}
     ),
     "MinutehandNodesMissing": Case(
-        {'minutehand_members{state="live"}': jumps(3, 2, at_minute=30)}, {'minutehand_members{state="live"}': stays(3)}
+        {LIVE: FEWER, DEAD: jumps(4, 5, at_minute=30)},
+        # Taken away on purpose, some while after others died.
+        {LIVE: FEWER, DEAD: stays(5), 'minutehand_members{state="left"}': jumps(0, 1, at_minute=30)},
     ),
     "MinutehandNodeUntrusted": Case({NODE: stays(0)}, {NODE: stays(1)}, (("instance", "a"),)),
     "MinutehandClientsLocked": Case({"minutehand_clients_locked": stays(2)}, {"minutehand_clients_locked": stays(0)}),
@@ -151,6 +158,35 @@ def test_one_api_without_storage_is_enough(tmp_path: Path) -> None:
         "interval": STEP,
         "input_series": [{"series": name, "values": stays(value)} for name, value in series.items()],
         "alert_rule_test": [{"eval_time": "45m", "alertname": alert["alert"], "exp_alerts": [expected]}],
+    }
+    assert_promtool_is_content(alert, [test], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("series", "missed"),
+    [
+        pytest.param({LIVE: FEWER, 'up{job="poller",instance="b"}': jumps(1, 0, at_minute=30)}, True, id="crashes"),
+        pytest.param({LIVE: FEWER, 'up{job="poller",instance="c"}': "_x120 0+0x120"}, True, id="crashes-elsewhere"),
+        pytest.param({LIVE: FEWER, 'up{job="other",instance="b"}': stays(0)}, False, id="somebody-else"),
+        pytest.param({LIVE: FEWER, 'up{job="poller",instance="b"}': "1+0x120 _x120"}, False, id="taken-away"),
+        pytest.param({LIVE: stays(3), 'up{job="poller",instance="b"}': stays(0)}, False, id="none-is-missing"),
+        pytest.param(
+            {LIVE: FEWER, DEAD: stays(5), DEAD.replace('"a"', '"an-api"'): stays(0)}, False, id="seen-for-unlike-times"
+        ),
+    ],
+)
+def test_a_node_is_missed_that_is_wanted(series: dict[str, str], missed: bool, tmp_path: Path) -> None:
+    alert = ALERTS["MinutehandNodesMissing"]
+    expected = {"exp_labels": alert["labels"], "exp_annotations": alert["annotations"]}
+    given = {
+        'minutehand_trusted{job="poller",instance="a"}': stays(1),
+        'up{job="poller",instance="a"}': stays(1),
+        **series,
+    }
+    test = {
+        "interval": STEP,
+        "input_series": [{"series": name, "values": values} for name, values in given.items()],
+        "alert_rule_test": [{"eval_time": "45m", "alertname": alert["alert"], "exp_alerts": [expected] * missed}],
     }
     assert_promtool_is_content(alert, [test], tmp_path)
 
