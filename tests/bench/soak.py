@@ -67,7 +67,7 @@ def soak(bench: Bench, *, rate: int, seconds: float) -> Figures:
         "books": books,
         "restarts": run.restarts,
         "died": sorted(run.died),
-        "memory_mb": {name: growth(run.memory, name) for name in run.measured()},
+        "memory_mb": {name: growth(run.memory, name) for name in sorted({*run.memory[0][1], *names})},
         "memory_samples_mb": [
             {"part": round(part, 4), **{name: round(size, 1) for name, size in sizes.items()}}
             for part, sizes in run.memory
@@ -88,7 +88,7 @@ class _Run:
         self.died: set[str] = set()
         self.memory: Memory = []
 
-    def measured(self) -> dict[str, int]:
+    def _measured(self) -> dict[str, int]:
         """Cassandra, every process of the API, and the pollers that run now."""
         programs = self._bench.deployment.programs
         fixed = {name: pid for name, pid in self._bench.pids.items() if name.startswith(("api", "cassandra"))}
@@ -101,7 +101,7 @@ class _Run:
                 self.died.add(name)
         if self._planned and (now_ms() - self._start) / self._span >= self._planned[0][0]:
             self._restart(self._planned.pop(0)[1])
-        sizes = {name: memory_mb(pid) for name, pid in self.measured().items()}
+        sizes = {name: memory_mb(pid) for name, pid in self._measured().items()}
         self.died |= {name for name, size in sizes.items() if size is None}
         present = {name: size for name, size in sizes.items() if size is not None}
         self.memory.append(((now_ms() - self._start) / self._span, present))

@@ -50,6 +50,7 @@ def faults(found: dict[str, Any], *, pollers: Sequence[str]) -> list[str]:
         if one["exit_code"] != 0:
             said.append(f"{one['name']} ended with code {one['exit_code']} when it was told to stop.")
     said += [f"{name} ended by itself." for name in found["died"]]
+    said += [f"The memory of {name} was not measured." for name in pollers if name not in found["memory_mb"]]
     for name, sizes in found["memory_mb"].items():
         if name not in NOT_OURS:
             said += _grown(name, sizes)

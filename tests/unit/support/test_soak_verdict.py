@@ -24,7 +24,11 @@ def good() -> dict[str, Any]:
         "books": {"accepted": 900_000, "delivered": 900_000, "failed": 0, "cancelled": 0, "skipped": 0, "open": 0},
         "restarts": [{"name": name, "exit_code": 0} for name in POLLERS],
         "died": [],
-        "memory_mb": {"cassandra": [100.0, 900.0, 100.0, 900.0], "api": [100.0, 109.9, 40.0, 48.0]},
+        "memory_mb": {
+            "cassandra": [100.0, 900.0, 100.0, 900.0],
+            "api": [100.0, 109.9, 40.0, 48.0],
+            **{name: [60.0] * 4 for name in POLLERS},
+        },
     }
 
 
@@ -49,6 +53,7 @@ def test_nothing_is_said_of_a_good_one() -> None:
         pytest.param(lambda found: found["died"].append("api"), "api ended by itself", id="died"),
         pytest.param(lambda found: found["memory_mb"]["api"].__setitem__(1, 110.1), "grew before", id="grew-before"),
         pytest.param(lambda found: found["memory_mb"]["api"].__setitem__(3, 48.1), "grew after", id="grew-after"),
+        pytest.param(lambda found: found["memory_mb"].pop("soak-2"), "soak-2 was not measured", id="left-out"),
         pytest.param(lambda found: found["memory_mb"]["api"].__setitem__(0, None), "not measured", id="not-measured"),
     ],
 )
