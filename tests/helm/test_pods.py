@@ -186,6 +186,7 @@ def test_the_network_lets_through_what_is_needed(rendered: Mapping[str, list[Doc
     (world,) = [one for one in blocks if one["cidr"] == "0.0.0.0/0"]
     assert {"10.0.0.0/8", "169.254.0.0/16"} <= set(world["except"])
     assert "ingress" not in policies["jobs"]["spec"]
+    assert reach(policies["jobs"], 443), "the store that the archive is written to"
     assert all(rule.get("from") for rule in policies["api"]["spec"]["ingress"])
 
 
