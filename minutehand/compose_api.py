@@ -24,6 +24,7 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
 from scheduler_service.usecases.secret_box import secret_box
+from scheduler_service.usecases.watch_audits import WatchAudits
 from scheduler_service.usecases.watch_members import WatchMembers
 
 _log = structlog.get_logger("minutehand.api")
@@ -70,8 +71,13 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         )
         await create_built_in_clients(services.register_client)
         tasks.spawn(services.health.heartbeat.run(), name="loop-heartbeat")
+        audits = WatchAudits(store=storage.audits, clock=clock, on_crash=stop.crashed)
         shown = Shown(
-            members=members, clock=clock, ended=storage.measures.edits.ended, hints_dropped=lambda: dropped.value
+            members=members,
+            clock=clock,
+            ended=storage.measures.edits.ended,
+            hints_dropped=lambda: dropped.value,
+            audit_findings=lambda: audits.findings,
         )
         metrics.show(METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=storage.measures)
@@ -79,7 +85,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         health = services.health
         told = told_health(settings.health, live=health.heartbeat.reasons, ready=health.unready)
         server = ApiServer(app, services=services, settings=api)
-        parts_of_it: tuple[Service, ...] = (members, hints, *told, server)
+        parts_of_it: tuple[Service, ...] = (members, hints, audits, *told, server)
         for service in parts_of_it:
             parts.push_async_callback(service.stop)
             await service.start()

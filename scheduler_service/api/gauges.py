@@ -6,23 +6,31 @@ from dataclasses import dataclass
 from typing import Final
 
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.metrics import Kind, Metric
+from scheduler_service.runtime.metrics import NOT_SHOWN, Kind, Metric, Values
 from scheduler_service.usecases.members_seen import MemberState
 from scheduler_service.usecases.watch_members import WatchMembers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """`ended`: schedules that ended by this process's doing, by state. `hints_dropped`: see the metric."""
+    """`ended`: schedules that ended by this process's doing, by state. `hints_dropped`, `audit_findings`: see the
+    metrics; None: not known."""
 
     members: WatchMembers
     clock: Clock
     ended: Mapping[str, int]
     hints_dropped: Callable[[], int]
+    audit_findings: Callable[[], int | None]
 
 
 def _members(shown: Shown) -> Mapping[str, int]:
     return {state.value: 0 for state in MemberState} | Counter(member.state.value for member in shown.members.members())
+
+
+def _audit_findings(shown: Shown) -> Values:
+    """Without an audit there is nothing to be shown: 0 would say that the books balance."""
+    found = shown.audit_findings()
+    return NOT_SHOWN if found is None else found
 
 
 METRICS: Final[tuple[Metric[Shown], ...]] = (
@@ -38,6 +46,12 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         Kind.COUNTER,
         "Near-term rows that no poller was told of: the sweep of their minute finds them.",
         lambda shown: shown.hints_dropped(),
+    ),
+    Metric(
+        "minutehand_audit_findings",
+        Kind.GAUGE,
+        "What audits of all clients' books found that must not be, the newest of each window; absent without any.",
+        _audit_findings,
     ),
     Metric(
         "minutehand_clock_trusted",

@@ -1,5 +1,7 @@
-"""What an audit of the books found: one report for each client and run."""
+"""What an audit of the books found: one report for each client and run, and one of each run over all clients."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import NewType
 from uuid import UUID
 
@@ -12,6 +14,8 @@ AuditId = NewType("AuditId", UUID)
 """Of a run. It begins with the run's instant, as a schedule's id does with its due, so audits are in order of time."""
 SHOWN = 100
 """Findings that a report holds in full; it counts them all."""
+EVERY_CLIENT = ClientId("$every")
+"""Under this name, which no client can have, stands what each run over all clients found with all of them."""
 
 
 def new_audit_id(*, at: int, randomness: Randomness) -> AuditId:
@@ -62,3 +66,32 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def audited_at(self) -> UnixMillis:
         return due_of(self.audit_id)
+
+
+def together(audits: Sequence[Audit]) -> Audit:
+    """The report of a run over all clients, from theirs: sums, and no finding in full. Of one client at least."""
+    findings: Counter[str] = Counter()
+    repaired: Counter[str] = Counter()
+    for audit in audits:
+        findings.update(audit.findings)
+        repaired.update(audit.repaired)
+    names = AuditCounts.__struct_fields__
+    return msgspec.structs.replace(
+        audits[0],
+        client_id=EVERY_CLIENT,
+        counts=AuditCounts(**{name: sum(getattr(audit.counts, name) for audit in audits) for name in names}),
+        findings=dict(findings),
+        shown=(),
+        repaired=dict(repaired),
+    )
+
+
+def standing_findings(audits: Sequence[Audit]) -> int:
+    """How many findings stand, of reports that are given newest first: a window that was audited again as a whole
+    counts as it was found then."""
+    counted: list[Audit] = []
+    for audit in audits:
+        newer = any(one.window_start <= audit.window_start and audit.window_end <= one.window_end for one in counted)
+        if not newer:
+            counted.append(audit)
+    return sum(sum(audit.findings.values()) for audit in counted)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -69,6 +69,8 @@ class Distribution:
 Value: TypeAlias = float | Distribution
 Values: TypeAlias = Value | Mapping[str, Value] | Mapping[tuple[str, str], Value] | Mapping[tuple[str, str, str], Value]
 """One value, or values by label; a lone label needs no tuple."""
+NOT_SHOWN: Final[Mapping[str, Value]] = {}
+"""For a metric whose value is not known now: no sample."""
 
 
 @dataclass(frozen=True, slots=True)

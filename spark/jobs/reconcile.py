@@ -14,7 +14,6 @@ a cancel) writes pointer and copy within moments of each other. Therefore whatev
 import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,7 +23,15 @@ from pyspark.sql import functions as F
 
 from cql.storage import open_storage
 from membership.errors import MinutehandError
-from scheduler_service.domain.audits import SHOWN, Audit, AuditCounts, AuditFinding, AuditId, new_audit_id
+from scheduler_service.domain.audits import (
+    SHOWN,
+    Audit,
+    AuditCounts,
+    AuditFinding,
+    AuditId,
+    new_audit_id,
+    together,
+)
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.clock import SystemClock
@@ -74,7 +81,8 @@ def _run(context: Context, arguments: Namespace) -> Report:
             write_whole(found, arguments.output)
             context.say(f"The findings are in {arguments.output}.")
         audits = _audits(reconcile, found, totals)
-        return asyncio.run(_finish(context, audits, _to_repair(reconcile, found) if arguments.repair else None))
+        broken = _to_repair(reconcile, found) if arguments.repair else None
+        return asyncio.run(_finish(context, audits, broken, every=not arguments.clients))
     except MinutehandError as error:
         raise JobRefused(f"the report could not be stored: {error}") from error
 
@@ -199,8 +207,9 @@ def _to_repair(reconcile: _Reconcile, found: DataFrame) -> list[Broken]:
     return [Broken.at(*row) for row in rows.limit(MAX_REPAIRS).collect()]
 
 
-async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Broken] | None) -> Report:
-    """Repair, if that was asked for, and store the reports."""
+async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Broken] | None, *, every: bool) -> Report:
+    """Repair, if that was asked for, and store the reports. `every`: these are all clients, so that APIs can show how
+    the books are (`usecases.watch_audits`)."""
     storage = await open_storage(storage_settings(context.session, context.tables.keyspace))
     try:
         if broken:
@@ -209,7 +218,7 @@ async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Br
                 mine = [one for one in broken if one.partition.client_id == audit.client_id]
                 done[audit.client_id] = await repair(storage, mine, clock=SystemClock(), randomness=SystemRandomness())
             audits = [msgspec.structs.replace(audit, repaired=done[audit.client_id]) for audit in audits]
-        await concurrently(partial(storage.audits.insert), audits)
+        await concurrently(storage.audits.insert, [*audits, *([together(audits)] if every else [])])
     finally:
         await storage.close()
     return _report(audits)

@@ -72,6 +72,7 @@ CASES = {
     "MinutehandCronsForgotten": Case(
         {"minutehand_crons_forgotten_total": jumps(0, 1)}, {"minutehand_crons_forgotten_total": stays(1)}
     ),
+    "MinutehandBooksUnbalanced": Case({"minutehand_audit_findings": stays(1)}, {"minutehand_audit_findings": stays(0)}),
     "MinutehandNoNodes": Case({'minutehand_trusted{instance="a"}': stays(0)}, {NODE: stays(1)}),
     "MinutehandNodeDied": Case(
         {"minutehand_lease_takeovers_total": jumps(0, 4)}, {"minutehand_lease_takeovers_total": stays(4)}

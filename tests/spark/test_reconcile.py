@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from cql.storage import Storage, open_storage
 from minutehand.client import Callback, ClientScope, Retry, Schedule
+from scheduler_service.domain.audits import EVERY_CLIENT, standing_findings
 from scheduler_service.domain.ids import (
     ClientId,
     Minute,
@@ -167,6 +168,12 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
         assert audits[1].repaired == {"rehomed": 1, "completed": 1}
         assert {one.kind: one.schedule_id for one in audits[1].shown} == wanted
         assert (audits[0].start, audits[0].end) == tuple(shop.window.values())
+
+        assert shop.store(lambda storage: storage.audits.read_page(EVERY_CLIENT)) == [], "no run was over all clients"
+        everybody = shop.audit(clients=[])
+        (stored,) = shop.store(lambda storage: storage.audits.read_page(EVERY_CLIENT))
+        assert str(stored.audit_id) == everybody["audit_id"]
+        assert standing_findings([stored]) == sum(sum(one["findings"].values()) for one in everybody["clients"]) > 0
 
 
 def live_a_little(shop: Shop, client: ClientScope) -> list[Schedule]:

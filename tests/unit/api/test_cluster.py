@@ -322,7 +322,7 @@ async def test_a_suspended_client_hears_of_that_first(api: ApiHarness, key: str)
 
 async def test_clock_and_members_are_shown_to_prometheus(api: ApiHarness, nodes: Nodes) -> None:
     metrics = Metrics(program="api", version="0")
-    shown = Shown(members=api.members, clock=api.clock, ended={}, hints_dropped=lambda: 0)
+    shown = Shown(members=api.members, clock=api.clock, ended={}, hints_dropped=lambda: 0, audit_findings=lambda: None)
     metrics.show(METRICS, of=shown)
     assert b"minutehand_clock_offset_seconds 0.0" in metrics.exposition()
     a = await nodes.add("a")

@@ -29,16 +29,25 @@ from tests.support.memory import InMemoryConnection
 
 async def test_an_api_shows_what_is_documented() -> None:
     metrics = Metrics(program="api", version="1")
+    audits: list[int | None] = [None]
     async with ApiHarness(registry=metrics.registry) as api:
         shown = Shown(
-            members=api.members, clock=api.clock, ended=api.storage.measures.edits.ended, hints_dropped=lambda: 0
+            members=api.members,
+            clock=api.clock,
+            ended=api.storage.measures.edits.ended,
+            hints_dropped=lambda: 0,
+            audit_findings=lambda: audits[-1],
         )
         metrics.show(METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=api.storage.measures)
         key = await api.register("shop")
         made = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
         await api.send("DELETE", f"/v1/clients/shop/schedules/{made.json['schedule_id']}", key=key)
+        before = (await api.send("GET", "/metrics", key=None)).body.decode()
+        audits.append(3)
         text = (await api.send("GET", "/metrics", key=None)).body.decode()
+    assert "minutehand_audit_findings" not in check_exposition(before, program="api")
+    assert "minutehand_audit_findings 3.0" in text
     valued = check_exposition(text, program="api")
     assert valued >= {metric.name for metric in PROGRAMS["api"]} - {"minutehand_storage_errors_total"}
     assert 'minutehand_schedules_total{outcome="cancelled"} 1.0' in text
