@@ -1,5 +1,7 @@
 """Prometheus over a real deployment: it shows what is documented, and an alert fires when Cassandra stops answering."""
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +46,10 @@ def test_programs_at_work_show_what_is_documented(cluster: Deployment) -> None:
         seconds=10.0,
         what=lambda: cluster.metrics(NODE),
     )
+    for name in ("api", NODE):
+        lines = cluster.programs[name].log_file.read_text(encoding="utf-8").splitlines()
+        said = Counter(json.loads(line)["action"] for line in lines)
+        assert max(said.values()) < CALLS, f"calls are not worth a line each: {said}"
     shown = cluster.metrics(NODE)
     assert shown['minutehand_attempts_total{code_class="2xx"}'] == CALLS
     assert shown['minutehand_client_fires_total{client="shop"}'] == CALLS
