@@ -1,9 +1,9 @@
-"""A rolling upgrade: the programs of the commit before and these, together on one cluster.
+"""A rolling upgrade: the programs as they were before their last change and these, together on one cluster.
 
     old migrate, API, poller --> new migrate --> new poller, new API beside them --> the old ones are told to end
 
 Both APIs take schedules all the while, crons fire every minute, and lanes move from old to new. Nothing is lost, and
-nothing is called twice without saying so. MINUTEHAND_UPGRADE_FROM names another revision than the commit before.
+nothing is called twice without saying so. MINUTEHAND_UPGRADE_FROM names another revision to come from.
 """
 
 import io
@@ -42,14 +42,15 @@ PHASE_SECONDS = 4.0
 PATIENCE_SECONDS = 120.0
 CALLED_WITHIN_SECONDS = 20.0
 ROOT = Path(__file__).parents[2]
+ROOMS = ("minutehand", "scheduler_service", "poller_cluster", "membership", "cql")
 
 
 @pytest.fixture(scope="module")
 def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of before, in a directory of their own."""
-    revision = os.environ.get("MINUTEHAND_UPGRADE_FROM", "HEAD~1")
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("NO UPGRADE WAS TRIED: it takes git and this repository's history")
+    revision = os.environ.get("MINUTEHAND_UPGRADE_FROM") or before_the_last_change()
     packed = subprocess.run(["git", "archive", "--format=tar", revision], cwd=ROOT, capture_output=True)
     if packed.returncode != 0:
         pytest.skip(f"NO UPGRADE WAS TRIED: there is no revision {revision} here ({packed.stderr.decode().strip()})")
@@ -70,7 +71,7 @@ def both(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
 def test_old_and_new_programs_work_together(
     both: Deployment, old_tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for room in ("minutehand", "scheduler_service", "poller_cluster", "membership", "cql"):
+    for room in ROOMS:
         assert file_of(room, old_tree).is_relative_to(old_tree)
     began = time.monotonic()
     factor = {"MINUTEHAND_CASSANDRA_REPLICATION_FACTOR": str(both.storage.replication_factor)}
@@ -128,6 +129,13 @@ def test_old_and_new_programs_work_together(
     for load in (by_old, by_new):
         assert load.lost == []
         assert load.statuses.keys() == {201}
+
+
+def before_the_last_change() -> str:
+    """The commit before the last one that changed a program; the last commit may be one to a page or to a test."""
+    command = ["git", "rev-list", "--max-count=1", "HEAD", "--", *ROOMS]
+    last = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return f"{last}~1"
 
 
 def file_of(package: str, tree: Path) -> Path:
