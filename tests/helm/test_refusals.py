@@ -52,6 +52,7 @@ BAD: Sequence[tuple[str, str]] = (
     ("monitoring.serviceMonitor.interval=often", "interval is \"often\": it must be a time as Prometheus writes it"),
     ("spark.jobs.usage.schedule=daily", 'spark.jobs.usage.schedule is "daily": it must be a cron expression'),
     ("spark.jobs.tidy.enabled=true", "'tidy'"),
+    ("spark.jobs.archive.enabled=true", "spark.jobs.archive writes to /archive, and no volume is mounted there"),
     ("spark.memory=lots", 'spark.memory is "lots": it must be an amount of memory as Java writes it'),
     ("spark.application.enabled=true", "spark.application.image is empty: name an image"),
     ("replicas=3", "'replicas' not allowed"),
@@ -64,6 +65,19 @@ def test_a_bad_value_is_refused_with_a_sentence(chart: Chart, given: str, words:
         chart.render("minimal", given, show="templates/configmap.yaml")
     said = " ".join(str(refused.value).split())
     assert re.search(words, said), said
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "spark.jobs.archive.arguments=--output s3a://minutehand/archive",
+        "spark.extraVolumeMounts[0].name=archive,spark.extraVolumeMounts[0].mountPath=/archive",
+        "spark.extraVolumeMounts[0].name=archive,spark.extraVolumeMounts[0].mountPath=/",
+    ],
+)
+def test_an_archive_goes_to_a_volume_or_an_address(chart: Chart, given: str) -> None:
+    documents = chart.render("minimal", "spark.jobs.archive.enabled=true", given, show="templates/spark-jobs.yaml")
+    assert len(of_kind(documents, "CronJob")) == 1
 
 
 def test_the_defaults_alone_say_what_is_missing(chart: Chart) -> None:

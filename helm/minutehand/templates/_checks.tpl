@@ -106,6 +106,18 @@
 {{- if and .Values.spark.application.enabled (not .Values.spark.application.arguments) -}}
 {{- fail "spark.application.arguments is empty: name the job and what it takes, such as [usage]." -}}
 {{- end -}}
+{{- if .Values.spark.jobs.archive.enabled -}}
+{{- $output := regexFind "--output[ =]\"?/[^ \"]+" .Values.spark.jobs.archive.arguments | regexFind "/.*" -}}
+{{- $mounted := false -}}
+{{- range .Values.spark.extraVolumeMounts -}}
+{{- if or (eq $output .mountPath) (hasPrefix (printf "%s/" (trimSuffix "/" .mountPath)) $output) -}}
+{{- $mounted = true -}}
+{{- end -}}
+{{- end -}}
+{{- if and $output (not $mounted) -}}
+{{- fail (printf "spark.jobs.archive writes to %s, and no volume is mounted there: give one in spark.extraVolumes and spark.extraVolumeMounts, or an address such as s3a://bucket/archive in spark.jobs.archive.arguments." $output) -}}
+{{- end -}}
+{{- end -}}
 {{- range $kind, $path := dict "prometheusRule" "files/rules/minutehand.yaml" "dashboard" "files/dashboards/minutehand.json" -}}
 {{- if and (index $.Values.monitoring $kind).enabled (not ($.Files.Get $path)) -}}
 {{- fail (printf "monitoring.%s.enabled is true, and this copy of the chart lacks %s: take the whole chart." $kind $path) -}}
