@@ -64,7 +64,7 @@ spark: $(SPARK) ## Run the Spark jobs, against a real Cassandra
 charts: $(DEV) ## Render the Helm chart, check it and the image recipe
 	@$(PYTEST) tests/helm $(ARGS)
 
-acceptance: $(DEV) ## Run whole processes against a real Cassandra
+acceptance: $(SPARK) ## Run whole processes against a real Cassandra
 	@$(PYTEST) tests/acceptance $(ARGS)
 
 bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also as JSON)

@@ -163,6 +163,11 @@ class Session:
         key = self._binders[name].bind(parameters).routing_key
         return frozenset(self._cluster.metadata.get_replicas(self._driver.keyspace, key))
 
+    def nodes(self) -> list[tuple[str, int]]:
+        """Address and port of every server of the home data centre, as connections are made to them, up or down."""
+        known = self._cluster.metadata.all_hosts()
+        return sorted(host.endpoint.resolve() for host in known if host.datacenter == self._settings.local_dc)
+
     async def close(self) -> None:
         if self._closed:
             return

@@ -16,15 +16,20 @@ REFUSED = 2
 
 
 def run(job: Job, arguments: Namespace, settings: SparkSettings, *, clock: Clock) -> int:
-    """The exit code: 0, or REFUSED with a sentence on stderr where the job can't do what it was asked for."""
-    session = open_session(settings, name=job.name)
+    """The exit code: 0, or REFUSED with a sentence on stderr where the job can't do what it was asked for.
+    Raises what `open_session` does."""
     try:
-        now = datetime.fromtimestamp(clock.wall_ms() / 1000, UTC)
-        tables = Tables(session, settings.keyspace)
-        context = Context(
-            session=session, tables=tables, now=now, say=_say, policy=settings.policy, bounds=settings.bounds
-        )
-        report = job.run(context, arguments)
+        with open_session(settings, name=job.name) as session:
+            context = Context(
+                session=session,
+                tables=Tables(session, settings.storage.keyspace),
+                storage=settings.storage,
+                now=datetime.fromtimestamp(clock.wall_ms() / 1000, UTC),
+                say=_say,
+                policy=settings.policy,
+                bounds=settings.bounds,
+            )
+            report = job.run(context, arguments)
     except JobRefused as error:
         _say(f"{job.name}: {error}")
         return REFUSED
@@ -32,8 +37,6 @@ def run(job: Job, arguments: Namespace, settings: SparkSettings, *, clock: Clock
         # The first line says what; what follows is the JVM's stack.
         _say(f"{job.name}: Spark could not do it: {str(error).strip().splitlines()[0]}")
         return 1
-    finally:
-        session.stop()
     lines = [json.dumps(report)] if arguments.json else job.render(report)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0

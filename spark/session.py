@@ -1,15 +1,18 @@
-"""How a program reaches Spark and Cassandra. The only place that knows the connector's settings."""
+"""How a program reaches Spark and Cassandra. Only this and `spark.secured` know the connector's settings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
-from spark.io.submitted import submitted_bounds, submitted_policy
+from spark import secured
+from spark.io.submitted import submitted_bounds, submitted_policy, submitted_storage
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _EXTENSIONS = "com.datastax.spark.connector.CassandraSparkExtensions"
@@ -20,16 +23,12 @@ PUBLIC_ONLY = NetworkPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """`master`: None leaves it to spark-submit, and so do `jars` where there are none. `driver_memory` as Java writes
-    it. `shuffle_partitions`: how many pieces a frame is cut into where it is regrouped; a few for each core. `policy`
-    and `bounds`: what the operator lets callbacks reach, and clients ask for."""
+    """`storage`: where Cassandra is and how to be let in, for Spark's connector and for our own stores. `master`: None
+    leaves it to spark-submit, and so do `jars` where there are none. `driver_memory` as Java writes it.
+    `shuffle_partitions`: how many pieces a frame is cut into where it is regrouped; a few for each core. `policy` and
+    `bounds`: what the operator lets callbacks reach, and clients ask for."""
 
-    contact_points: tuple[str, ...]
-    port: int
-    datacenter: str
-    keyspace: str
-    username: str | None = None
-    password: str | None = None
+    storage: StorageSettings
     master: str | None = None
     jars: Sequence[Path] = ()
     driver_memory: str = "1g"
@@ -39,34 +38,52 @@ class SparkSettings:
 
 
 def submitted_settings(conf: SparkConf) -> SparkSettings:
-    """What spark-submit was told, in the connector's own words; `spark.minutehand.*` is ours (`io.submitted`)."""
+    """What spark-submit was told, in the connector's own words; `spark.minutehand.*` is ours (`io.submitted`). Raises
+    ValueError for what can't be read."""
     return SparkSettings(
-        contact_points=tuple((conf.get("spark.cassandra.connection.host") or "127.0.0.1").split(",")),
-        port=int(conf.get("spark.cassandra.connection.port") or 9042),
-        datacenter=conf.get("spark.cassandra.connection.localDC") or "datacenter1",
-        keyspace=conf.get("spark.minutehand.keyspace") or "minutehand",
+        storage=submitted_storage(conf),
         shuffle_partitions=int(conf.get("spark.sql.shuffle.partitions") or 200),
         policy=submitted_policy(conf),
         bounds=submitted_bounds(conf),
     )
 
 
-def open_session(settings: SparkSettings, *, name: str) -> SparkSession:
-    """A session of this program's own. All instants are UTC; nothing listens beyond loopback in a local one."""
+@contextmanager
+def open_session(settings: SparkSettings, *, name: str) -> Iterator[SparkSession]:
+    """A session of this program's own, until the end. All instants are UTC; nothing listens beyond loopback in a local
+    one.
+
+    A local one speaks TLS by files that are made here and removed with it; on a cluster's machines they would be
+    missing, so there the connector's own settings say where such files are. Raises FilesUnusable, and where there is
+    TLS what `Session.open` raises.
+    """
+    storage = settings.storage
+    with ExitStack() as open_:
+        conf = secured.login(storage)
+        if settings.master is not None:
+            conf |= open_.enter_context(secured.tls(storage))
+        session = _builder(settings, name).getOrCreate()
+        open_.callback(session.stop)
+        session.sparkContext.setLogLevel("ERROR")
+        for key, value in conf.items():
+            # What the builder gets becomes part of Java's command line.
+            session.conf.set(key, value)
+        yield session
+
+
+def _builder(settings: SparkSettings, name: str) -> SparkSession.Builder:
+    storage = settings.storage
     builder = (
         SparkSession.builder.appName(f"minutehand-{name}")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.extensions", _EXTENSIONS)
         .config("spark.sql.shuffle.partitions", settings.shuffle_partitions)
-        .config("spark.cassandra.connection.host", ",".join(settings.contact_points))
-        .config("spark.cassandra.connection.port", settings.port)
-        .config("spark.cassandra.connection.localDC", settings.datacenter)
+        .config("spark.cassandra.connection.host", ",".join(storage.contact_points))
+        .config("spark.cassandra.connection.port", storage.port)
+        .config("spark.cassandra.connection.localDC", storage.local_dc)
         .config("spark.cassandra.input.consistency.level", "LOCAL_QUORUM")
         .config("spark.cassandra.output.consistency.level", "LOCAL_QUORUM")
     )
-    if settings.username is not None and settings.password is not None:
-        builder = builder.config("spark.cassandra.auth.username", settings.username)
-        builder = builder.config("spark.cassandra.auth.password", settings.password)
     if settings.jars:
         builder = builder.config("spark.jars", ",".join(map(str, settings.jars)))
     if settings.master is not None:
@@ -79,6 +96,4 @@ def open_session(settings: SparkSettings, *, name: str) -> SparkSession:
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
         )
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return builder

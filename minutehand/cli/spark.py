@@ -22,11 +22,10 @@ def run(
 ) -> None:
     """Run a job and print its report: `minutehand spark run JOB --help` says what one takes."""
     from minutehand.config import FOR_STORAGE, load_settings
-    from minutehand.local import LocalError, ProgressLines
+    from minutehand.local import ProgressLines
     from minutehand.local.spark import prepare_spark
 
     jars = prepare_spark(ProgressLines())
-    from cql.login import words_of
     from scheduler_service.runtime.clock import SystemClock
     from spark.command_line import parse
     from spark.program import run as run_job
@@ -34,20 +33,8 @@ def run(
 
     job, arguments = parse([*context.args, *["--json"] * as_json], program="minutehand spark run")
     configured = load_settings(environment=environment(), file=config, required=FOR_STORAGE)
-    cassandra = configured.cassandra
-    if cassandra.tls_ca_file is not None:
-        raise LocalError(
-            "Jobs can't speak TLS to Cassandra from this command yet.",
-            "Use spark-submit with spark.cassandra.connection.ssl.*, or a Cassandra without TLS.",
-        )
-    login = words_of(cassandra)
     settings = SparkSettings(
-        contact_points=cassandra.contact_points,
-        port=cassandra.port,
-        datacenter=cassandra.local_dc,
-        keyspace=cassandra.keyspace,
-        username=None if login is None else login[0],
-        password=None if login is None else login[1],
+        storage=configured.cassandra,
         master=master,
         jars=jars,
         driver_memory=memory,

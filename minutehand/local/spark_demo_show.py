@@ -54,32 +54,29 @@ class PipelineShow:
         """The input, as another team's job would have left it."""
         from pyspark.sql import functions as F
 
+        from cql.settings import StorageSettings
         from spark.session import SparkSettings, open_session
 
         settings = SparkSettings(
-            contact_points=("127.0.0.1",),
-            port=self._plan.cassandra_port,
-            datacenter="datacenter1",
-            keyspace="minutehand",
+            storage=StorageSettings(port=self._plan.cassandra_port),
             master="local[*]",
             jars=jars,
         )
-        session = open_session(settings, name="orders")
-        number = F.col("id")
-        step = number * _STEP
-        after = F.when(number % SOON_EVERY == 0, _in_ms(SOON) + step % _in_ms(SOON_SPREAD)).otherwise(
-            _in_ms(LATER) + step % _in_ms(LATER_SPREAD)
-        )
-        self._began = datetime.now(UTC).replace(microsecond=0)
-        orders = session.range(0, self._rows, 1, 4).select(
-            F.format_string("order-%08d", number).alias("order_id"),
-            F.timestamp_millis(F.lit(round(self._began.timestamp() * 1000)) + after).alias("due"),
-            F.lit(self._plan.receiver_url).alias("url"),
-            F.format_string('{"order": %d}', number).alias("json"),
-            F.lit("order").alias("label"),
-        )
-        orders.write.parquet(str(self._orders))
-        session.stop()
+        with open_session(settings, name="orders") as session:
+            number = F.col("id")
+            step = number * _STEP
+            after = F.when(number % SOON_EVERY == 0, _in_ms(SOON) + step % _in_ms(SOON_SPREAD)).otherwise(
+                _in_ms(LATER) + step % _in_ms(LATER_SPREAD)
+            )
+            self._began = datetime.now(UTC).replace(microsecond=0)
+            orders = session.range(0, self._rows, 1, 4).select(
+                F.format_string("order-%08d", number).alias("order_id"),
+                F.timestamp_millis(F.lit(round(self._began.timestamp() * 1000)) + after).alias("due"),
+                F.lit(self._plan.receiver_url).alias("url"),
+                F.format_string('{"order": %d}', number).alias("json"),
+                F.lit("order").alias("label"),
+            )
+            orders.write.parquet(str(self._orders))
         self._say(
             f"{self._rows:,} orders are in {self._orders}; {self._soon:,} of them are due from "
             f"{self._began + SOON:%H:%M:%S} to {self._began + SOON + SOON_SPREAD:%H:%M:%S}, the others later."

@@ -27,6 +27,7 @@ ACTIONS = {
     "storage-node-added": "A Cassandra server joined its cluster.",
     "storage-node-removed": "A Cassandra server left its cluster.",
     "storage-login-files-refused": "Files of the login to Cassandra can't be used; what was read before is.",
+    "storage-certificate-unknown": "A Cassandra server showed a job no certificate; Spark's connector does without it.",
     "storage-task-crashed": "Group commit met an error that nobody foresaw: a fault of Minutehand's.",
     "row-undecodable": "A row in storage can't be read; it is left out.",
     # Members and leases.

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from pyspark.sql import SparkSession
-
+from cql.settings import StorageSettings
 from cql.storage import Storage, open_storage
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import MinutehandError
@@ -14,7 +13,7 @@ from scheduler_service.domain.archives import ArchivedDay, RunId
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.runtime.concurrently import concurrently
 from spark.errors import JobRefused
-from spark.io.storage import storage_settings
+from spark.io.storage import patient
 
 
 class Marks:
@@ -78,11 +77,11 @@ def taken_over(client_id: str) -> str:
 
 
 @contextmanager
-def open_marks(session: SparkSession, keyspace: str, run: RunId) -> Iterator[Marks]:
+def open_marks(settings: StorageSettings, run: RunId) -> Iterator[Marks]:
     """Raises JobRefused where the storage does not answer, now or while it is open."""
     try:
         with asyncio.Runner() as runner:
-            storage = runner.run(open_storage(storage_settings(session, keyspace)))
+            storage = runner.run(open_storage(patient(settings)))
             try:
                 yield Marks(storage, runner, run)
             finally:

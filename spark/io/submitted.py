@@ -1,5 +1,8 @@
-"""What spark-submit was told of the operator's rules: `--conf spark.minutehand.network.NAME` and `.clients.NAME`, named
-as in Minutehand's configuration, lists by comma."""
+"""What spark-submit was told: `--conf spark.minutehand.keyspace`, and `spark.minutehand.cassandra.NAME`,
+`.network.NAME` and `.clients.NAME`, named as in Minutehand's configuration, lists by comma.
+
+Where Cassandra is says the connector's own `spark.cassandra.connection.*`. Of the table `cassandra` there are the files
+to be let in by, which our own stores read, on every machine; the connector's TLS is its own settings."""
 
 from collections.abc import Collection
 from dataclasses import fields
@@ -7,10 +10,39 @@ from typing import Any
 
 from pyspark import SparkConf
 
+from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 
 _NETWORK, _CLIENTS = "spark.minutehand.network.", "spark.minutehand.clients."
+_CASSANDRA = "spark.minutehand.cassandra."
+_LOGIN = {"username": "spark.cassandra.auth.username", "password": "spark.cassandra.auth.password"}
+_TLS = "spark.cassandra.connection.ssl.enabled"
+_FLAG = "tls_check_hostname"
+_FILES = {"username_file", "password_file", "tls_ca_file", "tls_cert_file", "tls_key_file"}
+
+
+def submitted_storage(conf: SparkConf) -> StorageSettings:
+    """Raises ValueError for what can't be read, or can't work together."""
+    texts = {name.removeprefix(_CASSANDRA): text for name, text in conf.getAll() if name.startswith(_CASSANDRA)}
+    _check_names(_CASSANDRA, texts.keys(), {*_FILES, _FLAG, "tls_server_name"})
+    given: dict[str, Any] = {**texts}
+    if (flag := texts.get(_FLAG)) is not None:
+        if flag not in {"true", "false"}:
+            raise ValueError(f"{_CASSANDRA}{_FLAG} is {flag!r}; write true or false")
+        given[_FLAG] = flag == "true"
+    if ("tls_ca_file" in given) != ((conf.get(_TLS) or "false").lower() == "true"):
+        raise ValueError(f"{_CASSANDRA}tls_ca_file and {_TLS} go together: our stores and Spark's connector speak TLS")
+    for name, connectors in _LOGIN.items():
+        if f"{name}_file" not in given:
+            given[name] = conf.get(connectors)
+    return StorageSettings(
+        contact_points=tuple((conf.get("spark.cassandra.connection.host") or "127.0.0.1").split(",")),
+        port=int(conf.get("spark.cassandra.connection.port") or 9042),
+        local_dc=conf.get("spark.cassandra.connection.localDC") or "datacenter1",
+        keyspace=conf.get("spark.minutehand.keyspace") or "minutehand",
+        **given,
+    )
 
 
 def submitted_policy(conf: SparkConf) -> NetworkPolicy:

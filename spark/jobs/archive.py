@@ -65,7 +65,7 @@ def run(context: Context, arguments: Namespace) -> Report:
 def _archive(
     context: Context, files: Files, chosen: Mapping[str, Tenant], start: datetime, end: datetime, *, again: bool
 ) -> Report:
-    with open_marks(context.session, context.tables.keyspace, SystemRandomness().uuid4()) as marks:
+    with open_marks(context.storage, SystemRandomness().uuid4()) as marks:
         if start >= end or not chosen:
             return _report(Plan(), [], files.root)
         archive = _Archive(context, files, marks, chosen, again=again)

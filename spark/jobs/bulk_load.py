@@ -40,7 +40,7 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.usecases.load_schedules import AHEAD_MS
 from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
-from spark.io.storage import storage_settings
+from spark.io.storage import patient
 from spark.jobs.bulk_begin import Asked, begin, how_it_begins, noted, try_to_note
 from spark.jobs.bulk_executor import Part, Work, load_part
 from spark.jobs.job import Context, Job, JobRefused, Report
@@ -93,7 +93,7 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
     """`ahead_ms`: how far ahead dues must be; tests can't wait for ten minutes."""
     clock = SystemClock()
     begun = clock.monotonic()
-    storage = storage_settings(context.session, context.tables.keyspace)
+    storage = patient(context.storage)
     asked = Asked.of(arguments)
     asyncio.run(begin(storage, asked, now=clock.wall_ms(), write=False))
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
 from spark.errors import JobRefused as JobRefused
@@ -20,11 +21,13 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """`now`: when the job began, in UTC. `say`: a line of progress for who waits. `policy` and `bounds`: what the
-    operator lets callbacks reach, and clients ask for; the same as the API's."""
+    """`storage`: where `tables` are, for what needs no Spark. `now`: when the job began, in UTC. `say`: a line of
+    progress for who waits. `policy` and `bounds`: what the operator lets callbacks reach, and clients ask for; the same
+    as the API's."""
 
     session: SparkSession
     tables: Tables
+    storage: StorageSettings
     now: datetime
     say: Callable[[str], None]
     policy: NetworkPolicy = PUBLIC_ONLY

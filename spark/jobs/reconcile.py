@@ -38,7 +38,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import SystemRandomness
 from spark.arguments import add_clients, add_window
-from spark.io.storage import storage_settings
+from spark.io.storage import patient
 from spark.io.tables import PARTITION
 from spark.io.whole import refuse_existing, write_whole
 from spark.jobs.job import Context, Job, JobRefused, Report
@@ -210,7 +210,7 @@ def _to_repair(reconcile: _Reconcile, found: DataFrame) -> list[Broken]:
 async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Broken] | None, *, every: bool) -> Report:
     """Repair, if that was asked for, and store the reports. `every`: these are all clients, so that APIs can show how
     the books are (`usecases.watch_audits`)."""
-    storage = await open_storage(storage_settings(context.session, context.tables.keyspace))
+    storage = await open_storage(patient(context.storage))
     try:
         if broken:
             done: dict[ClientId, dict[str, int]] = {}

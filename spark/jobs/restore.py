@@ -121,7 +121,7 @@ def _missing(
     chosen = tenants(context, clients or [])
     days = days_of(window)
     first = round(window.start.timestamp() * 1000)
-    with open_marks(context.session, context.tables.keyspace, SystemRandomness().uuid4()) as marks:
+    with open_marks(context.storage, SystemRandomness().uuid4()) as marks:
         read = marks.read([one.client_id for one in chosen], first=first, last=first + (len(days) - 1) * DAY_MS)
     marked: dict[tuple[str, str], ArchivedDay] = {
         (days[(one.day - first) // DAY_MS], one.client_id): one for one in read

@@ -102,6 +102,7 @@ def _measure(local: LocalSpark, built: Deployment, path: str, rate: str) -> dict
     context = Context(
         session=local.session,
         tables=Tables(local.session, built.storage.keyspace),
+        storage=built.storage,
         now=datetime.now(UTC),
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )

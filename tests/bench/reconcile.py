@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from cql.settings import StorageSettings
 from spark.io.tables import Tables
 from spark.jobs.job import Context
 from spark.jobs.reconcile import RECONCILE
@@ -40,12 +41,12 @@ def main() -> int:
     with local_spark(memory=arguments.memory) as local:
         for rows in map(int, arguments.rows.split(",")):
             with deployment(local.cassandra, local.directory) as built:
-                print(json.dumps(_measure(local.session, built.storage.keyspace, rows)), flush=True)
+                print(json.dumps(_measure(local.session, built.storage, rows)), flush=True)
     return 0
 
 
-def _measure(session: SparkSession, keyspace: str, rows: int) -> dict[str, Any]:
-    tables = Tables(session, keyspace)
+def _measure(session: SparkSession, storage: StorageSettings, rows: int) -> dict[str, Any]:
+    tables = Tables(session, storage.keyspace)
     begun = time.monotonic()
     _write(session, tables, rows)
     written = time.monotonic()
@@ -56,7 +57,7 @@ def _measure(session: SparkSession, keyspace: str, rows: int) -> dict[str, Any]:
         said.append(f"{time.monotonic() - written:.1f} s: {line}")
         print(said[-1], file=sys.stderr, flush=True)
 
-    context = Context(session=session, tables=tables, now=datetime.now(UTC), say=say)
+    context = Context(session=session, tables=tables, storage=storage, now=datetime.now(UTC), say=say)
     window = {"start": START, "end": START + timedelta(hours=1)}
     arguments = Namespace(clients=[], output=None, repair=False, again_after=0.0, **window)
     report = RECONCILE.run(context, arguments)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from cql.settings import StorageSettings
 from minutehand.local.spark import prepare_spark
 from spark.session import SparkSettings, open_session
 from tests.support.cassandra import SuiteCassandra, embedded_cassandra
@@ -41,16 +42,10 @@ def local_spark(*, memory: str) -> Iterator[LocalSpark]:
     ):
         suite = SuiteCassandra(server.contact_points, server.port, server.datacenter, server)
         settings = SparkSettings(
-            contact_points=suite.contact_points,
-            port=suite.port,
-            datacenter=suite.datacenter,
-            keyspace="unused",
+            storage=StorageSettings(contact_points=suite.contact_points, port=suite.port, local_dc=suite.datacenter),
             master="local[2]",
             jars=prepare_spark(),
             driver_memory=memory,
         )
-        session = open_session(settings, name="bench")
-        try:
+        with open_session(settings, name="bench") as session:
             yield LocalSpark(session=session, cassandra=suite, cassandra_pid=server.pid, directory=Path(directory))
-        finally:
-            session.stop()

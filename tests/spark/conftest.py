@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from cql.settings import StorageSettings
 from minutehand.local.spark import prepare_spark
 from spark.session import SparkSettings, open_session
 from tests.support.cassandra import SuiteCassandra
@@ -16,17 +17,15 @@ from tests.support.processes import Deployment, deployment
 def spark(cassandra: SuiteCassandra) -> Iterator[SparkSession]:
     """Configured to read and write the suite's Cassandra."""
     settings = SparkSettings(
-        contact_points=cassandra.contact_points,
-        port=cassandra.port,
-        datacenter=cassandra.datacenter,
-        keyspace="unused",
+        storage=StorageSettings(
+            contact_points=cassandra.contact_points, port=cassandra.port, local_dc=cassandra.datacenter
+        ),
         master="local[2]",
         jars=prepare_spark(),
         shuffle_partitions=2,
     )
-    session = open_session(settings, name="tests")
-    yield session
-    session.stop()
+    with open_session(settings, name="tests") as session:
+        yield session
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ def run_job(spark: SparkSession, cluster: Deployment, *arguments: str, now: date
     context = Context(
         session=spark,
         tables=Tables(spark, cluster.storage.keyspace),
+        storage=cluster.storage,
         now=datetime.now(UTC) if now is None else now,
         say=lambda line: None,
     )

@@ -318,7 +318,7 @@ def test_the_later_of_two_runs_wins(shop_rows: Shop, monkeypatch: pytest.MonkeyP
         def after_another(self: Marks, given: Any) -> Any:
             with monkeypatch.context() as inner:
                 inner.setattr(Marks, name, step)
-                with open_marks(shop.spark, shop.cluster.storage.keyspace, UUID(int=5)) as other:
+                with open_marks(shop.cluster.storage, UUID(int=5)) as other:
                     other.take(["shop"])
             return step(self, given)
 

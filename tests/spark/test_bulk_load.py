@@ -150,8 +150,14 @@ def load(
     command = ["bulk_load", "--input", path, "--format", form, "--client", client, "--key", "id", *arguments]
     job, known = parse(command, program="test")
     said: list[str] = []
-    tables = Tables(spark, system.storage.keyspace)
-    context = Context(session=spark, tables=tables, now=datetime.now(UTC), say=said.append, policy=LOOPBACK)
+    context = Context(
+        session=spark,
+        tables=Tables(spark, system.storage.keyspace),
+        storage=system.storage,
+        now=datetime.now(UTC),
+        say=said.append,
+        policy=LOOPBACK,
+    )
     report = bulk_load.run(context, known, **bounds)
     assert all(isinstance(line, str) for line in job.render(report))
     return report, said

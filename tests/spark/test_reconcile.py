@@ -59,8 +59,11 @@ class Shop:
 
     def audit(self, **other: Any) -> Report:
         arguments = {"clients": [SHOP], "output": None, "repair": False, "again_after": 0.0, **self.window, **other}
-        tables = Tables(self._spark, self.cluster.storage.keyspace)
-        context = Context(session=self._spark, tables=tables, now=datetime.now(UTC), say=self.said.append)
+        storage = self.cluster.storage
+        tables = Tables(self._spark, storage.keyspace)
+        context = Context(
+            session=self._spark, tables=tables, storage=storage, now=datetime.now(UTC), say=self.said.append
+        )
         return RECONCILE.run(context, Namespace(**arguments))
 
     def store(self, act: Callable[[Storage], Awaitable[T]]) -> T:

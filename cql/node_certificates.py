@@ -1,0 +1,52 @@
+"""The certificates that the cluster's servers show, for programs that reach it by another driver than ours.
+
+Such a driver may check less than `cql.login` does: not whether a certificate names the server, or not by another name
+than the address. Told to believe nothing but what was checked here a moment ago, it needn't.
+"""
+
+import asyncio
+import logging
+import socket
+
+from cql.login import Tls
+from cql.session import Session
+from cql.settings import StorageSettings
+from membership.errors import StoreUnavailable
+from scheduler_service.runtime.concurrently import concurrently
+
+_log = logging.getLogger(__name__)
+
+
+async def node_certificates(settings: StorageSettings) -> list[bytes]:
+    """Of every server of the home data centre that answers now its own certificate, in DER, after the same checks as
+    any connection of ours. `settings` must ask for TLS.
+
+    Raises what `Session.open` does, and StoreUnavailable where nobody answers any more.
+    """
+    session = await Session.open(settings, keyspace=None)
+    try:
+        nodes = session.nodes()
+    finally:
+        await session.close()
+    tls = Tls(settings)
+
+    async def shown(node: tuple[str, int]) -> bytes | None:
+        return await asyncio.to_thread(_shown, tls, settings.connect_timeout_seconds, node)
+
+    certificates = [one for one in await concurrently(shown, nodes) if one is not None]
+    if not certificates:
+        raise StoreUnavailable(f"No Cassandra in {settings.local_dc} shows a certificate any more; try again.")
+    return certificates
+
+
+def _shown(tls: Tls, timeout_seconds: float, node: tuple[str, int]) -> bytes | None:
+    """None where it is away, or not whom we mean."""
+    try:
+        with (
+            socket.create_connection(node, timeout=timeout_seconds) as connection,
+            tls.wrap_socket(connection, server_hostname=node[0]) as secured,
+        ):
+            return secured.getpeercert(binary_form=True)
+    except OSError as error:
+        _log.warning("storage-certificate-unknown address=%s reason=%s", node[0], error)
+        return None
