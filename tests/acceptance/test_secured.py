@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import importlib.util
 import json
 import os
 import ssl
@@ -12,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,10 +34,13 @@ from scheduler_service.usecases.key_ring import new_key
 from tests.support.cassandra import SuiteCassandra
 from tests.support.certificates import Authority
 from tests.support.processes import Deployment, deployment
+from tests.support.watched_jobs import watched_job
 
 HERE = "127.0.0.1"
 USER, PASSWORD = "cassandra", "cassandra"
 """The role that Cassandra makes for itself when it first starts."""
+URL = "http://127.0.0.1:9/hook"
+"""Nobody is called there."""
 
 
 class Secured:
@@ -246,6 +251,60 @@ def test_a_signed_call_end_to_end(
         assert "name the authorities that signed it with --ca-file or MINUTEHAND_CA_FILE." in doubted.stderr
 
 
+def test_jobs_are_let_in_and_say_no_password(
+    secured: Secured, locked_cassandra: SuiteCassandra, tmp_path: Path
+) -> None:
+    """`bulk_load` writes by our own stores in Spark's tasks, `reconcile` reads by Spark's connector."""
+    assert importlib.util.find_spec("pyspark"), "Spark is not installed: run make acceptance"
+    word = new_word(secured.settings(locked_cassandra), "jobs")
+    words = {name: tmp_path / name for name in ("user", "word")}
+    words["user"].write_text("jobs\n")
+    words["word"].write_text(f"{word}\n")
+    own, key = secured.authority.issue(tmp_path, name="jobs", stem="own")
+    tables = {
+        "cassandra": {
+            "username_file": str(words["user"]),
+            "password_file": str(words["word"]),
+            "tls_ca_file": str(secured.authority.bundle),
+            "tls_cert_file": str(own),
+            "tls_key_file": str(key),
+        },
+    }
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    orders = tmp_path / "orders.jsonl"
+    orders.write_text(
+        "".join(
+            json.dumps({"id": n, "due": f"{hour + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ}", "callback": {"url": URL}})
+            + "\n"
+            for n in range(40)
+        )
+    )
+    with deployment(locked_cassandra, tmp_path, tables=tables) as cluster:
+        cluster.start_api()
+        client_key = cluster.register("shop", poller_quota=1)
+        with cluster.client("shop", client_key) as shop:
+            shop.schedules.create(Callback(url=URL, json={}), due=hour + timedelta(hours=2, minutes=30))
+        loaded = watched_job(
+            cluster, "bulk_load", "--input", str(orders), "--format", "jsonl", "--client", "shop", "--key", "id"
+        )
+        assert (loaded.report["added"], loaded.report["rejected"]) == (40, 0)
+        window = [f"{hour + timedelta(hours=ahead):%Y-%m-%dT%H:00Z}" for ahead in (2, 3)]
+        found = watched_job(cluster, "reconcile", "--client", "shop", "--from", window[0], "--to", window[1])
+        (shop_found,) = found.report["clients"]
+        assert shop_found["counts"]["accepted"] == 41
+        assert shop_found["findings"] == {}
+    for ran in (loaded, found):
+        assert any("org.apache.spark.deploy.SparkSubmit" in line for line in ran.command_lines), "Java was looked at"
+        for hidden in (word, "spark.cassandra.auth", "tore.password"):
+            assert not [line for line in ran.command_lines if hidden in line], hidden
+        assert {name: oct(mode) for name, mode in ran.kept.items()} == {
+            "": "0o700",
+            "trusted.p12": "0o600",
+            "own.p12": "0o600",
+        }
+        assert not ran.left
+
+
 class Verifier:
     """A receiver that keeps what it is sent, to be verified as any receiver would."""
 
@@ -280,6 +339,21 @@ def call_comes_signed(cluster: Deployment, receiver: Verifier, client_key: str, 
     verify(body, headers, secret)
     with pytest.raises(BadSignatureError):
         verify(body, headers, "whsec_" + base64.b64encode(bytes(32)).decode())
+
+
+def new_word(admin: StorageSettings, role: str) -> str:
+    """The password of a new role: nothing else on this machine is called so."""
+    word = SystemRandomness().secret_bytes(16).hex()
+
+    async def create() -> None:
+        root = await Session.open(admin, keyspace=None)
+        try:
+            await root.run_script([f"CREATE ROLE {role} WITH PASSWORD = '{word}' AND LOGIN = true"])
+        finally:
+            await root.close()
+
+    asyncio.run(create())
+    return word
 
 
 def ask_for_call(cluster: Deployment, receiver: Verifier, client_key: str) -> None:

@@ -7,11 +7,12 @@ import msgspec
 import pytest
 from pyspark import SparkConf
 
+from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.usecases.schedule_request import ScheduleRequest
-from spark.io.submitted import submitted_bounds, submitted_policy
+from spark.io.submitted import submitted_bounds, submitted_policy, submitted_storage
 from spark.jobs.bulk_rows import Reader
 
 FLAT = Reader(flat=True, key="id")
@@ -109,3 +110,25 @@ def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
     assert submitted_bounds(conf) == ClientBounds(horizon_days=30, retry_base_seconds=1.5)
     with pytest.raises(ValueError, match=r"spark.minutehand.clients.lanes is no setting; there are "):
         submitted_bounds(SparkConf(loadDefaults=False).set("spark.minutehand.clients.lanes", "3"))
+
+
+def test_what_spark_submit_is_told_of_the_login() -> None:
+    conf = SparkConf(loadDefaults=False)
+    assert submitted_storage(conf) == StorageSettings()
+    conf.set("spark.cassandra.connection.host", "a.example,b.example").set("spark.cassandra.connection.port", "9142")
+    conf.set("spark.cassandra.auth.username", "jobs").set("spark.cassandra.auth.password", "word")
+    conf.set("spark.minutehand.keyspace", "other")
+    where = {"contact_points": ("a.example", "b.example"), "port": 9142, "keyspace": "other"}
+    assert submitted_storage(conf) == StorageSettings(**where, username="jobs", password="word")
+    for name, value in (("password_file", "/word"), ("tls_ca_file", "/ca"), ("tls_check_hostname", "false")):
+        conf.set(f"spark.minutehand.cassandra.{name}", value)
+    with pytest.raises(ValueError, match=r"tls_ca_file and spark.cassandra.connection.ssl.enabled go together"):
+        submitted_storage(conf)
+    conf.set("spark.cassandra.connection.ssl.enabled", "true")
+    assert submitted_storage(conf) == StorageSettings(
+        **where, username="jobs", password_file="/word", tls_ca_file="/ca", tls_check_hostname=False
+    )
+    with pytest.raises(ValueError, match="tls_check_hostname is 'no'; write true or false"):
+        submitted_storage(conf.set("spark.minutehand.cassandra.tls_check_hostname", "no"))
+    with pytest.raises(ValueError, match=r"spark.minutehand.cassandra.port is no setting; there are "):
+        submitted_storage(conf.set("spark.minutehand.cassandra.port", "1"))

@@ -1,0 +1,98 @@
+"""Certificates of the cluster's servers: checked as every connection is, and of those that answer only."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cql import node_certificates as room
+from cql.node_certificates import node_certificates
+from cql.settings import StorageSettings
+from membership.errors import StoreUnavailable
+from minutehand.local.ports import free_ports
+from tests.support.certificates import Authority
+
+HERE = "127.0.0.1"
+
+
+class Known:
+    """A session that knows these servers."""
+
+    def __init__(self, nodes: list[tuple[str, int]]) -> None:
+        self._nodes = nodes
+
+    def nodes(self) -> list[tuple[str, int]]:
+        return self._nodes
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture
+def knows(monkeypatch: pytest.MonkeyPatch) -> Callable[[list[tuple[str, int]]], None]:
+    def known(nodes: list[tuple[str, int]]) -> None:
+        async def opened(settings: StorageSettings, *, keyspace: str | None) -> Known:
+            return Known(nodes)
+
+        monkeypatch.setattr(room.Session, "open", opened)
+
+    return known
+
+
+@contextlib.contextmanager
+def serving(certificate: tuple[Path, Path]) -> Iterator[int]:
+    """The port of a server that shakes hands with one caller."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    with socket.create_server((HERE, 0)) as listening:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError):
+                connection, _ = listening.accept()
+                with context.wrap_socket(connection, server_side=True) as secured:
+                    secured.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            with contextlib.suppress(OSError):
+                socket.create_connection(listening.getsockname()).close()
+            thread.join()
+
+
+def der(certificate: tuple[Path, Path]) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(certificate[0].read_text())
+
+
+def test_who_answers_and_is_who_we_mean(
+    tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority(tmp_path)
+    ours = authority.issue(tmp_path, address=HERE, stem="ours")
+    elsewhere = authority.issue(tmp_path, address="127.0.0.9", stem="elsewhere")
+    settings = StorageSettings(tls_ca_file=str(authority.bundle))
+    (closed,) = free_ports(1)
+    with serving(ours) as port, serving(elsewhere) as misnamed:
+        knows([(HERE, port), (HERE, misnamed), (HERE, closed)])
+        assert asyncio.run(node_certificates(settings)) == [der(ours)]
+    assert [record.getMessage().split()[0] for record in caplog.records] == ["storage-certificate-unknown"] * 2
+
+
+def test_a_name_that_all_carry_is_asked_for(tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None]) -> None:
+    authority = Authority(tmp_path)
+    named = authority.issue(tmp_path, name="cassandra.example", stem="named")
+    for name, believed in (("cassandra.example", True), ("other.example", False)):
+        settings = StorageSettings(tls_ca_file=str(authority.bundle), tls_server_name=name)
+        with serving(named) as port:
+            knows([(HERE, port)])
+            if believed:
+                assert asyncio.run(node_certificates(settings)) == [der(named)]
+            else:
+                with pytest.raises(StoreUnavailable, match="shows a certificate"):
+                    asyncio.run(node_certificates(settings))
