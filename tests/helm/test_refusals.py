@@ -104,3 +104,14 @@ def test_longer_drains_need_longer_grace(chart: Chart, rendered: Mapping[str, li
     chart.render("minimal", "config.membership.drain_seconds=60", "poller.terminationGracePeriodSeconds=99")
     (deployment,) = of_kind(rendered["available"], "Deployment")
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 88  # 15 + 20 + 0.5 + 42.5 + 10
+
+
+def test_an_application_over_tls_needs_the_connectors_settings(chart: Chart) -> None:
+    with pytest.raises(Refused, match=r"sparkConf lacks spark\.cassandra\.connection\.ssl\.enabled"):
+        chart.render(
+            "minimal",
+            "secrets.cassandraTls.name=cassandra-tls",
+            "spark.application.enabled=true",
+            "spark.application.image=one",
+            "spark.application.arguments={usage}",
+        )

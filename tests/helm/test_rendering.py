@@ -147,6 +147,30 @@ def test_the_example_of_an_application_reaches_the_same_cassandra(rendered: Mapp
     assert conf["spark.cassandra.connection.port"] == "9042"
 
 
+def test_an_application_is_let_in_by_the_secrets_of_all(chart: Chart, rendered: Mapping[str, list[Document]]) -> None:
+    """The names are those that `spark.io.submitted` reads."""
+    (one,) = of_kind(rendered["secured"], "SparkApplication")
+    mounted = [
+        {"name": name, "path": f"/etc/minutehand/{name}", "secretType": "Generic"}
+        for name in ("cassandra-login", "cassandra-tls")
+    ]
+    assert one["spec"]["driver"]["secrets"] == one["spec"]["executor"]["secrets"] == mounted
+    ours = "spark.minutehand.cassandra."
+    conf = {key.removeprefix(ours): value for key, value in one["spec"]["sparkConf"].items() if key.startswith(ours)}
+    assert conf == {
+        "username_file": "/etc/minutehand/cassandra-login/role",
+        "password_file": "/etc/minutehand/cassandra-login/secret",
+        "tls_ca_file": "/etc/minutehand/cassandra-tls/authorities.pem",
+        "tls_cert_file": "/etc/minutehand/cassandra-tls/tls.crt",
+        "tls_key_file": "/etc/minutehand/cassandra-tls/tls.key",
+        "tls_check_hostname": "false",
+    }
+    assert one["spec"]["sparkConf"]["spark.cassandra.connection.ssl.enabled"] == "true"
+    asked = [f"spark.application.{given}" for given in ("enabled=true", "image=one", "arguments={usage}")]
+    (plain,) = of_kind(chart.render("minimal", *asked), "SparkApplication")
+    assert "secrets" not in {**plain["spec"]["driver"], **plain["spec"]["executor"]}
+
+
 @pytest.mark.parametrize("values", ["minimal", "secured"])
 def test_the_notes_begin_with_three_commands_that_exist(chart: Chart, values: str, tmp_path: Path) -> None:
     notes = chart.notes(values, tmp_path)

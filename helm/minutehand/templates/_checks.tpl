@@ -118,6 +118,9 @@
 {{- fail (printf "spark.jobs.archive writes to %s, and no volume is mounted there: give one in spark.extraVolumes and spark.extraVolumeMounts, or an address such as s3a://bucket/archive in spark.jobs.archive.arguments." $output) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.spark.application.enabled .Values.secrets.cassandraTls.name (ne (get .Values.spark.application.sparkConf "spark.cassandra.connection.ssl.enabled") "true") -}}
+{{- fail "spark.application.sparkConf lacks spark.cassandra.connection.ssl.enabled, and secrets.cassandraTls is named: Spark's connector takes a truststore; give its settings spark.cassandra.connection.ssl.* there, as spark/README.md says." -}}
+{{- end -}}
 {{- range $kind, $path := dict "prometheusRule" "files/rules/minutehand.yaml" "dashboard" "files/dashboards/minutehand.json" -}}
 {{- if and (index $.Values.monitoring $kind).enabled (not ($.Files.Get $path)) -}}
 {{- fail (printf "monitoring.%s.enabled is true, and this copy of the chart lacks %s: take the whole chart." $kind $path) -}}

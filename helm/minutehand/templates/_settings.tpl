@@ -99,3 +99,15 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
       {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/* The same for Spark's operator. Takes what minutehand.secretFiles makes. */}}
+{{- define "minutehand.operatorSecrets" -}}
+{{- with . -}}
+secrets:
+  {{- range . }}
+  - name: {{ .secret }}
+    path: /etc/minutehand/{{ .volume }}
+    secretType: Generic
+  {{- end }}
+{{- end }}
+{{- end -}}
