@@ -1,9 +1,9 @@
 """`spark-submit spark/__main__.py JOB ...`: how to reach Cassandra is the connector's own `--conf` settings, the
-keyspace from `--conf spark.minutehand.keyspace`."""
+keyspace and the files of the login `--conf spark.minutehand.*` (`io.submitted`)."""
 
 import sys
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 
 from scheduler_service.runtime.clock import SystemClock
 from spark.command_line import parse
@@ -13,6 +13,8 @@ from spark.session import submitted_settings
 
 def main() -> int:
     job, arguments = parse(sys.argv[1:], program="spark")
+    # What spark-submit was told is with Java; until that is reached a SparkConf is empty.
+    SparkContext._ensure_initialized()
     return run(job, arguments, submitted_settings(SparkConf()), clock=SystemClock())
 
 

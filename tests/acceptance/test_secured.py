@@ -12,13 +12,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from cql.errors import StoreRefused
 from cql.session import Session
@@ -34,7 +37,7 @@ from scheduler_service.usecases.key_ring import new_key
 from tests.support.cassandra import SuiteCassandra
 from tests.support.certificates import Authority
 from tests.support.processes import Deployment, deployment
-from tests.support.watched_jobs import watched_job
+from tests.support.watched_jobs import submitted_job, watched_job
 
 HERE = "127.0.0.1"
 USER, PASSWORD = "cassandra", "cassandra"
@@ -77,6 +80,23 @@ class Secured:
     def start(self) -> SuiteCassandra:
         running = self._recipe.start(ProgressLines())
         return SuiteCassandra(running.contact_points, running.port, running.datacenter, running)
+
+    def submitted(self, storage: StorageSettings, login: Mapping[str, str]) -> dict[str, object]:
+        """What spark-submit takes, as spark/README.md says, with a truststore as an operator would make it."""
+        trusted = self.directory / "trusted.p12"
+        (authority,) = x509.load_pem_x509_certificates(self.authority.bundle.read_bytes())
+        entry = pkcs12.PKCS12Certificate(authority, b"authority")
+        trusted.write_bytes(pkcs12.serialize_java_truststore([entry], serialization.NoEncryption()))
+        tls = "spark.cassandra.connection.ssl"
+        return {
+            "spark.cassandra.connection.host": ",".join(storage.contact_points),
+            "spark.cassandra.connection.port": storage.port,
+            "spark.minutehand.keyspace": storage.keyspace,
+            **{f"spark.minutehand.cassandra.{name}": value for name, value in login.items()},
+            f"{tls}.enabled": "true",
+            f"{tls}.trustStore.path": trusted,
+            f"{tls}.enabledAlgorithms": "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256",
+        }
 
     def settings(self, cassandra: SuiteCassandra, **other: Any) -> StorageSettings:
         given: dict[str, Any] = {"tls_ca_file": str(self.authority.bundle), "username": USER, "password": PASSWORD}
@@ -254,55 +274,44 @@ def test_a_signed_call_end_to_end(
 def test_jobs_are_let_in_and_say_no_password(
     secured: Secured, locked_cassandra: SuiteCassandra, tmp_path: Path
 ) -> None:
-    """`bulk_load` writes by our own stores in Spark's tasks, `reconcile` reads by Spark's connector."""
+    """`bulk_load` writes by our own stores in Spark's tasks, `reconcile` and `usage` read by Spark's connector."""
     assert importlib.util.find_spec("pyspark"), "Spark is not installed: run make acceptance"
     word = new_word(secured.settings(locked_cassandra), "jobs")
-    words = {name: tmp_path / name for name in ("user", "word")}
-    words["user"].write_text("jobs\n")
-    words["word"].write_text(f"{word}\n")
     own, key = secured.authority.issue(tmp_path, name="jobs", stem="own")
-    tables = {
-        "cassandra": {
-            "username_file": str(words["user"]),
-            "password_file": str(words["word"]),
-            "tls_ca_file": str(secured.authority.bundle),
-            "tls_cert_file": str(own),
-            "tls_key_file": str(key),
-        },
+    (tmp_path / "user").write_text("jobs\n")
+    (tmp_path / "word").write_text(f"{word}\n")
+    login = {
+        "username_file": str(tmp_path / "user"),
+        "password_file": str(tmp_path / "word"),
+        "tls_ca_file": str(secured.authority.bundle),
+        "tls_cert_file": str(own),
+        "tls_key_file": str(key),
     }
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    now = datetime.now(UTC)
+    window = [f"{now + timedelta(hours=ahead):%Y-%m-%dT%H:00:00Z}" for ahead in (2, 3)]
     orders = tmp_path / "orders.jsonl"
-    orders.write_text(
-        "".join(
-            json.dumps({"id": n, "due": f"{hour + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ}", "callback": {"url": URL}})
-            + "\n"
-            for n in range(40)
-        )
-    )
-    with deployment(locked_cassandra, tmp_path, tables=tables) as cluster:
+    order = {"due": window[0], "callback": {"url": URL}}
+    orders.write_text("".join(f"{json.dumps({'id': number, **order})}\n" for number in range(40)))
+    with deployment(locked_cassandra, tmp_path, tables={"cassandra": login}) as cluster:
         cluster.start_api()
         client_key = cluster.register("shop", poller_quota=1)
         with cluster.client("shop", client_key) as shop:
-            shop.schedules.create(Callback(url=URL, json={}), due=hour + timedelta(hours=2, minutes=30))
-        loaded = watched_job(
-            cluster, "bulk_load", "--input", str(orders), "--format", "jsonl", "--client", "shop", "--key", "id"
-        )
+            shop.schedules.create(Callback(url=URL), due=datetime.fromisoformat(window[0]) + timedelta(minutes=30))
+        asked = ["--input", str(orders), "--format", "jsonl", "--client", "shop", "--key", "id"]
+        loaded = watched_job(cluster, "bulk_load", *asked)
         assert (loaded.report["added"], loaded.report["rejected"]) == (40, 0)
-        window = [f"{hour + timedelta(hours=ahead):%Y-%m-%dT%H:00Z}" for ahead in (2, 3)]
         found = watched_job(cluster, "reconcile", "--client", "shop", "--from", window[0], "--to", window[1])
         (shop_found,) = found.report["clients"]
-        assert shop_found["counts"]["accepted"] == 41
-        assert shop_found["findings"] == {}
-    for ran in (loaded, found):
+        assert (shop_found["counts"]["accepted"], shop_found["findings"]) == (41, {})
+        submitted = submitted_job(tmp_path, secured.submitted(cluster.storage, login), "usage")
+        assert submitted.report["days"][-1]["clients"] == 1
+    for ran in (loaded, found, submitted):
         assert any("org.apache.spark.deploy.SparkSubmit" in line for line in ran.command_lines), "Java was looked at"
         for hidden in (word, "spark.cassandra.auth", "tore.password"):
             assert not [line for line in ran.command_lines if hidden in line], hidden
-        assert {name: oct(mode) for name, mode in ran.kept.items()} == {
-            "": "0o700",
-            "trusted.p12": "0o600",
-            "own.p12": "0o600",
-        }
         assert not ran.left
+    private = {"": 0o700, "trusted.p12": 0o600, "own.p12": 0o600}
+    assert (loaded.kept, found.kept, submitted.kept) == (private, private, {})
 
 
 class Verifier:

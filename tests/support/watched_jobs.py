@@ -4,9 +4,12 @@ import contextlib
 import json
 import stat
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minutehand.local.programs import Program
+from minutehand.local.spark import prepare_spark
 from tests.support.processes import Deployment
 
 OWN = "minutehand-spark-*"
@@ -27,8 +30,32 @@ def watched_job(cluster: Deployment, name: str, *arguments: str) -> Ran:
     """`minutehand spark run`, looked at from outside until it ends. Raises AssertionError where it did not go well."""
     scratch = cluster.directory / f"scratch-{name}"
     scratch.mkdir()
-    arguments = ("spark", "run", "--json", "--master", "local[2]", name, *arguments)
-    program = cluster.start(name, list(arguments), variables={"TMPDIR": str(scratch)})
+    command = ["spark", "run", "--json", "--master", "local[2]", name, *arguments]
+    return _watched(cluster.start(name, command, variables={"TMPDIR": str(scratch)}), scratch)
+
+
+def submitted_job(directory: Path, conf: Mapping[str, object], name: str) -> Ran:
+    """The same of `spark-submit --properties-file`, with what pyspark takes for its arguments."""
+    scratch = directory / f"scratch-submitted-{name}"
+    scratch.mkdir()
+    properties = scratch / "spark.properties"
+    properties.write_text("".join(f"{key} {value}\n" for key, value in conf.items()))
+    jars = ",".join(map(str, prepare_spark()))
+    options = f"--master local[2] --properties-file {properties} --jars {jars} pyspark-shell"
+    program = Program(
+        f"submitted-{name}",
+        [name, "--json"],
+        log_file=scratch / "log",
+        module="spark",
+        variables={"TMPDIR": str(scratch), "PYSPARK_SUBMIT_ARGS": options},
+    )
+    try:
+        return _watched(program, scratch)
+    finally:
+        program.stop()
+
+
+def _watched(program: Program, scratch: Path) -> Ran:
     lines, kept = set[str](), dict[str, int]()
     while program.exit_code() is None:
         for process in Path("/proc").glob("[0-9]*/cmdline"):
@@ -38,7 +65,8 @@ def watched_job(cluster: Deployment, name: str, *arguments: str) -> Ran:
             with contextlib.suppress(OSError):
                 for one in (directory, *directory.iterdir()):
                     kept["" if one is directory else one.name] = stat.S_IMODE(one.stat().st_mode)
-        time.sleep(0.05)
+        time.sleep(0.2)
     said = program.log_file.read_text(encoding="utf-8")
     assert program.exit_code() == 0, said
-    return Ran(json.loads(said.splitlines()[-1]), lines, kept, list(scratch.glob(OWN)))
+    (report,) = (line for line in said.splitlines() if line.startswith("{"))
+    return Ran(json.loads(report), lines, kept, list(scratch.glob(OWN)))
