@@ -6,10 +6,10 @@
 
 What the connector can't do, and what is done about it:
 
-- It checks no names, and no setting of its own makes it; its driver's (`hostname-validation`) compares the name that DNS
-  has for the address, and no address. So it is told to believe no authority, but the certificates that the cluster's
-  servers have just shown us, each checked as every connection of ours is: signed, and naming the address, or
-  `tls_server_name`. Where names are not to be checked (`tls_check_hostname`) it believes the authorities.
+- It checks no names, and no setting of its own makes it; its driver's (`hostname-validation`) asks for the name that
+  DNS has for the address. So it is told to believe no authority, but the certificates that the cluster's servers have
+  just shown us, each checked as every connection of ours is: signed, and naming the address, or `tls_server_name`.
+  Where names are not to be checked (`tls_check_hostname`) it believes the authorities.
 - It looks at its files once. A server that was away when the job began, or whose certificate is replaced meanwhile, is
   not believed until the next job; the job goes on with the others. Nor is a changed password.
 - Left alone it speaks cipher suites of old only; so they are named.
