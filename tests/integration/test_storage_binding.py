@@ -1,11 +1,15 @@
 """Every named statement on the real server: it is accepted, and our bytes for its values are the driver's."""
 
+import asyncio
+import gc
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 import pytest_asyncio
+from cassandra.cluster import ResponseFuture
 
 from cql.connection import UNSET, Item
 from cql.migrate import migrate
@@ -133,6 +137,33 @@ async def test_an_answer_of_several_pages_is_whole(session: Session) -> None:
         await session.write_batch([("occupied_minutes.insert", ("pages", 0, *row)) for row in rows])
     assert await session.select("occupied_minutes.read", ("pages", 0, 0, 9 * MINUTE_MS)) == wanted
     assert await session.select("occupied_minutes.read", ("pages", 0, 0, MINUTE_MS)) == wanted[:2048]
+
+
+async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -> None:
+    """Neither for the driver's timers, which run for seconds after the answer."""
+
+    async def one_of_each() -> None:
+        await session.write_batch(_batch(2, 0, 2))
+        await session.select("occupied_minutes.read", ("kept", 0, 0, MINUTE_MS))
+        await session.conditional([("clients.update", (2, 2, "active", "{}", 2, 0, "kept", 1))])
+        with pytest.raises(ContentTooLarge):
+            await session.write_batch(_batch(17, 1_000_000, 1))
+
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(8):
+            await one_of_each()
+        deadline = time.monotonic() + 0.9 * StorageSettings().request_timeout_seconds
+        # The driver's thread may still be about to leave the last one.
+        while (left := [one for one in gc.get_objects() if isinstance(one, ResponseFuture)]) and (
+            time.monotonic() < deadline
+        ):
+            left.clear()
+            await asyncio.sleep(0.01)
+        assert left == []
+    finally:
+        gc.enable()
 
 
 async def test_the_servers_of_a_partition_are_known(session: Session) -> None:
