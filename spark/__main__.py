@@ -5,6 +5,7 @@ import sys
 
 from pyspark import SparkConf, SparkContext
 
+from membership.errors import MinutehandError
 from scheduler_service.runtime.clock import SystemClock
 from spark.command_line import parse
 from spark.program import run
@@ -15,7 +16,11 @@ def main() -> int:
     job, arguments = parse(sys.argv[1:], program="spark")
     # What spark-submit was told is with Java; until that is reached a SparkConf is empty.
     SparkContext._ensure_initialized()
-    return run(job, arguments, submitted_settings(SparkConf()), clock=SystemClock())
+    try:
+        return run(job, arguments, submitted_settings(SparkConf()), clock=SystemClock())
+    except (MinutehandError, ValueError) as error:
+        sys.stderr.write(f"{job.name}: {error}\n")
+        return 1
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ import sys
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from pyspark.errors import PySparkException
-
 from scheduler_service.runtime.clock import Clock
+from spark.errors import SPARK_FAILED, cause_of
 from spark.io.tables import Tables
 from spark.jobs.job import Context, Job, JobRefused
 from spark.session import SparkSettings, open_session
@@ -33,9 +32,8 @@ def run(job: Job, arguments: Namespace, settings: SparkSettings, *, clock: Clock
     except JobRefused as error:
         _say(f"{job.name}: {error}")
         return REFUSED
-    except PySparkException as error:
-        # The first line says what; what follows is the JVM's stack.
-        _say(f"{job.name}: Spark could not do it: {str(error).strip().splitlines()[0]}")
+    except SPARK_FAILED as error:
+        _say(f"{job.name}: Spark could not do it: {cause_of(error)}")
         return 1
     lines = [json.dumps(report)] if arguments.json else job.render(report)
     sys.stdout.write("".join(f"{line}\n" for line in lines))

@@ -17,7 +17,6 @@ tasks that can run at the same time; each goes slower while storage is slow (`us
 
 import asyncio
 import math
-import re
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from bisect import bisect_right
@@ -27,9 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import RDD, StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -39,6 +36,7 @@ from scheduler_service.domain.ids import MAX_POLLERS
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.usecases.load_schedules import AHEAD_MS
+from spark.errors import SPARK_FAILED, cause_of
 from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
 from spark.io.storage import patient
 from spark.jobs.bulk_begin import Asked, begin, how_it_begins, noted, try_to_note
@@ -68,7 +66,6 @@ _COUNTS = ("added", "present", "repeated", "rejected")
 _REJECTED = "file string, row long, key string, reasons array<string>"
 _FEW_ROWS = 1_000
 _FEW_REJECTS = 100_000
-_LAST_LINE = re.compile(r"^(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -101,8 +98,8 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
         found = _survey(context, rows)
     except UnreadableInput as error:
         raise JobRefused(str(error)) from error
-    except (PySparkException, Py4JJavaError) as error:
-        raise JobRefused(f"{arguments.input} can't be read: {_cause(error)}") from error
+    except SPARK_FAILED as error:
+        raise JobRefused(f"{arguments.input} can't be read: {cause_of(error)}") from error
     write = not arguments.dry_run
     start = asyncio.run(begin(storage, asked, now=clock.wall_ms(), write=write))
     context.say(f"bulk_load: {found.rows:,} rows; {how_it_begins(start, write=write)}")
@@ -137,14 +134,14 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
             context.say(_progress(counts, found.rows, clock.monotonic() - loading))
         seconds = clock.monotonic() - loading
         rejects = _write_rejects(context, arguments, parts, found, counts["rejected"])
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_FAILED as error:
         done = sum(counts[name] for name in ("added", "present"))
         if not write:
-            raise JobRefused(f"not every row could be judged: {_cause(error)}") from error
+            raise JobRefused(f"not every row could be judged: {cause_of(error)}") from error
         try_to_note(storage, start.load, BulkState.PARTIAL, clock.wall_ms())
         raise JobRefused(
-            f"partial: at least {done:,} of {found.rows:,} rows are loaded, then: {_cause(error)} Start it again as it "
-            f"was: what is there stays, what is missing is added."
+            f"partial: at least {done:,} of {found.rows:,} rows are loaded, then: {cause_of(error)} Start it again as "
+            "it was: what is there stays, what is missing is added."
         ) from error
     finally:
         parts.unpersist()
@@ -268,14 +265,6 @@ def _progress(counts: Counter[str], rows: int, seconds: float) -> str:
     done = sum(counts.values())
     rejected = f", {counts['rejected']:,} rejected" if counts["rejected"] else ""
     return f"bulk_load: {done:,} of {rows:,} rows, {done / max(seconds, 0.001):,.0f} a second{rejected}"
-
-
-def _cause(error: Exception) -> str:
-    """The last line of a Python traceback where there is one, else the first of Java's."""
-    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-    python = text.split("\n\tat ", 1)[0]
-    told = _LAST_LINE.findall(python) if "Traceback" in python else []
-    return (str(told[-1][1]) if told else text.strip().splitlines()[0]).rstrip(".") + "."
 
 
 def _lanes(text: str) -> int:

@@ -1,0 +1,49 @@
+"""A job that can't even begin says so in a sentence."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from minutehand.local.ports import free_ports
+from minutehand.local.programs import clean_environment
+from spark.errors import cause_of
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("nothing is there.", "nothing is there."),
+        ("java.io.IOException: Failed to open a connection\n\tat a.b.C(C.java:1)", "Failed to open a connection."),
+        (
+            "org.apache.spark.SparkException: Job aborted: Traceback (most recent call last):\n"
+            '  File "x.py", line 1, in f\nmembership.errors.StoreUnavailable: No Cassandra answers\n'
+            "\n\tat a.b.C(C.java:1)",
+            "No Cassandra answers.",
+        ),
+    ],
+)
+def test_a_cause_in_a_sentence(said: str, cause: str) -> None:
+    assert cause_of(AnalysisException(said)) == cause
+
+
+def test_a_cassandra_that_is_not_there() -> None:
+    (port,) = free_ports(1)
+    where = {"MINUTEHAND_CASSANDRA_CONTACT_POINTS": "127.0.0.1", "MINUTEHAND_CASSANDRA_PORT": str(port)}
+    done = subprocess.run(
+        [sys.executable, "-m", "minutehand", "spark", "run", "--master", "local[1]", "usage"],
+        env={**clean_environment(os.environ), **where},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (sentence,) = (line for line in done.stderr.splitlines() if line.startswith("usage: "))
+    assert "Spark could not do it: Failed to open native connection to Cassandra" in sentence
+    assert str(port) in sentence
+    assert "Traceback" not in done.stderr
+    assert "\tat " not in done.stderr
