@@ -199,20 +199,24 @@ class Session:
         try:
             answer: asyncio.Future[list[Any]] = self._loop.create_future()
             future = self._driver.execute_async(bound, execution_profile=profile)
-            gathered: list[Any] = []
-            future.add_callbacks(
-                callback=lambda rows: self._call(lambda: _received(future, gathered, rows, answer)),
-                errback=lambda error: self._call(lambda: _failed(answer, error)),
-            )
+            self._listen(future, answer)
             try:
                 return await answer
             finally:
                 if not answer.cancelled():
                     _let_go(future)
-                    # Else a failure's traceback would lead here, and from here to the failure.
-                    del future, answer
+                # Else a failure's traceback would lead here, and from here to the failure.
+                del future, answer
         finally:
             self._room.release()
+
+    def _listen(self, future: ResponseFuture, answer: asyncio.Future[list[Any]]) -> None:
+        """Bring what the driver's thread hears to the loop."""
+        gathered: list[Any] = []
+        future.add_callbacks(
+            callback=lambda rows: self._call(lambda: _received(future, gathered, rows, answer)),
+            errback=lambda error: self._call(lambda: _failed(answer, error)),
+        )
 
     def _call(self, done: Callable[[], None]) -> None:
         """On any thread: have the loop run `done`. One wake-up for all that gathers until it runs."""
