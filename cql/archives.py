@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from cql.connection import Connection, Parameters
-from membership.conditional import Answer, Applied, Rejected, Unknown
+from cql.connection import Connection, Parameters, without_rows
+from membership.conditional import Answer
 from scheduler_service.domain.archives import ArchivedDay, RunId
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
@@ -36,8 +36,4 @@ class CqlArchiveStore:
         return await self._write("archived_days.mark_stale", (day.client_id, day.day, day.as_of))
 
     async def _write(self, name: str, parameters: Parameters) -> Answer[None]:
-        match await self._connection.conditional(((name, parameters),)):
-            case Rejected():
-                return Rejected(None)
-            case Applied() | Unknown() as answer:
-                return answer
+        return without_rows(await self._connection.conditional(((name, parameters),)))

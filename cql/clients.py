@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from cql.connection import Connection, Parameters
+from cql.connection import Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_json
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, SigningSecret
@@ -109,8 +109,7 @@ class CqlClientStore:
 
     async def reseal_secret(self, secret: SigningSecret, *, stored: bytes) -> Answer[None]:
         parameters = (secret.secret, secret.encryption_key_id, secret.client_id, secret.secret_id, stored)
-        answer = await self._connection.conditional((("signing_secrets.reseal", parameters),))
-        return Rejected(None) if isinstance(answer, Rejected) else answer
+        return without_rows(await self._connection.conditional((("signing_secrets.reseal", parameters),)))
 
     async def _read_client(self, client_id: ClientId, *, serial: bool) -> Client | None:
         for values in await self._connection.select("clients.read", (client_id,), serial=serial):

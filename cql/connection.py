@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from cassandra.query import UNSET_VALUE
 
-from membership.conditional import Answer
+from membership.conditional import Answer, Rejected
 
 UNSET: Any = UNSET_VALUE
 """Bound where a cell is to be left as it is (None deletes it, which costs a tombstone). Not for keys and conditions."""
@@ -63,3 +63,8 @@ class Connection(Protocol):
 
     async def close(self) -> None:
         """Idempotent. Requests that are under way end as unavailable or unknown."""
+
+
+def without_rows(answer: Answer[AnswerRows]) -> Answer[None]:
+    """For writes of which nobody asks what they met."""
+    return Rejected(None) if isinstance(answer, Rejected) else answer

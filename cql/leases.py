@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from cql.connection import Connection, Item
+from cql.connection import Connection, Item, without_rows
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import LeaseChange, LeaseRow
@@ -46,11 +46,7 @@ class CqlLeaseStore:
                 return answer
 
     async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
-        match await self._connection.conditional([_change(expected, new) for expected, new in changes]):
-            case Rejected():
-                return Rejected(None)
-            case Applied() | Unknown() as answer:
-                return answer
+        return without_rows(await self._connection.conditional([_change(expected, new) for expected, new in changes]))
 
     async def _create(self, client_id: str, poller_ids: Sequence[int], watermark: int) -> None:
         """All of a batch or none, so a lane that exists meanwhile means: look again which are missing."""

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from cql.connection import Connection, Parameters
+from cql.connection import Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_json, undecodable
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.errors import StoreUnavailable
@@ -102,11 +102,7 @@ class CqlReconciliationStore:
 
     async def take_slot(self, slot: Slot, *, expected: ReconciliationId | None) -> Answer[None]:
         parameters = (slot.holder, _bucket(slot.client_id), slot.client_id, slot.number, expected)
-        match await self._connection.conditional((("reconciliation_slots.take", parameters),)):
-            case Rejected():
-                return Rejected(None)
-            case Applied() | Unknown() as answer:
-                return answer
+        return without_rows(await self._connection.conditional((("reconciliation_slots.take", parameters),)))
 
     async def list_slots(self, bucket: int) -> Sequence[Slot]:
         return [Slot(*values) for values in await self._connection.select("reconciliation_slots.list", (bucket,))]

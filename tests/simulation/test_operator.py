@@ -124,11 +124,9 @@ def test_a_drained_node_hands_everything_over_and_stays_a_member() -> None:
 def test_a_node_shows_what_it_holds_and_whom_it_sees() -> None:
     async def scenario(world: World) -> None:
         await begin(world, quota=12)
-        seen_by = world.nodes["b"]
-        metrics = Metrics(program="poller", version="0")
-        show_node(seen_by.node, clock=seen_by.clock, metrics=metrics)
+        metrics = metrics_of(world, "b")
         at_rest = shown(metrics)
-        assert at_rest["minutehand_leases_held"] == len(seen_by.node.keeper.leases()) > 0
+        assert at_rest["minutehand_leases_held"] == len(world.nodes["b"].node.keeper.leases()) > 0
         assert at_rest["minutehand_trusted"] == at_rest["minutehand_clock_trusted"] == 1
         assert at_rest['minutehand_members{state="live"}'] == 2
         at_one = {"minutehand_leases_held", "minutehand_trusted", "minutehand_clock_trusted"}
@@ -157,8 +155,7 @@ def test_what_became_of_calls_is_counted_where_they_are_made() -> None:
         await world.add_client(SHOP, quota=2)
         world.add_node("a")
         await world.advance(20.0)
-        a, metrics = world.nodes["a"], Metrics(program="poller", version="0")
-        show_node(a.node, clock=a.clock, metrics=metrics)
+        metrics = metrics_of(world, "a")
         base = world.now_ms()
         for number in range(40):
             await world.create(SHOP, base + 10_000 + 100 * number)
@@ -183,8 +180,7 @@ def test_a_backlog_grows_old_while_nothing_may_be_sent_and_is_gone_after() -> No
         await world.add_client(SHOP, quota=1)
         world.add_node("a")
         await world.advance(20.0)
-        a, metrics = world.nodes["a"], Metrics(program="poller", version="0")
-        show_node(a.node, clock=a.clock, metrics=metrics)
+        metrics = metrics_of(world, "a")
         base = minute_start(world.now_ms() // MINUTE_MS + 1)
         for number in range(30):
             await world.create(SHOP, base + 5_000 + 10 * number)
@@ -214,14 +210,20 @@ def test_rows_in_doubt_are_counted_by_who_meets_them() -> None:
             await world.create(SHOP, base + 10_000 + 20 * number)
         await world.advance_to(base + 11_000)
         await world.kill("a")
-        b, metrics = world.nodes["b"], Metrics(program="poller", version="0")
-        show_node(b.node, clock=b.clock, metrics=metrics)
+        metrics = metrics_of(world, "b")
         await world.settle_down()
         after = shown(metrics)
         assert after["minutehand_in_doubt_total"] > 0
         assert after["minutehand_lease_takeovers_total"] > 0
 
     simulate(scenario)
+
+
+def metrics_of(world: World, name: str) -> Metrics:
+    """What that node's process shows from now on."""
+    one, metrics = world.nodes[name], Metrics(program="poller", version="0")
+    show_node(one.node, clock=one.clock, metrics=metrics)
+    return metrics
 
 
 def shown(metrics: Metrics) -> dict[str, float]:
