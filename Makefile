@@ -15,7 +15,7 @@ COMPILE := pyproject.toml --extra server --group build --universal --python-vers
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format types imports unit simulation integration spark spark-demo charts acceptance bench helm \
+.PHONY: help demo test lint format types imports unit simulation integration spark spark-demo charts acceptance bench storm helm \
 	chart-reference lock lock-jars clean
 
 help: ## Show this list
@@ -69,6 +69,9 @@ acceptance: $(SPARK) ## Run whole processes against a real Cassandra
 
 bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also as JSON)
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+storm: $(DEV) ## Restart everything while one client's 60,000 calls are retried, and time another's (ARGS="--rows N")
+	@$(BIN)/python -m tests.bench.storm $(ARGS)
 
 helm: $(DEV) ## Build the Helm that checks the chart, once on this machine (needs Go)
 	@$(BIN)/python -m tests.support.helm_binary

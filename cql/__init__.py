@@ -32,6 +32,11 @@ claim epoch and version are equal in both reads.
 What is not guaranteed: plain reads at a quorum may miss a conditional write that nobody got an answer for (serial reads
 don't); a batch over several partitions may be applied in part; two data centres at once (`WrongHome`).
 
+A process has two sessions: one for heartbeats, members and the leases it keeps, one for all else. So what queues for
+the data's connection, or is given up there, delays no heartbeat on this side of the wire. On the servers' side all
+requests queue together; hence the data's session asks less at once while hardly anything is answered in time (`room`),
+and heartbeats wait longer for their answers than data does.
+
 Opening a keyspace checks its version and home (`migrate`); settings are in `settings`; errors that somebody must act
 upon are in `errors`, and `driver_errors` is the one table that maps the driver's.
 """

@@ -1,6 +1,7 @@
 """Clients, API keys and signing secrets, and the count of their changes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -11,11 +12,12 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.ports import CatalogPart
 from scheduler_service.runtime.concurrently import concurrently
 
 _CATALOG = "clients"
 _ADMINISTRATORS = "*"
-_BUMPS = 3
+_TRIES = 3
 
 
 class CqlClientStore:
@@ -29,13 +31,19 @@ class CqlClientStore:
 
     async def list_clients(self) -> Sequence[Client]:
         """A client that can't be decoded is left out (and logged): it must not hide the others."""
-        clients = []
-        for values in await self._connection.select("clients.list", ()):
-            try:
-                clients.append(_client(values))
-            except UndecodableRow:
-                continue
-        return sorted(clients, key=lambda client: client.client_id)
+        rows = await self._connection.select("clients.list", ())
+        return sorted(_decodable(rows), key=lambda client: client.client_id)
+
+    async def read_part(self, after: ClientId | None, *, limit: int) -> CatalogPart:
+        begin = after or ""
+        rows = await self._connection.select("clients.part", (begin, limit))
+        if not rows:
+            return CatalogPart((), {}, None)
+        last = ClientId(rows[-1][0])
+        secrets: dict[ClientId, list[SigningSecret]] = {}
+        for secret in _secrets(await self._connection.select("signing_secrets.part", (begin, last))):
+            secrets.setdefault(secret.client_id, []).append(secret)
+        return CatalogPart(_decodable(rows), secrets, last if len(rows) == limit else None)
 
     async def create_client(self, client: Client) -> Answer[Client | None]:
         parameters = (client.client_id, *_mutable(client))
@@ -52,6 +60,17 @@ class CqlClientStore:
             return int(changes)
         return 0
 
+    async def announce(self) -> None:
+        """Once more where no answer came: a change that nobody hears of is worse than two signals for one."""
+        for remaining in reversed(range(_TRIES)):
+            try:
+                await self._connection.write("catalog.bump", (_CATALOG,))
+            except StoreUnavailable:
+                if not remaining:
+                    raise
+            else:
+                return
+
     async def insert_key(self, key: ApiKey) -> None:
         await self._connection.write("api_keys.index", (_ADMINISTRATORS if key.admin else key.owner, key.key_id))
         await self._connection.write(
@@ -59,7 +78,7 @@ class CqlClientStore:
         )
         if key.revoked_at is not None:
             await self._connection.write("api_keys.revoke", (key.revoked_at, key.key_id))
-        await self._bump()
+        await self.announce()
 
     async def read_key(self, key_id: str) -> ApiKey | None:
         for values in await self._connection.select("api_keys.read", (key_id,)):
@@ -84,7 +103,7 @@ class CqlClientStore:
 
     async def revoke_key(self, key_id: str, *, revoked_at: int) -> None:
         await self._connection.write("api_keys.revoke", (revoked_at, key_id))
-        await self._bump()
+        await self.announce()
 
     async def insert_secret(self, secret: SigningSecret) -> None:
         parameters = (
@@ -96,16 +115,14 @@ class CqlClientStore:
             secret.expires_at,
         )
         await self._connection.write("signing_secrets.insert", parameters)
-        await self._bump()
+        await self.announce()
 
     async def list_secrets(self, client_id: ClientId) -> Sequence[SigningSecret]:
-        rows = await self._connection.select("signing_secrets.list", (client_id,))
-        secrets = [_secret(values) for values in rows if not values[-1] and values[4] is not None]
-        return sorted(secrets, key=lambda secret: (secret.created_at, secret.secret_id))
+        return _secrets(await self._connection.select("signing_secrets.list", (client_id,)))
 
     async def delete_secret(self, client_id: ClientId, secret_id: str) -> None:
         await self._connection.write("signing_secrets.delete", (client_id, secret_id))
-        await self._bump()
+        await self.announce()
 
     async def reseal_secret(self, secret: SigningSecret, *, stored: bytes) -> Answer[None]:
         parameters = (secret.secret, secret.encryption_key_id, secret.client_id, secret.secret_id, stored)
@@ -126,29 +143,18 @@ class CqlClientStore:
         try:
             match answer:
                 case Applied():
-                    await self._bump()
+                    await self.announce()
                     return answer
                 case Unknown():
-                    await self._bump()
+                    await self.announce()
                     return answer
                 case Rejected():
                     current = await self._read_client(client_id, serial=True)
                     # An earlier, unanswered try of this very change may be what is met: it may lack its bump.
-                    await self._bump()
+                    await self.announce()
                     return Rejected(current)
         except StoreUnavailable as error:
             return Unknown(str(error))
-
-    async def _bump(self) -> None:
-        """Once more where no answer came: a change that nobody hears of is worse than two signals for one."""
-        for remaining in reversed(range(_BUMPS)):
-            try:
-                await self._connection.write("catalog.bump", (_CATALOG,))
-            except StoreUnavailable:
-                if not remaining:
-                    raise
-            else:
-                return
 
 
 def _mutable(client: Client) -> Parameters:
@@ -174,6 +180,21 @@ def _client(values: tuple[Any, ...]) -> Client:
         revision=revision,
         created_at=created_at,
     )
+
+
+def _decodable(rows: Iterable[tuple[Any, ...]]) -> list[Client]:
+    """Whatever can't be decoded is left out, and logged."""
+    clients = []
+    for values in rows:
+        with suppress(UndecodableRow):
+            clients.append(_client(values))
+    return clients
+
+
+def _secrets(rows: Iterable[tuple[Any, ...]]) -> list[SigningSecret]:
+    """Without deleted ones, oldest first."""
+    secrets = [_secret(values) for values in rows if not values[-1] and values[4] is not None]
+    return sorted(secrets, key=lambda secret: (secret.created_at, secret.secret_id))
 
 
 def _secret(values: tuple[Any, ...]) -> SigningSecret:

@@ -86,8 +86,8 @@ def cron_of(values: Sequence[Any]) -> Cron:
 
 def mark_of(values: Sequence[Any]) -> CronMark:
     """Raises UndecodableRow."""
-    cron_id, state, wake_at = values
-    return CronMark(cron_id, decode_enum(state, CronState, table="crons", key=cron_id), wake_at)
+    cron_id, state, wake_at, changed_at = values
+    return CronMark(cron_id, decode_enum(state, CronState, table="crons", key=cron_id), wake_at, changed_at)
 
 
 class _Overlap(msgspec.Struct, frozen=True):

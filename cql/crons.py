@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from cql.connection import Connection, Item
+from cql.connection import Connection, Item, without_rows
 from cql.cron_rows import (
     RUN_BYTES,
     advance_item,
@@ -97,6 +97,10 @@ class CqlCronStore:
         if not changes:
             return APPLIED
         return await self._writes.advance(client_id, [advance_item(change) for change in changes])
+
+    async def remove(self, client_id: ClientId, mark: CronMark) -> Answer[None]:
+        parameters = (client_id, mark.cron_id, mark.changed_at)
+        return without_rows(await self._connection.conditional([("crons.remove", parameters)]))
 
     async def insert_runs(self, runs: Sequence[CronRun]) -> None:
         await concurrently(self._connection.write_batch, self._requests(runs))

@@ -26,15 +26,18 @@ for its size, refused for another reason."""
 
 
 class RequestCounts:
-    """By statement: how long requests took, those that failed too, and by what they failed."""
+    """By statement: how long requests took, those that failed too, and by what they failed. `listener` hears of each:
+    its seconds, and whether storage answered it."""
 
-    __slots__ = ("errors", "seconds")
+    __slots__ = ("errors", "listener", "seconds")
 
     def __init__(self) -> None:
         self.seconds: dict[str, Distribution] = {}
         self.errors: dict[tuple[str, str], int] = {}
+        self.listener: Callable[[float, bool], None] = _nobody
 
-    def ended(self, name: str, seconds: float) -> None:
+    def ended(self, name: str, seconds: float, *, answered: bool = True) -> None:
+        self.listener(seconds, answered)
         distribution = self.seconds.get(name)
         if distribution is None:
             distribution = self.seconds[name] = Distribution(SECONDS)
@@ -42,6 +45,10 @@ class RequestCounts:
 
     def failed(self, name: str, kind: str) -> None:
         self.errors[name, kind] = self.errors.get((name, kind), 0) + 1
+
+
+def _nobody(seconds: float, answered: bool) -> None:
+    pass
 
 
 class CommitCounts:
@@ -133,7 +140,7 @@ class MeasuredConnection:
         except Exception as error:
             self._failed(name, began, error)
             raise
-        self._counts.ended(name, self._monotonic() - began)
+        self._counts.ended(name, self._monotonic() - began, answered=not isinstance(answer, Unknown))
         if isinstance(answer, Unknown):
             self._counts.failed(name, answer.reason if answer.reason in ERROR_KINDS else UNAVAILABLE)
         return answer
@@ -145,7 +152,8 @@ class MeasuredConnection:
         await self._connection.close()
 
     def _failed(self, name: str, began: float, error: Exception) -> None:
-        self._counts.ended(name, self._monotonic() - began)
+        answered = not isinstance(error, Overloaded | StoreUnavailable)
+        self._counts.ended(name, self._monotonic() - began, answered=answered)
         match error:
             case Overloaded():
                 kind = OVERLOADED

@@ -33,6 +33,7 @@ class CqlMemberStore:
             UNSET if heartbeat.floor is None else heartbeat.floor,
             heartbeat.weight,
             heartbeat.capacity_per_minute,
+            UNSET if heartbeat.system_ms is None else heartbeat.system_ms,
             incarnation * 1000 + heartbeat.beat,
         )
         await self._connection.write("nodes.write", parameters)
@@ -71,7 +72,7 @@ def _met(life: Life, rows: AnswerRows) -> LifeRecord | None:
 
 
 def _heartbeat(values: tuple[Any, ...]) -> Heartbeat:
-    node_id, incarnation, beat, state, address, wall_ms, version, floor, weight, capacity = values
+    node_id, incarnation, beat, state, address, wall_ms, version, floor, weight, capacity, system_ms = values
     return Heartbeat(
         life=Life(NodeId(node_id), Incarnation(incarnation)),
         beat=beat,
@@ -82,4 +83,5 @@ def _heartbeat(values: tuple[Any, ...]) -> Heartbeat:
         floor=floor,
         weight=weight,
         capacity_per_minute=capacity,
+        system_ms=system_ms,
     )

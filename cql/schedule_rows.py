@@ -54,10 +54,10 @@ def definition_parameters(definition: Definition) -> Parameters:
                 definition.cron_id,
                 definition.nominal_due,
                 definition.rescheduled_from,
+                definition.created_at,
+                definition.origin_due,
             )
         ),
-        definition.created_at,
-        UNSET if definition.origin_due is None else definition.origin_due,
         definition.attempt_base,
     )
 

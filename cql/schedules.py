@@ -6,6 +6,7 @@ from typing import Any
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
 from cql.measures import EditCounts
+from cql.partition_turns import KEYS_PER_READ, PartitionTurns
 from cql.schedule_rows import (
     OUTCOME_BYTES,
     advance_bytes,
@@ -44,9 +45,11 @@ from scheduler_service.domain.schedules import (
     Unfinished,
     WriteRejection,
 )
+from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.randomness import Randomness
 
-KEYS_PER_READ = 100
 READ_REPEATS = 5
 """How often rows and statics are read again because an advance came between."""
 ITEMS_PER_BATCH = 65_535
@@ -67,10 +70,17 @@ class CqlScheduleStore:
         group_commit: GroupCommit,
         each_quorum: GroupCommit,
         settings: StorageSettings,
+        tasks: Tasks,
+        clock: Clock,
+        randomness: Randomness,
         edits: EditCounts | None = None,
     ) -> None:
-        """`each_quorum` takes the inserts that ask for it; `edits` counts what edits end."""
+        """`each_quorum` takes the inserts that ask for it; `edits` counts what edits end; `tasks` runs the requests
+        that several callers share."""
         self._connection = connection
+        self._turns = PartitionTurns(
+            edit=self._send_edit, read=self._read_serially, tasks=tasks, clock=clock, randomness=randomness
+        )
         self._edits = edits or EditCounts()
         self._commits: Mapping[WriteConsistency, GroupCommit] = {
             "LOCAL_QUORUM": group_commit,
@@ -108,6 +118,19 @@ class CqlScheduleStore:
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> tuple[Statics, dict[RowKey, Row]]:
         wanted = list(dict.fromkeys(keys))
+        if not serial:
+            return await self._read_rows(partition, wanted, serial=False, consistency=consistency)
+        if len(wanted) == 1:
+            statics, row = await self._turns.read(partition, wanted[0])
+            return statics, {} if row is None else {row.key: row}
+        return await self._turns.read_alone(partition, lambda: self._read_serially(partition, wanted))
+
+    async def _read_serially(self, partition: Partition, keys: Sequence[RowKey]) -> tuple[Statics, dict[RowKey, Row]]:
+        return await self._read_rows(partition, keys, serial=True, consistency="LOCAL_QUORUM")
+
+    async def _read_rows(
+        self, partition: Partition, wanted: Sequence[RowKey], *, serial: bool, consistency: ReadConsistency
+    ) -> tuple[Statics, dict[RowKey, Row]]:
         if not wanted:
             return await self._read_statics(partition, serial=serial, consistency=consistency), {}
         if len(wanted) == 1:
@@ -122,7 +145,12 @@ class CqlScheduleStore:
     async def find_rows(
         self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
     ) -> dict[RowKey, Row]:
-        return await self._find(partition, list(dict.fromkeys(keys)), serial=serial, consistency="LOCAL_QUORUM")
+        wanted = list(dict.fromkeys(keys))
+
+        async def find() -> dict[RowKey, Row]:
+            return await self._find(partition, wanted, serial=serial, consistency="LOCAL_QUORUM")
+
+        return await (self._turns.read_alone(partition, find) if serial else find())
 
     async def _find(
         self, partition: Partition, wanted: Sequence[RowKey], *, serial: bool, consistency: ReadConsistency
@@ -138,23 +166,28 @@ class CqlScheduleStore:
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         item: Item = ("schedules.open", (epoch, *partition_parameters(partition), expect_epoch))
-        answer = await self._connection.conditional((item,))
+        answer = await self._turns.write_alone(partition, lambda: self._connection.conditional((item,)))
         return Rejected(rejected_statics(answer.current)) if isinstance(answer, Rejected) else answer
 
     async def advance(self, advance: Advance) -> Answer[WriteRejection]:
         self._check_size(advance_bytes(advance), 1 + len(advance.writes) + len(advance.copies))
         if any(copy.partition != advance.partition for copy in advance.copies):
             raise ValueError("an advance inserts copies into its own partition only")
-        answer = await self._connection.conditional(advance_items(advance))
+        items = advance_items(advance)
+        answer = await self._turns.write_alone(advance.partition, lambda: self._connection.conditional(items))
         return Rejected(write_rejection(answer.current, advance.writes)) if isinstance(answer, Rejected) else answer
 
     async def edit(self, edit: Edit) -> Answer[WriteRejection]:
         self._check_size(OUTCOME_BYTES * len(edit.writes), 1 + len(edit.writes))
         if not edit.writes or any(write.expect_state is None for write in edit.writes):
             raise ValueError("an edit writes rows, and tests the state of each")
-        answer = await self._connection.conditional(edit_items(edit))
+        answer = await self._turns.edit(edit)
         if isinstance(answer, Applied):
             self._edits.applied(edit)
+        return answer
+
+    async def _send_edit(self, edit: Edit) -> Answer[WriteRejection]:
+        answer = await self._connection.conditional(edit_items(edit))
         return Rejected(write_rejection(answer.current, edit.writes)) if isinstance(answer, Rejected) else answer
 
     async def occupied(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from cassandra import ConsistencyLevel, InvalidRequest
+from cassandra import ConsistencyLevel, InvalidRequest, OperationTimedOut
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, ResponseFuture
 from cassandra.cluster import Session as DriverSession
 from cassandra.connection import ConnectionException
@@ -35,6 +35,7 @@ from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.driver_errors import translate, unanswered_reason, why_not_let_in
 from cql.errors import SchemaOutdated, WrongHome
 from cql.login import login_of, tls_of
+from cql.room import Room, RoomFull
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
@@ -65,8 +66,7 @@ class Session:
         self._statements = load_statements()
         self._conditional = frozenset(name for name, one in self._statements.items() if one.conditional)
         self._binders: dict[str, Binder] = {}
-        self._room = asyncio.Semaphore(settings.requests_in_flight)
-        self._waiting = 0
+        self.room = Room(places=settings.requests_in_flight, waiting=settings.requests_waiting)
         self._done: deque[Callable[[], None]] = deque()
         self._woken = False
         self._closed = False
@@ -186,29 +186,37 @@ class Session:
 
     async def _send(self, bound: Any, profile: str) -> Any:
         """The whole answer: a list of rows, empty for writes. Raises what the driver raises, and Overloaded."""
-        if self._room.locked():
-            if self._waiting >= self._settings.requests_waiting:
-                raise Overloaded("Too many requests to the store are waiting; try again a little later.")
-            self._waiting += 1
-            try:
-                await self._room.acquire()
-            finally:
-                self._waiting -= 1
-        else:
-            await self._room.acquire()
+        await self._enter()
+        in_time = True
         try:
             answer: asyncio.Future[list[Any]] = self._loop.create_future()
             future = self._driver.execute_async(bound, execution_profile=profile)
             self._listen(future, answer)
             try:
                 return await answer
+            except OperationTimedOut:
+                in_time = False
+                raise
             finally:
                 if not answer.cancelled():
                     _let_go(future)
                 # Else a failure's traceback would lead here, and from here to the failure.
                 del future, answer
         finally:
-            self._room.release()
+            self.room.answered(in_time, now=self._loop.time())
+            self.room.leave()
+
+    async def _enter(self) -> None:
+        try:
+            turn = self.room.enter()
+        except RoomFull as error:
+            raise Overloaded("Too many requests to the store are waiting; try again a little later.") from error
+        if turn is not None:
+            try:
+                await turn
+            except asyncio.CancelledError:
+                self.room.left_queue(turn)
+                raise
 
     def _listen(self, future: ResponseFuture, answer: asyncio.Future[list[Any]]) -> None:
         """Bring what the driver's thread hears to the loop."""
@@ -229,9 +237,10 @@ class Session:
                 self._done.clear()
 
     def _drain(self) -> None:
-        # First the mark, then the queue: what is added after the queue was seen empty wakes the loop again.
+        # First the mark, then what is there: what is added later wakes the loop again. So a flood of answers does not
+        # keep others of the loop, such as the answers of another session, from their turn.
         self._woken = False
-        while self._done:
+        for _ in range(len(self._done)):
             self._done.popleft()()
 
     async def _blocking(self, call: Callable[..., T], *arguments: Any, about: str) -> T:

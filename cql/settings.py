@@ -1,6 +1,6 @@
 """How this room reaches Cassandra, and how much it asks of it at once."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,9 @@ class StorageSettings:
     """Copies of everything in the home data centre; used when `migrate` creates the keyspace. 3 in production."""
     request_timeout_seconds: float = 2.0
     """After this long without an answer a read or plain write is unavailable, a conditional write unknown."""
+    liveness_timeout_seconds: float = 3.5
+    """The same for heartbeats, what members are read by, and leases, which go over connections of their own. It must be
+    below `membership.trust_seconds`: a heartbeat acknowledged so late still gives the rest of the trust."""
     connect_timeout_seconds: float = 10.0
     """How long the first connection may take. Too short for a busy server, and programs fail at start."""
     schema_timeout_seconds: float = 30.0
@@ -43,7 +46,8 @@ class StorageSettings:
     tls_server_name: str | None = None
     """The name that every server's certificate has to carry instead, where they name no addresses."""
     requests_in_flight: int = 1024
-    """Requests that may be unanswered at once, over all stores. More wait for their turn."""
+    """Requests that may be unanswered at once, over all stores. More wait for their turn. A process allows itself fewer
+    while Cassandra answers hardly any in time."""
     requests_waiting: int = 10_000
     """Requests that may wait for their turn; beyond, they are refused as overload."""
     group_commit_delay_seconds: float = 0.004
@@ -85,6 +89,11 @@ class StorageSettings:
             raise ValueError("group_commit_rows, _partitions and _in_flight: at least 1")
         if self.group_commit_bytes > self.max_write_bytes:
             raise ValueError("group_commit_bytes: at most max_write_bytes")
+
+    def for_liveness(self) -> "StorageSettings":
+        """Of the connections that carry heartbeats and leases. Their stores bound themselves by what they have under
+        way (`MembershipSettings`), so a heartbeat never waits for room."""
+        return replace(self, request_timeout_seconds=self.liveness_timeout_seconds)
 
     @property
     def logs_in(self) -> bool:

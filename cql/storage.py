@@ -25,16 +25,21 @@ from cql.statement import load_statements
 from cql.usage import CqlUsageStore
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.randomness import Randomness, SystemRandomness
 
 _log = logging.getLogger(__name__)
+_OF_LIVENESS = ("nodes.", "lives.", "pollers.")
+"""How the names of the statements begin that go over the second connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """The stores of one keyspace. Belongs to one event loop. `each_quorum` commits what asks for EACH_QUORUM, with
-    bounds of its own. `connection` is the one given; the stores use it through one that fills `measures`."""
+    bounds of its own. `connection` and `liveness` are those given; the stores use them through others that fill
+    `measures`. `own_leases` is for who takes and keeps leases, `leases` for everybody else."""
 
     connection: Connection
+    liveness: Connection
     measures: StorageMeasures
     group_commit: GroupCommit
     each_quorum: GroupCommit
@@ -43,6 +48,7 @@ class Storage:
     clients: CqlClientStore
     crons: CqlCronStore
     members: CqlMemberStore
+    own_leases: CqlLeaseStore
     leases: CqlLeaseStore
     balances: CqlBalanceStore
     attempts: CqlAttemptStore
@@ -57,13 +63,22 @@ class Storage:
 
     @classmethod
     def over(
-        cls, connection: Connection, *, settings: StorageSettings | None = None, clock: Clock | None = None
+        cls,
+        connection: Connection,
+        *,
+        liveness: Connection | None = None,
+        settings: StorageSettings | None = None,
+        clock: Clock | None = None,
+        randomness: Randomness | None = None,
     ) -> "Storage":
-        """The stores over any connection: the driver's, an in-memory one, or either behind a decorator."""
+        """The stores over any connection: the driver's, an in-memory one, or either behind a decorator. `liveness`: the
+        one for heartbeats, members and own leases, so that nothing else's load delays them. None: the same."""
+        liveness = liveness or connection
         settings = settings or StorageSettings()
         clock = clock or SystemClock()
         measures = StorageMeasures()
         measured = MeasuredConnection(connection, counts=measures.requests, monotonic=clock.monotonic)
+        measured_liveness = MeasuredConnection(liveness, counts=measures.requests, monotonic=clock.monotonic)
         tasks = Tasks(_report_crash)
         group_commit = GroupCommit(measured, tasks=tasks, settings=settings, counts=measures.commits, clock=clock)
         each_quorum = GroupCommit(
@@ -76,6 +91,7 @@ class Storage:
         )
         return cls(
             connection=connection,
+            liveness=liveness,
             measures=measures,
             group_commit=group_commit,
             each_quorum=each_quorum,
@@ -85,11 +101,15 @@ class Storage:
                 group_commit=group_commit,
                 each_quorum=each_quorum,
                 settings=settings,
+                tasks=tasks,
+                clock=clock,
+                randomness=randomness or SystemRandomness(),
                 edits=measures.edits,
             ),
             clients=CqlClientStore(measured),
             crons=CqlCronStore(measured, tasks=tasks, settings=settings),
-            members=CqlMemberStore(measured),
+            members=CqlMemberStore(measured_liveness),
+            own_leases=CqlLeaseStore(measured_liveness),
             leases=CqlLeaseStore(measured),
             balances=CqlBalanceStore(measured),
             attempts=CqlAttemptStore(measured),
@@ -104,15 +124,16 @@ class Storage:
         )
 
     async def close(self) -> None:
-        """Inserts not yet answered fail as unavailable; then the connection closes. Idempotent."""
+        """Inserts not yet answered fail as unavailable; then the connections close. Idempotent."""
         self.group_commit.close()
         self.each_quorum.close()
         await self.tasks.close()
         await self.connection.close()
+        await self.liveness.close()
 
 
 async def open_storage(settings: StorageSettings) -> Storage:
-    """Connect to a migrated keyspace.
+    """Connect to a migrated keyspace, twice: heartbeats and leases have connections of their own.
 
     Raises StoreUnavailable when no Cassandra answers, SchemaOutdated before `migrate` was run, ProgramOutdated when the
     keyspace has given up what this program uses, WrongHome for another data centre than the keyspace's, StoreRefused
@@ -122,10 +143,17 @@ async def open_storage(settings: StorageSettings) -> Storage:
     try:
         await check_schema(session, settings, needed=len(load_migrations()))
         await session.prepare([name for name in load_statements() if not name.startswith("schema.")])
+        liveness = await Session.open(settings.for_liveness(), keyspace=settings.keyspace)
     except BaseException:
         await session.close()
         raise
-    return Storage.over(session, settings=settings)
+    try:
+        await liveness.prepare([name for name in load_statements() if name.startswith(_OF_LIVENESS)])
+    except BaseException:
+        await liveness.close()
+        await session.close()
+        raise
+    return Storage.over(session, liveness=liveness, settings=settings)
 
 
 def _report_crash(name: str, error: BaseException) -> None:

@@ -31,7 +31,10 @@ The rules
     count. A lane counts unless `lagging` is confirmed and no clear was started since, and until its release is
     confirmed. It is cleared only at or above every floor ever sent. Floors never fall. Take, set and release write
     watermark and `lagging = true` in one. A taker starts from the watermark, or from the later of it and the floor of
-    *that life* when the lane does not lag. A missing row is an error, never "now".
+    *that life* when the lane does not lag. A missing row is an error, never "now". Marks are passed by a wall clock:
+    the host says what of them is credible (`LaneHost.credible`), and every take, release and beat stays at or before
+    that. So a lane whose owner's clock was ahead is taken again, earlier, under a new epoch; it lags until it has come
+    to the highest floor sent.
  6. Who sees a newer life of its node stops, waits until nothing it started can reach the wire, then writes `left`.
     Who starts waits until the older lives of its node are dead or left.
 

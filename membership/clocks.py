@@ -11,12 +11,17 @@ Until that is known, the smallest *difference plus age* is a bound: one's own cl
 caller that waits for the bound as well is late by an age, and never early. Ages are kept short by reading often while
 few beats of somebody were seen.
 
+A *witness* is a member as seen by somebody whose machine's clock was stepped: how far one's own wall clock is ahead of
+the witness's, and whether the witness's machine was stepped as well (`Heartbeat.system_ms`). A wall clock whose writer
+accepted a step is another clock: what was sampled of it before does not count.
+
 Who is no member has no row of its own to compare with: it reads the differences alone, and seems to be ahead by the
 smallest age there is, the time of one write and one read of the store.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import median_high
 
 from membership.identity import Life
@@ -26,14 +31,26 @@ _STEP_MS = 250
 _FEW = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A member's clock. `ahead_ms`: one's own wall clock less its own. `step_ms`: its machine's clock less its wall
+    clock, as of beat `beat`."""
+
+    life: Life
+    beat: int
+    ahead_ms: int
+    step_ms: int
+
+
 class ClockOffsets:
     """Collects samples; answers the offset of one's own wall clock against the median of the members'."""
 
     def __init__(self, *, window_beats: int, beat_seconds: float) -> None:
         self._window = window_beats
         self._beat_seconds = beat_seconds
+        self._beyond_doubt_ms = 2_000 * beat_seconds
         self._read_at = float("-inf")
-        self._beats: dict[Life, int] = {}
+        self._beats: dict[Life, Heartbeat] = {}
         self._samples: dict[Life, deque[float]] = {}
         self._anchor: float | None = None
 
@@ -47,21 +64,35 @@ class ClockOffsets:
         self._read_at = monotonic
         for heartbeat in heartbeats:
             life, before = heartbeat.life, self._beats.get(heartbeat.life)
-            self._beats[life] = heartbeat.beat
-            if watched and before is not None and heartbeat.beat > before:
-                samples = self._samples.setdefault(life, deque(maxlen=self._window))
-                samples.append(wall_ms - heartbeat.wall_ms)
+            self._beats[life] = heartbeat
+            if watched and before is not None and heartbeat.beat > before.beat:
+                samples, sample = (
+                    self._samples.setdefault(life, deque(maxlen=self._window)),
+                    wall_ms - heartbeat.wall_ms,
+                )
+                if samples and abs(sample - samples[-1]) > self._beyond_doubt_ms:
+                    samples.clear()
+                samples.append(sample)
 
     def offset_ms(self, me: Life, members: Iterable[Life]) -> int | None:
         """Positive: one's own clock is ahead. Of an even number of clocks the earlier middle one counts as right: late
         is better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few."""
-        lives = [life for life in members if len(self._samples.get(life, ())) >= _FEW]
-        if me not in lives:
+        lives = [life for life in members if life in self._samples]
+        if me not in lives or any(len(self._samples[life]) < _FEW for life in lives):
             return None
         smallest = {life: min(self._samples[life]) for life in lives}
         offset = median_high(smallest.values()) - smallest[me]
         settled = all(len(self._samples[life]) == self._window for life in lives)
-        return round(offset) if settled or abs(offset) > 2_000 * self._beat_seconds else None
+        return round(offset) if settled or abs(offset) > self._beyond_doubt_ms else None
+
+    def witnesses(self, members: Iterable[Life], *, me: Life | None) -> tuple[Witness, ...]:
+        """Of all others that were watched. Who is no member (`me` is None) sees them a smallest age further behind."""
+        known = {life: min(samples) for life in members if len(samples := self._samples.get(life, ())) >= _FEW}
+        age = known.pop(me, 0.0) if me is not None else 0.0
+        return tuple(
+            Witness(life, self._beats[life].beat, round(ahead - age), self._beats[life].step_ms)
+            for life, ahead in known.items()
+        )
 
     def few_of(self, members: Iterable[Life]) -> bool:
         """Whether somebody's clock is known by few beats only, so that reading more often pays."""
@@ -76,15 +107,18 @@ class ClockOffsets:
             return None
         return max(round(median_high([0.0, *bounds])), 0)
 
+    def smallest_ms(self, members: Iterable[Life], *, beats: int = 1) -> dict[Life, float]:
+        """The same after so many beats, for who can't wait: too large by the age at which those were read."""
+        return {life: min(samples) for life in members if len(samples := self._samples.get(life, ())) >= beats}
+
     def differences_ms(self, members: Iterable[Life]) -> Mapping[Life, float]:
         """For who is no member: one's own clock less that of each member, plus the smallest age seen of its rows.
 
         Only of those that were watched for long enough, or that are off beyond doubt after few beats.
         """
-        smallest = {life: min(self._samples[life]) for life in members if len(self._samples.get(life, ())) >= _FEW}
-        beyond_doubt_ms = 2_000 * self._beat_seconds
+        smallest = self.smallest_ms(members, beats=_FEW)
         return {
             life: difference
             for life, difference in smallest.items()
-            if len(self._samples[life]) == self._window or abs(difference) > beyond_doubt_ms
+            if len(self._samples[life]) == self._window or abs(difference) > self._beyond_doubt_ms
         }

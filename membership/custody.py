@@ -111,7 +111,8 @@ class Custody:
 
     def floor(self) -> int | None:
         """The floor for a heartbeat about to be sent."""
-        return self._floors.send(self._position)
+        floor = self._floors.send(self._position)
+        return None if floor is None else self._host.credible_floor(floor)
 
     def offer(self, row: LeaseRow) -> bool:
         """A wanted lane's row: take it if its owner has released it or is gone. True if something is done about it."""
@@ -187,7 +188,12 @@ class Custody:
 
     def _start(self, row: LeaseRow) -> int:
         floor = None if row.owner is None else self._members.view.floor_of(row.owner)
-        return start_of(row, owners_floor=floor)
+        start = start_of(row, owners_floor=floor)
+        return min(start, self._host.credible(row.lane, start))
+
+    def _at_most(self, lease: Lease, position: int) -> int:
+        """The latest mark that may be recorded for a lane that has come to `position`."""
+        return self._host.credible(lease.row.lane, max(position, lease.row.watermark))
 
     def _enter(self, lease: Lease) -> None:
         lane, phase = lease.row.lane, lease.phase
@@ -299,10 +305,11 @@ class Custody:
         if lease.phase is not Phase.DOUBTFUL:
             self._enter(lease)
         elif not self._wanted(lane):
-            await self._write(lease.release()) if lease.ours else self._enter(lease)
+            at_most = self._at_most(lease, lease.mark)
+            await self._write(lease.release(at_most=at_most)) if lease.ours else self._enter(lease)
         elif self._members.trusted() and (lease.ours or self._takeable(lease.row)):
             start = lease.row.watermark if lease.ours else self._start(lease.row)
-            await self._write(lease.take_again(start=start))
+            await self._write(lease.take_again(start=start, at_most=self._at_most(lease, max(start, lease.mark))))
         else:
             self._enter(lease)
 
@@ -318,7 +325,8 @@ class Custody:
         elif (error := task.exception()) is not None:
             action = {"action": "lane-undrained", "lane": str(lane)}
             _LOG.error("%s could not be drained", lane, exc_info=error, extra=action)
-        lease = self._leases[lane].drained(position=self._position(lane))
+        lease, position = self._leases[lane], self._position(lane)
+        lease = lease.drained(position=position, at_most=self._at_most(lease, position))
         self._enter(lease)
         if lease.phase is Phase.RELEASING:
             self._writes.put(lane.client_id, lambda: lane)

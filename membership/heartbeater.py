@@ -230,6 +230,7 @@ class Heartbeater:
             floor=self._floor(),
             weight=self._weight,
             capacity_per_minute=self._capacity,
+            system_ms=self._clock.system_ms(),
         )
 
     async def _write_beat(self, heartbeat: Heartbeat, begun: float) -> None:

@@ -88,6 +88,11 @@ class Keeper:
         return {lease.row.lane: lease.row.epoch for lease in self._custody.granted()}
 
     @property
+    def known(self) -> int:
+        """How many lanes there are, whoever holds them."""
+        return sum(self._counts.values())
+
+    @property
     def takeovers(self) -> int:
         """Lanes taken so far from lives that had not handed them over."""
         return self._custody.takeovers
@@ -116,8 +121,8 @@ class Keeper:
         self._work.begin(self._run(), "rounds")
 
     async def release_all(self) -> None:
-        """Drain and release everything and take nothing more. Returns when all is released, or when
-        `drain_seconds + leave_seconds` have passed."""
+        """Drain and release everything and take nothing more. Returns when all is released, when
+        `drain_seconds + leave_seconds` have passed, or at `take_again`."""
         self._leaving = True
         self._rehinted = True
         self._members.set_state(NodeState.DRAINING)
@@ -125,6 +130,14 @@ class Keeper:
         bound = self._settings.drain_seconds + self._settings.leave_seconds
         if not await self._work.within(bound, self._emptied(), "emptied"):
             _LOG.warning("%d lanes were not released in time", len(self._custody), extra={"action": "release-cut-off"})
+
+    def take_again(self) -> None:
+        """Undo `release_all`, also while it goes on. What is being released is released, and taken like any lane."""
+        self._leaving = False
+        self._rehinted = True
+        self._members.set_state(NodeState.LIVE)
+        self._changed.notify()
+        self._pace.wake()
 
     async def stop(self) -> None:
         """Revoke what is still held. Returns when nothing that was started under it can reach the wire any more."""
@@ -135,7 +148,7 @@ class Keeper:
         await self._work.close()
 
     async def _emptied(self) -> None:
-        while self._members.over is None and len(self._custody):
+        while self._leaving and self._members.over is None and len(self._custody):
             await self._changed.wait()
 
     async def _run(self) -> None:

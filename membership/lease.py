@@ -103,13 +103,14 @@ class Lease:
         """A row that names this life though it knows of no such lease: owned unknowingly."""
         return Lease(life=life, phase=Phase.DOUBTFUL, row=row, mark=row.watermark)
 
-    def take_again(self, *, start: int) -> "Lease":
+    def take_again(self, *, start: int, at_most: int | None = None) -> "Lease":
         """Out of doubt under a new epoch: from oneself, or from an owner that is gone.
 
-        `start` comes from `start_of`; where the lane is ours, what this life settled itself counts as well.
+        `start` comes from `start_of`; where the lane is ours, what this life settled itself counts as well. Never later
+        than `at_most`: what was settled by a clock that was ahead does not count.
         """
         self._in("take_again", Phase.DOUBTFUL)
-        start = max(start, self.mark)
+        start = _not_after(at_most, max(start, self.mark))
         return replace(self, phase=Phase.TAKING, mark=start, sent=_taken(self.row, self.life, start))
 
     def set_lagging(self, *, position: int) -> "Lease":
@@ -136,18 +137,19 @@ class Lease:
         phase = Phase.DRAINING if self.phase is Phase.HELD else self.phase
         return replace(self, phase=phase, in_doubt=True)
 
-    def drained(self, *, position: int) -> "Lease":
-        """Nobody acts for the lane any more; `position` is the oldest mark that was not settled."""
+    def drained(self, *, position: int, at_most: int | None = None) -> "Lease":
+        """Nobody acts for the lane any more; `position` is the oldest mark that was not settled. `at_most`: as in
+        `take_again`."""
         self._in("drained", Phase.DRAINING)
         ended = replace(self, phase=Phase.DOUBTFUL, mark=position)
-        return ended if self.in_doubt else ended.release()
+        return ended if self.in_doubt else ended.release(at_most=at_most)
 
-    def release(self) -> "Lease":
-        """Start to give the lane up. Never taken back under this epoch."""
+    def release(self, *, at_most: int | None = None) -> "Lease":
+        """Start to give the lane up. Never taken back under this epoch. `at_most`: as in `take_again`."""
         self._in("release", Phase.DOUBTFUL)
         if not self.ours:
             raise ImpossibleMove("release of a lane that is not ours", self)
-        mark = max(self.mark, self.row.watermark)
+        mark = _not_after(at_most, max(self.mark, self.row.watermark))
         released = replace(self.row, owner=None, watermark=mark, lagging=True)
         return replace(self, phase=Phase.RELEASING, mark=mark, sent=released, in_doubt=False)
 
@@ -198,6 +200,10 @@ class Lease:
     def _stopped(self) -> "Lease":
         phase = Phase.DRAINING if self.phase is Phase.MARKING else Phase.DOUBTFUL
         return replace(self, phase=phase, sent=None, in_doubt=True)
+
+
+def _not_after(at_most: int | None, mark: int) -> int:
+    return mark if at_most is None else min(mark, at_most)
 
 
 def _taken(row: LeaseRow, life: Life, start: int) -> LeaseRow:

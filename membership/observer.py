@@ -108,6 +108,7 @@ class Observer:
             offset_ms=offset or 0,
             offset_known=offset is not None,
             ahead_at_most_ms=ahead,
+            witnesses=self._clocks.witnesses(members, me=self._me),
         )
         self._changed()
 

@@ -42,6 +42,7 @@ class Heartbeat:
 
     `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the life's lanes that
     count, or None while it has had none. `weight` is the share of lanes it asks for, 1.0 unless configured.
+    `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet.
     """
 
     life: Life
@@ -53,6 +54,12 @@ class Heartbeat:
     floor: int | None
     weight: float = 1.0
     capacity_per_minute: int = 0
+    system_ms: int | None = None
+
+    @property
+    def step_ms(self) -> int:
+        """How far its machine's clock is ahead of the wall clock it goes by."""
+        return 0 if self.system_ms is None else self.system_ms - self.wall_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,9 @@ class Clock(Protocol):
 
     def wall_ms(self) -> int:
         """Unix milliseconds, UTC."""
+
+    def system_ms(self) -> int:
+        """The same as the machine's clock has it now, steps included."""
 
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds` of `monotonic`."""
@@ -161,6 +171,13 @@ class LaneHost(Protocol):
 
     def position(self, lane: Lane) -> int:
         """The oldest mark not settled of a granted lane, until it is revoked. Never falls under one epoch."""
+
+    def credible(self, lane: Lane, mark: int) -> int:
+        """The latest mark at which the lane may begin, or be released, that is recorded at `mark`: the same, or an
+        earlier one where it was recorded by a clock that was ahead."""
+
+    def credible_floor(self, floor: int) -> int:
+        """The same for the floor that is about to be announced."""
 
     async def drain(self, lane: Lane) -> None:
         """Stop claiming, let started work end, record it. After it returns nothing is written for the lane.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from membership.clocks import Witness
 from membership.identity import Life, NodeId
 from membership.ports import Heartbeat, NodeState
 
@@ -26,6 +27,9 @@ class MembersView:
     ahead_at_most_ms: int | None = None
     """How far one's own wall clock may be ahead of the members' median: calls that wait so much longer are not early.
     None before anybody else's clock was seen."""
+
+    witnesses: tuple[Witness, ...] = ()
+    """What the others' clocks say, as far as they are known."""
 
     def floor_of(self, life: Life) -> int | None:
         """The floor in the row of exactly this life."""

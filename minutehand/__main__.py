@@ -1,10 +1,19 @@
 """The `minutehand` command. Whatever goes wrong ends as one sentence and exit code 1, never as a traceback."""
 
+import signal
 import sys
+
+
+def heed_interrupts() -> None:
+    """Let SIGINT interrupt this program and, unless they decide otherwise, those it starts: a shell without job control
+    starts background commands with SIGINT ignored, and that is inherited."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main() -> None:
     """Run the command line; always ends the process."""
+    heed_interrupts()
     try:
         import typer  # noqa: F401
     except ImportError:

@@ -1,15 +1,16 @@
 """Several API processes on one machine behind one port: the kernel spreads connections over them (SO_REUSEPORT).
 
 Each is a whole API with caches, hints and metrics of its own, so `/readyz` and `/metrics` answer for the process that a
-connection happened to meet; `minutehand.health_of_several` answers for all of them. The parent keeps the port bound
-without listening, so a port of 0 means one and the same for all, and whoever is to listen alone is refused it.
+connection happened to meet (with `api.metrics_port`, metrics have a port for each process);
+`minutehand.health_of_several` answers for all of them. The parent keeps the port bound without listening, so a port of
+0 means one and the same for all, and whoever is to listen alone is refused it.
 
 Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
 first request is read.
 """
 
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,10 +27,17 @@ def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path 
         Work(
             name=f"api-{number}",
             arguments=arguments_of("api", config, "--host", settings.host, "--port", str(port)),
-            variables={"MINUTEHAND_API_SHARE_PORT": "true"},
+            variables={"MINUTEHAND_API_SHARE_PORT": "true", **_metrics_port(settings, number)},
         )
         for number in range(processes)
     ]
+
+
+def _metrics_port(settings: ApiSettings, number: int) -> Mapping[str, str]:
+    """A port of its own for each process, so that what asks for metrics reaches all of them."""
+    if not settings.metrics_port:
+        return {}
+    return {"MINUTEHAND_API_METRICS_PORT": str(settings.metrics_port + number)}
 
 
 def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None:

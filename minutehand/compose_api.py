@@ -8,10 +8,12 @@ from cql.measures import METRICS as STORAGE_METRICS
 from cql.storage import open_storage
 from minutehand.config import Settings
 from minutehand.health_of_several import told_health
+from minutehand.metrics_port import MetricsPort
 from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
 from poller_cluster.sample_calls import SampleCalls
 from scheduler_service.api.app import build_app
+from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.gauges import METRICS, Shown
 from scheduler_service.api.hints import HintForwarder
 from scheduler_service.api.node_ports import HttpNodePorts
@@ -44,7 +46,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         tasks = Tasks(stop.crashed)
         parts.push_async_callback(tasks.close)
         members = WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
-        timekeeper = Timekeeper(clock=clock, offset_ms=lambda: members.offset_ms, alone=lambda: members.alone)
+        timekeeper = Timekeeper(clock=clock, witnesses=lambda: members.witnesses, alone=lambda: members.alone)
         tasks.spawn(timekeeper.run(), name="timekeeper")
         dropped = Count()
         hints = HintForwarder(
@@ -81,11 +83,13 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         )
         metrics.show(METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=storage.measures)
-        app = build_app(services=services, settings=api, registry=metrics.registry)
+        exposition = Exposition(metrics.registry, clock=clock, max_age_seconds=api.metrics_max_age_seconds)
+        app = build_app(services=services, settings=api, exposition=exposition)
         health = services.health
         told = told_health(settings.health, live=health.heartbeat.reasons, ready=health.unready)
         server = ApiServer(app, services=services, settings=api)
-        parts_of_it: tuple[Service, ...] = (members, hints, audits, *told, server)
+        shown_on = () if api.metrics_port is None else (MetricsPort(exposition, host=api.host, port=api.metrics_port),)
+        parts_of_it: tuple[Service, ...] = (members, hints, audits, *told, *shown_on, server)
         for service in parts_of_it:
             parts.push_async_callback(service.stop)
             await service.start()

@@ -91,6 +91,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
                 schedules=storage.schedules,
                 clients=storage.clients,
                 members=storage.members,
+                own_leases=storage.own_leases,
                 leases=storage.leases,
                 balances=storage.balances,
                 attempts=storage.attempts,
@@ -110,6 +111,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             on_fault=_report_fault,
             hints=hints,
         )
+        storage.measures.requests.listener = node.budget.observe
         targets.watch(lambda: node.heartbeater.view)
         edits = storage.measures.edits
         show_node(
@@ -126,7 +128,8 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             token=token,
             life=life,
             on_hints=node.hinted,
-            on_drain=node.begin_hand_over,
+            on_drain=lambda force: node.hand_over.ask(force=force),
+            on_undrain=node.hand_over.take_back,
             unhealthy=heartbeat.reasons,
             unready=lambda: unready(node, clock=clock),
             metrics=metrics,

@@ -23,7 +23,13 @@ from minutehand.config_values import ConfigurationInvalid, Fault, Table, read_en
 from minutehand.health_of_several import HealthSettings
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.ops import OpsSettings
-from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings, ReconciliationSettings
+from poller_cluster.settings import (
+    BackgroundSettings,
+    DestinationSettings,
+    MinuteSettings,
+    NodeSettings,
+    ReconciliationSettings,
+)
 from scheduler_service.api.hints import HintSettings
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.client_bounds import ClientBounds
@@ -85,10 +91,15 @@ TABLES = (
     Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network", "clients"})),
     Table("clients", ClientBounds),
     Table("hints", HintSettings),
-    Table("node", NodeSettings, elsewhere=frozenset({"minute", "destinations", "clients", "reconciliations"})),
+    Table(
+        "node",
+        NodeSettings,
+        elsewhere=frozenset({"minute", "destinations", "clients", "reconciliations", "background"}),
+    ),
     Table("minute", MinuteSettings),
     Table("destinations", DestinationSettings),
     Table("reconciliations", ReconciliationSettings),
+    Table("background", BackgroundSettings),
     Table("ops", OpsSettings),
     Table("health", HealthSettings),
     Table("membership", MembershipSettings),
@@ -191,16 +202,16 @@ def _build(table: Table, given: Mapping[str, Any], faults: list[Fault]) -> Any:
 
 def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
     """Rules between rooms."""
-    faults = []
     storage, membership, minute = rooms["cassandra"], rooms["membership"], rooms["minute"]
-    if storage.request_timeout_seconds >= membership.trust_seconds:
-        faults.append(
-            Fault(
-                "cassandra.request_timeout_seconds",
-                f"is {storage.request_timeout_seconds:g}; it must be below membership.trust_seconds "
-                f"({membership.trust_seconds:g}), or one slow answer stops all calls.",
-            )
+    faults = [
+        Fault(
+            f"cassandra.{name}",
+            f"is {seconds:g}; it must be below membership.trust_seconds ({membership.trust_seconds:g}), or one slow "
+            "answer stops all calls.",
         )
+        for name in ("request_timeout_seconds", "liveness_timeout_seconds")
+        if (seconds := getattr(storage, name)) >= membership.trust_seconds
+    ]
     api = rooms["api"]
     if api is not None and storage.request_timeout_seconds >= api.request_timeout_seconds:
         faults.append(
@@ -235,7 +246,7 @@ def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settin
         node=NodeSettings(
             **{
                 **node,
-                **{name: rooms[name] for name in ("minute", "destinations", "reconciliations")},
+                **{name: rooms[name] for name in ("minute", "destinations", "reconciliations", "background")},
                 "clients": clients,
             }
         ),

@@ -13,6 +13,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 _PREFIX = "whsec_"
+_KEY_BYTES = 24
+"""What Standard Webhooks asks of a key at least; ours have 32."""
 _MAX_SIGNATURES = 32
 
 
@@ -93,8 +96,14 @@ def verify(
 
     `headers` may have names in any case. `secret` is the client's `whsec_…`, or several while they are
     rotated. `now` (Unix seconds) is the system's time unless given. Raises a VerificationError saying what is wrong,
-    and ValueError when a secret is not one.
+    and ValueError when a secret is not one (empty and short keys included: anybody could sign with them) or
+    `tolerance_seconds` is no number of at least 0.
     """
+    if not tolerance_seconds >= 0:  # NaN compares false with everything
+        raise ValueError(f"tolerance_seconds must be a number of at least 0, not {tolerance_seconds}")
+    current = time.time() if now is None else now
+    if math.isnan(current):
+        raise ValueError("now must be a number of seconds, not NaN")
     keys = [_key(text) for text in ([secret] if isinstance(secret, str) else secret)]
     if not keys:
         raise ValueError("give at least one signing secret")
@@ -105,7 +114,7 @@ def verify(
     timestamp = _whole(timestamp_text)
     if timestamp is None:
         raise MalformedHeaderError("webhook-timestamp is not a number of seconds")
-    age = (time.time() if now is None else now) - timestamp
+    age = current - timestamp
     if age > tolerance_seconds:
         raise TimestampError(f"the callback was signed {age:.0f} s ago; at most {tolerance_seconds:g} s are tolerated")
     if age < -tolerance_seconds:
@@ -142,9 +151,12 @@ def _key(text: str) -> bytes:
     if not text.startswith(_PREFIX):
         raise ValueError(f"a signing secret begins with {_PREFIX}")
     try:
-        return base64.b64decode(text[len(_PREFIX) :], validate=True)
+        key = base64.b64decode(text[len(_PREFIX) :], validate=True)
     except binascii.Error:
         raise ValueError(f"a signing secret is {_PREFIX} followed by base64") from None
+    if len(key) < _KEY_BYTES:
+        raise ValueError(f"a signing secret has a key of at least {_KEY_BYTES} bytes; this one has {len(key)}")
+    return key
 
 
 def _required(headers: Mapping[str, str], name: str) -> str:

@@ -23,13 +23,19 @@ Why a row is called by one owner at a time, and never forgotten:
   also when it was claimed anew and given back unsent.
 - What was read before an open of a partition that somebody had opened before is thrown away and read again.
 - A minute is settled when a whole pass begun after the grace saw every row, each has an end or is retrying with its
-  copy acknowledged, and every copy's end has reached its original. Then the watermark may pass.
+  copy acknowledged, every copy's end has reached its original, and what a rescheduled row names is created
+  (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
 
 Retries are copies, pointer first: the advance that records a failed attempt points the row to an instant, then the copy
 is placed there (`scheduler_service.usecases.place`). A copy's outcome is written to the copy, then carried to its
 original: by an edit that tests that the original still names this copy. The copy's outcome is the decision, made once
 under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the original's
 partition, which may be long settled.
+
+What is owed to one partition shares writes (`cql.partition_turns`): of this process one conditional write or serial
+read of a partition is under way, hundreds of ends go in one, and without answers the partition is left alone for a
+growing pause. An end that loses is told by the values that its row had; the others of its write go again without it. So
+a tenant's retries cost as many writes as its first attempts, and partitions that time out get no more work by it.
 
 The books of a minute are written when it is settled, from the sweep's own count, with the stamp of its partition:
 `version` and `edits`, one of which changes with every outcome. So whether a stored balance still holds is a matter of
@@ -58,10 +64,15 @@ Who waits for whom (`dispatcher`, `destinations`, `minute_admission`):
 
 - Clients take turns by quota, rows within the guaranteed thousand a minute before all rows beyond it. No client has
   more attempts under way than a part of what the engine has free, or more minutes in recovery than half of the node's
-  slots.
+  places for them.
+- What a node asks of storage for the past has one budget (`background_budget`). It shrinks, down to a trickle with
+  pauses, while storage is slow or does not answer. First attempts, outcomes, leases and heartbeats are outside it.
 - A client's limits hold over all nodes: each takes the part that its lanes are. Hosts of one client have limits of
   their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass.
   Rows that are not due leave a part of each limit to those that are (`claim_room`).
+- Lateness is judged by the clock that starts calls (`due_clock`), from the due on; for a row found after its minute had
+  been read whole (its hint was lost, or its lane was empty) from when it was found. So nothing that was created in time
+  is skipped by a late policy for our own delay; what an outage or a takeover made late is.
 - A host that fails again and again is left alone for a while. Its rows are put off: re-homed like a retry, with no
   attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
   unclaimed.
@@ -72,6 +83,8 @@ Ordering keys (`ordering`): rows of one key share a lane and start one at a time
 - The next row of a key is claimed only after the end of the one before was recorded; retries keep everybody behind them
   waiting, in this minute and in later ones. A row that waits is held unclaimed while its turn is near, else put off
   behind the next attempt of the key's head. So a stuck key costs a bounded number of rows in memory, and some writes.
+  That number is each key's own: the first row of a key is never put off because of other keys, nor because their
+  rows fill the minute's window (the rest of the minute is then read for its order alone).
 - A new owner knows nothing of the old one's lines. It starts no row with a key before it has read what may stand before
   it: every unsettled minute up to the row's own, and in minutes to come the copies that the old owner left there. That
   is everything, since an unfinished schedule always has its newest row or pointer in a minute that is not settled.

@@ -20,6 +20,9 @@ class Admission(Judge, Protocol):
     def recorded(self, row: Row, outcome: Outcome) -> None:
         """An outcome of ours was recorded."""
 
+    def wants_whole_read(self) -> bool:
+        """Whether rows held for their keys wait for the partition to be read to its end."""
+
     def whole_read(self) -> None:
         """The partition was read to its end."""
 
@@ -45,6 +48,9 @@ class AdmitAll:
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         return
+
+    def wants_whole_read(self) -> bool:
+        return False
 
     def whole_read(self) -> None:
         return

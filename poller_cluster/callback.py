@@ -28,11 +28,15 @@ class Prepared:
     options: ScheduleOptions
 
 
-def prepare(claim: Claim, *, tenant: Tenant, epoch: int, sender: Sender, now: int) -> Prepared | Outcome:
+def prepare(
+    claim: Claim, *, tenant: Tenant, epoch: int, sender: Sender, now: int, judged_at: int | None = None
+) -> Prepared | Outcome:
     """The request for one attempt starting at `now` (Unix ms), or the outcome of a row that is not to be sent.
 
     Not sent: rows that can't be decoded (failed), rows in doubt of a client that wants at most one call (failed), first
     attempts later than the late policy allows (skipped) unless they are in doubt: those were perhaps made in time.
+    Lateness is judged at `judged_at` (Unix ms, `now` unless given), and counts from the due, or from when the row was
+    found where that was our own delay.
     """
     row = claim.row
     try:
@@ -46,8 +50,10 @@ def prepare(claim: Claim, *, tenant: Tenant, epoch: int, sender: Sender, now: in
     attempts_before = row.attempt_base or 0
     due = due_of(row.schedule_id)
     skip_after = options.skip_after_ms(tenant.settings.late_policy)
-    if skip_after is not None and attempts_before == 0 and not in_doubt and now - due > skip_after:
-        return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
+    if skip_after is not None and attempts_before == 0 and not in_doubt:
+        late_ms = (now if judged_at is None else judged_at) - max(due, claim.found_at)
+        if late_ms > skip_after:
+            return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
     body = row.body or b""
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000
@@ -70,6 +76,7 @@ def prepare(claim: Claim, *, tenant: Tenant, epoch: int, sender: Sender, now: in
         body=body,
         timeout_seconds=options.timeout_seconds or tenant.settings.timeout_seconds,
         at_most_once=tenant.settings.in_doubt == "drop",
+        client_id=tenant.client_id,
     )
     return Prepared(request, options)
 

@@ -1,8 +1,11 @@
-"""The search for forgotten crons, so that no accident ends a chain.
+"""The search through all crons, for those that were forgotten and those that are gone for good.
 
 Every `search_seconds` a node looks through the crons of those clients that fall to it (the owner of a `$cron` lane has
 the clients whose hash is that lane) for such as should have been looked at `OVERDUE_MS` ago, and expands them itself.
-It reads three columns of each: 100,000 crons are 100 pages.
+It reads four columns of each: 100,000 crons are 100 pages.
+
+No accident ends a chain so. Rows of crons that were deleted longer ago than their client keeps schedules are
+removed; they hold no callback any more.
 
 A wake-up that only waits its turn, behind an outage say, is not waited for: both do the same.
 """
@@ -13,11 +16,14 @@ from collections.abc import Callable, Collection
 import structlog
 
 from membership.errors import StoreUnavailable
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.expander import Expands
 from poller_cluster.tenants import Tenant
+from scheduler_service.domain.archives import DAY_MS
 from scheduler_service.domain.ids import ClientId, CronId, PollerId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.usecases.expand_crons import AT_ONCE
 
 SEARCH_SECONDS = 60.0
 OVERDUE_MS = 60_000
@@ -37,6 +43,7 @@ class CronSearch:
         lanes: Callable[[], Collection[PollerId]],
         quota: Callable[[], int],
         trusted: Callable[[], bool],
+        budget: BackgroundBudget,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
     ) -> None:
@@ -48,6 +55,7 @@ class CronSearch:
         self._lanes = lanes
         self._quota = quota
         self._trusted = trusted
+        self._budget = budget
         self._clock = clock
         self._on_fault = on_fault
 
@@ -60,27 +68,35 @@ class CronSearch:
             lanes, quota = set(self._lanes()), max(self._quota(), 1)
             for tenant in list(self._tenants()):
                 if tenant.active and not tenant.client.built_in and _lane_of(tenant.client_id, quota) in lanes:
-                    await self._search_safely(tenant.client_id)
+                    await self._search_safely(tenant)
 
-    async def _search_safely(self, client_id: ClientId) -> None:
+    async def _search_safely(self, tenant: Tenant) -> None:
         try:
-            await self.search(client_id)
+            await self.search(tenant)
         except StoreUnavailable:
             return
         except Exception as error:
-            self._on_fault(f"search for forgotten crons of {client_id}", error)
+            self._on_fault(f"search for forgotten crons of {tenant.client_id}", error)
 
-    async def search(self, client_id: ClientId) -> int:
+    async def search(self, tenant: Tenant) -> int:
         """Expand the forgotten crons of one client; answers how many there were. Raises StoreUnavailable."""
+        client_id = tenant.client_id
+        gone_before = self._clock.wall_ms() - tenant.settings.retention_days * DAY_MS
         after: CronId | None = None
         found = 0
         while True:
-            marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)
+            async with self._budget.slot(client_id):
+                marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)
             before = self._clock.wall_ms() - OVERDUE_MS
             forgotten = [mark.cron_id for mark in marks if mark.wake_at is not None and mark.wake_at < before]
-            if forgotten:
-                await self._expand(client_id, forgotten)
-                found += len(forgotten)
+            for start in range(0, len(forgotten), AT_ONCE):
+                async with self._budget.slot(client_id):
+                    await self._expand(client_id, forgotten[start : start + AT_ONCE])
+            found += len(forgotten)
+            for mark in marks:
+                if mark.over(gone_before):
+                    async with self._budget.slot(client_id):
+                        await self._crons.remove(client_id, mark)
             if len(marks) < PAGE:
                 break
             after = marks[-1].cron_id

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.cron_children import CronChildren
 from poller_cluster.cron_search import CronSearch
 from poller_cluster.expander import Expander
@@ -31,6 +32,7 @@ class CronWork:
         tenants: Tenants,
         lanes: Callable[[], Collection[PollerId]],
         trusted: Callable[[], bool],
+        budget: BackgroundBudget,
         clock: Clock,
         randomness: Randomness,
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
@@ -55,6 +57,7 @@ class CronWork:
             lanes=lanes,
             quota=self._quota,
             trusted=trusted,
+            budget=budget,
             clock=clock,
             on_fault=on_fault,
         )

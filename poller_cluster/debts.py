@@ -18,16 +18,33 @@ class Debts:
         self._new: list[FollowUp] = []
         self._open: dict[RowKey, FollowUp] = {}
         self._paid: set[RowKey] = set()
+        self._new_announced: list[Row] = []
+        self._announced: set[RowKey] = set()
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self._announced)
 
     def owe(self, row: Row, outcome: Outcome) -> None:
         """A defined row of this minute has this outcome. Retrying rows owe their next copy, copies the news to their
-        original, failed ones a dead letter."""
-        owes = row.is_copy or outcome.state in (State.RETRYING, State.FAILED)
+        original, failed ones a dead letter, rescheduled ones the row that replaces them."""
+        owes = row.is_copy or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
         if owes and outcome.reason != SUPERSEDED and row.key not in self._paid:
             self._add(FollowUp(definition_of(self._partition, row), outcome))
+
+    def read(self, row: Row) -> None:
+        """A row as a pass reads it. Each pass that meets an announced one looks whether it was to be created."""
+        if row.announced and row.key not in self._announced:
+            self._announced.add(row.key)
+            self._new_announced.append(row)
+
+    def take_announced(self) -> list[Row]:
+        """The announced rows met since the last call."""
+        new, self._new_announced = self._new_announced, []
+        return new
+
+    def looked_up(self, row: Row) -> None:
+        """Whether this announced row was to be created is known, and it is."""
+        self._announced.discard(row.key)
 
     def copy_checked(self, entry: OpenRow, original: Row | None) -> Outcome | None:
         """A copy met its original. None: the original names it, and it may be called."""

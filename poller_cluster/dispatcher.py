@@ -29,6 +29,7 @@ from poller_cluster.callback import Prepared, Sender, prepare, unsent
 from poller_cluster.claim_room import due_within
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.destinations import ROUNDING, Destination, Destinations
+from poller_cluster.due_clock import DueClock
 from poller_cluster.job import Engine, Job
 from poller_cluster.outcome import conclude
 from poller_cluster.put_off import until_open_again
@@ -65,7 +66,7 @@ class Dispatcher:
         randomness: Randomness,
         sender: Sender,
         trusted: Callable[[], bool],
-        ahead_ms: Callable[[], int],
+        due_clock: DueClock,
         on_result: Callable[[Job, AttemptResult, Outcome], None],
         on_fault: Callable[[str, BaseException], None],
         destinations: DestinationSettings | None = None,
@@ -82,7 +83,7 @@ class Dispatcher:
         self._randomness = randomness
         self._sender = sender
         self._trusted = trusted
-        self._ahead_ms = ahead_ms
+        self._due_clock = due_clock
         self._on_result = on_result
         self._on_fault = on_fault
         self._by_due: list[tuple[int, int, Job]] = []
@@ -184,9 +185,6 @@ class Dispatcher:
             job.destination.released()
             job.destination = None
 
-    def _now(self) -> int:
-        return self._clock.wall_ms() - self._ahead_ms()
-
     def _await_due(self, job: Job) -> None:
         self._sequence += 1
         heapq.heappush(self._by_due, (job.due, self._sequence, job))
@@ -196,7 +194,7 @@ class Dispatcher:
     async def run(self) -> None:
         """The ticker: wake when the next row is due."""
         while True:
-            now = self._now()
+            now = self._due_clock.now()
             while self._by_due and self._by_due[0][0] <= now:
                 self._make_ready(heapq.heappop(self._by_due)[2])
             held_back = not self._pump()
@@ -263,7 +261,7 @@ class Dispatcher:
             limit = self._limit(tenant)
             if queue.deficit < 1:
                 queue.deficit += QUANTUM * tenant.quota
-            now = self._now()
+            now = self._due_clock.now()
             while queue.ready and queue.deficit >= 1 and self._engine_free():
                 if lane.on_the_wire >= min(limit, self._engine_part()):
                     break
@@ -314,7 +312,7 @@ class Dispatcher:
 
     def judge(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
         """The outcome of a row that need not be claimed, because its destination is held back until after its due."""
-        due_in = (claim.row.due - self._now()) / 1000.0
+        due_in = (claim.row.due - self._due_clock.now()) / 1000.0
         if not destination.held_back(self._clock.monotonic(), due_in):
             return None
         return self._until_open_again(claim, tenant, destination)
@@ -333,7 +331,8 @@ class Dispatcher:
     def _prepare(self, job: Job, tenant: Tenant) -> Prepared | Outcome:
         now = self._clock.wall_ms()
         try:
-            return prepare(job.claim, tenant=tenant, epoch=job.epoch, sender=self._sender, now=now)
+            earliest = self._due_clock.earliest()
+            return prepare(job.claim, tenant=tenant, epoch=job.epoch, sender=self._sender, now=now, judged_at=earliest)
         except Exception as error:
             # A row that nobody can make a request of fails alone; everybody else's wait behind it otherwise.
             self._on_fault(f"row {job.claim.row.schedule_id}", error)

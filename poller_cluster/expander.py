@@ -3,7 +3,7 @@
 A node's pollers don't tell their clients apart: rows of `$cron` come due, are claimed and recorded like all others.
 What makes their "call" is the expander, an engine beside the one that speaks HTTP:
 
-    dispatcher --request--> CronEngine --minutehand://cron--> Expander --by client--> ExpandCrons
+    dispatcher --request--> CronEngine --minutehand://...---> Expander --by client--> ExpandCrons
                                  `------https://...---------> DeliveryEngine
 
 Crons that are woken while others of their client are being expanded are expanded together next: the more wake-ups there
@@ -20,12 +20,12 @@ from typing import Any, Protocol
 import msgspec
 
 from membership.errors import StoreUnavailable
-from poller_cluster.backoff import Backoff
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.job import Engine
-from scheduler_service.domain.crons.expansion import WAKE_UP_URL, woken_by
+from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, woken_by
 from scheduler_service.domain.ids import ClientId, CronId
+from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.expand_crons import AT_ONCE
@@ -149,5 +149,5 @@ class CronEngine:
     def start_attempt(
         self, request: CallbackRequest, on_done: Callable[[AttemptResult], None], *, may_start: Callable[[], bool]
     ) -> None:
-        engine: Engine | Expander = self._expander if request.url == WAKE_UP_URL else self._calls
+        engine: Engine | Expander = self._expander if request.url.startswith(WAKE_UP_SCHEME) else self._calls
         engine.start_attempt(request, on_done, may_start=may_start)

@@ -168,6 +168,13 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         lambda shown: len(shown.node.keeper.leases()),
     ),
     Metric(
+        "minutehand_pollers",
+        Kind.GAUGE,
+        "Pollers of all clients that this node knows of, whoever owns them. More than minutehand_leases_held of all "
+        "nodes: some have no owner.",
+        lambda shown: shown.node.keeper.known,
+    ),
+    Metric(
         "minutehand_lease_takeovers_total",
         Kind.COUNTER,
         "Pollers taken over from nodes that had not handed them over: they died, or left too soon.",
@@ -238,6 +245,31 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         Kind.COUNTER,
         "Schedules that reconciliations looked after: redelivered, cancelled, or counted.",
         lambda shown: shown.node.reconciler.rows,
+    ),
+    Metric(
+        "minutehand_background_slots",
+        Kind.GAUGE,
+        "Storage requests that this node may have under way at once for the past: recovery, ends of retried calls, "
+        "recounts, searches. It has fewer while storage is slow or does not answer.",
+        lambda shown: shown.node.budget.pace.size,
+    ),
+    Metric(
+        "minutehand_background_pause_seconds",
+        Kind.GAUGE,
+        "Pause between two such requests, about; above 0 while storage leaves requests without an answer.",
+        lambda shown: shown.node.budget.pace.pause_seconds,
+    ),
+    Metric(
+        "minutehand_background_waiting",
+        Kind.GAUGE,
+        "Work for the past that waits for its turn at storage.",
+        lambda shown: shown.node.budget.slots.waiting,
+    ),
+    Metric(
+        "minutehand_background_shrunk_total",
+        Kind.COUNTER,
+        "Times that this node did less for the past because storage was slow or did not answer.",
+        lambda shown: shown.node.budget.pace.shrunk,
     ),
     Metric(
         "minutehand_destinations_open",

@@ -13,13 +13,15 @@ class LaneWork:
     """Bookkeeping of a held lane. `walk` covers what recovery has not looked at; `entered` is False until the minutes
     under way at the grant were looked up. `stands`: while draining, how far it had come when that began; the client's
     sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over. `order`: its
-    ordering keys as far as known; `looked_ahead` is False until copies in minutes to come were looked for."""
+    ordering keys as far as known; `looked_ahead` is False until copies in minutes to come were looked for, and
+    `looking` is True while something is."""
 
     __slots__ = (
         "entered",
         "epoch",
         "leaving",
         "looked_ahead",
+        "looking",
         "order",
         "poller_id",
         "runs",
@@ -38,6 +40,7 @@ class LaneWork:
         self.entered = False
         self.leaving = False
         self.looked_ahead = False
+        self.looking = False
         self.order = OrderingKeys(on_change=self.wake, on_wanted=on_order_wanted)
         self.stands: Minute | None = None
         self.runs: dict[Minute, MinuteRun] = {}

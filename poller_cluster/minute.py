@@ -267,7 +267,7 @@ class PollerMinute:
         self._pass.page_read(page)
         if self._pass.done:
             self._admission.whole_read()
-            self._statics.whole_read(self._pass.edits, in_doubt=self.rows.in_doubt())
+            self._statics.whole_read(self._pass.edits, in_doubt=self.rows.whole_read())
         if self.phase is Phase.READING:
             self.phase = Phase.RUNNING
 
@@ -293,6 +293,7 @@ class PollerMinute:
                 self._account_row(row)
         elif known is None and row.defined:
             self.rows.add(row, redelivery=row.schedule_id in self._statics.doubt)
+        self.debts.read(row)
 
     # Single rows.
 
@@ -324,11 +325,9 @@ class PollerMinute:
         """Rows just claimed without the test of `edits`: those that have an outcome by now are not ours to send."""
         for key in self._recheck:
             entry, row = self.rows.get(key), rows.get(key)
-            if entry is None:
-                continue
-            if row is not None and row.state is None:
+            if entry is not None and row is not None and row.state is None:
                 self._claims.append(entry.claim())
-            else:
+            elif entry is not None:
                 self._void(key)
         self._recheck = ()
 

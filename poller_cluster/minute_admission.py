@@ -5,7 +5,10 @@ a host) may have moved, or put off without having been claimed at all: then the 
 host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
 
     behind its key   held while the head is about to come or under way; put off behind the head's next instant where
-                     that is `HOLD_MS` away, or when this minute holds `HELD_BYKEYS` rows already
+                     that is `HOLD_MS` away, or when this minute holds as many rows of the key as `_may_hold` allows
+    order not known  held if nothing known stands before it in its key, however many rows of other keys are held; put
+                     off only when it is late already and such rows take a third of the window, which happens while
+                     recovery has a long past to go through. Otherwise as a row behind its key
     no room          held, and claimed no sooner than when it is due where the host's room is scarce (`claim_room`);
                      what is held counts for the minute's window, so a minute with more rows of one slow host than
                      that delays what stands behind them in this minute of this lane
@@ -29,8 +32,11 @@ from scheduler_service.domain.schedules import Outcome, Row
 
 HOLD_MS = 10_000
 """A head that comes sooner than this is waited for in memory."""
-HELD_BYKEYS = 200
-"""Rows of one minute that wait in memory for their keys."""
+HELD_BEHIND = 400
+"""Rows of one minute that wait in memory behind the first of their keys, or a third of its window where that is less.
+No key takes more of that than it leaves free, so one key has at most half of it."""
+LATE_MS = 1_000
+"""The first row of a key is held so long past its due at least, while it is not known what stands before it."""
 BEHIND_MS = 1_000
 APART_MS = 100
 """Rows put off behind a head come back this long after it, and this far apart."""
@@ -52,6 +58,7 @@ class MinuteAdmission:
         tenant: Callable[[], Tenant | None],
         dispatcher: Dispatcher,
         settings: MinuteSettings,
+        window_rows: Callable[[], int] | None = None,
         on_recorded: Callable[[Outcome], None] = lambda outcome: None,
     ) -> None:
         self._minute = minute
@@ -62,7 +69,10 @@ class MinuteAdmission:
         self._dispatcher = dispatcher
         self._on_recorded = on_recorded
         self._claiming: dict[Destination[Job], int] = {}
-        self._held_by_keys = 0
+        self._window_rows = window_rows or (lambda: settings.window_rows)
+        self._held_behind: dict[str, int] = {}
+        self._free_behind = 0
+        self._free_first = 0
         order.reading.add(minute)
 
     def closed(self) -> None:
@@ -76,7 +86,10 @@ class MinuteAdmission:
         self._claiming.clear()
 
     def begin(self, held: Mapping[Line, Sized]) -> None:
-        self._held_by_keys = sum(len(rows) for (kind, _), rows in held.items() if kind == KEY)
+        self._held_behind = {key: len(rows) - 1 for (kind, key), rows in held.items() if kind == KEY and rows}
+        third = self._window_rows() // 3
+        self._free_behind = min(HELD_BEHIND, third) - sum(self._held_behind.values())
+        self._free_first = third - len(self._held_behind)
 
     def judge(self, entry: OpenRow, now: int) -> Verdict:
         tenant = self._tenant()
@@ -102,11 +115,24 @@ class MinuteAdmission:
             comes_at = max(order.head_at(key), now)
         else:
             comes_at = now + HOLD_MS
-        if comes_at <= now + HOLD_MS and self._held_by_keys < HELD_BYKEYS:
-            self._held_by_keys += 1
+        may_hold = self._may_hold_first(row, now) if rank == 0 else comes_at <= now + HOLD_MS and self._may_hold(key)
+        if may_hold:
             return Hold((KEY, key), key_of(row.schedule_id))
         at = max(comes_at, row.due) + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
         return put_off(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
+
+    def _may_hold_first(self, row: Row, now: int) -> bool:
+        self._free_first -= 1
+        return self._free_first >= 0 or now < row.due + LATE_MS
+
+    def _may_hold(self, key: str) -> bool:
+        """Whether one more row of this key may wait behind its first one; counts it if so."""
+        held = self._held_behind.get(key, 0)
+        if held >= self._free_behind:
+            return False
+        self._held_behind[key] = held + 1
+        self._free_behind -= 1
+        return True
 
     def _judge_destination(self, entry: OpenRow, tenant: Tenant, now: int) -> Verdict:
         destination = self._dispatcher.destination(tenant, entry.row.url or "")
@@ -141,7 +167,7 @@ class MinuteAdmission:
 
     def _room_in_line(self, key: str, first: OpenRow, now: int) -> int:
         if not self._knows_order():
-            return 0
+            return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
         if self._order.rank(key, first.row.schedule_id) == 0:
             return 1
         return 0 if self._order.head_at(key) <= now + HOLD_MS else ALL
@@ -154,6 +180,9 @@ class MinuteAdmission:
         self._on_recorded(outcome)
         if row.ordering_key is not None:
             self._order.recorded(row, outcome)
+
+    def wants_whole_read(self) -> bool:
+        return self._minute in self._order.reading
 
     def whole_read(self) -> None:
         if self._minute in self._order.reading:

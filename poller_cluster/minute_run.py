@@ -12,13 +12,14 @@ from typing import Any
 from membership.conditional import Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from poller_cluster.admission import ADMIT_ALL, Admission
-from poller_cluster.backoff import Backoff
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.cron_children import CronChildren
 from poller_cluster.dispatcher import Dispatcher
 from poller_cluster.job import Job
 from poller_cluster.minute import PollerMinute
 from poller_cluster.open_rows import KEY
+from poller_cluster.payments import Payments
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.row_window import RowWindow
 from poller_cluster.steps import (
@@ -39,10 +40,12 @@ from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
+from scheduler_service.domain.schedules import Kind, Outcome, Page, Row
+from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.signal import Signal
+from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.place import Place
 
 PAGE_ROWS = 1_000
@@ -67,6 +70,7 @@ class Firing:
     record_pace: RecordPace
     row_window: RowWindow
     page_reads: asyncio.Semaphore
+    budget: BackgroundBudget
     cron_children: CronChildren
     tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
@@ -75,7 +79,7 @@ class Firing:
 
 class MinuteRun:
     """Runs one machine to its end. `on_room` hears how many rows of the client ended or were given back at once, so
-    that others may claim."""
+    that others may claim. `past`: the minute is in recovery, its reads are paid from the node's background budget."""
 
     def __init__(
         self,
@@ -84,13 +88,29 @@ class MinuteRun:
         firing: Firing,
         on_room: Callable[[int], None],
         admission: Admission = ADMIT_ALL,
+        past: bool = False,
     ) -> None:
         self.machine = machine
+        self._past = past
         self._admission = admission
         self._firing = firing
+        self._reschedules = CompleteReschedule(schedules=firing.schedules, place=firing.place)
         self._on_room = on_room
         self._wake = Signal(firing.clock)
         self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
+        self._read_to: RowKey | None = None
+        self._more = False
+        self._payments = Payments(
+            place=firing.place,
+            reschedules=self._reschedules,
+            books=firing.books,
+            budget=firing.budget,
+            clock=firing.clock,
+            randomness=firing.randomness,
+            spawn=firing.spawn,
+            over=lambda: self.machine.phase is Phase.LOST,
+            on_paid=self._paid,
+        )
         self._handed_out = 0
         self._reserved = 0
         self._busy = False
@@ -155,6 +175,8 @@ class MinuteRun:
             match step:
                 case Stop():
                     return machine.phase
+                case Wait() if self._more and machine.rows.held_for(KEY) and self._admission.wants_whole_read():
+                    await self._read_for_order()
                 case Wait(until=until):
                     await self._wake.wait(None if until is None else (until - firing.clock.wall_ms()) / 1000.0)
                 case _:
@@ -178,7 +200,11 @@ class MinuteRun:
 
     async def _do(self, step: Step) -> None:
         try:
-            await self._ask(step)
+            if self._past and not isinstance(step, WriteAdvance | RecheckClaimed):
+                async with self._firing.budget.slot(self.machine.partition.client_id):
+                    await self._ask(step)
+            else:
+                await self._ask(step)
         except StoreUnavailable:
             await self._backoff.wait()
         else:
@@ -193,9 +219,13 @@ class MinuteRun:
                 async with self._firing.page_reads:
                     page = await schedules.read_page(partition, after=after, limit=max(min(PAGE_ROWS, free), 1))
                 self._firing.row_window.read(page.rows)
+                if self._firing.trusted():
+                    self._passed(page, after)
+                machine.rows.now = self._firing.clock.wall_ms()
                 machine.page_read(page, trusted=self._firing.trusted())
             case ReadHinted(keys=keys):
                 rows = await schedules.find_rows(partition, keys)
+                machine.rows.now = self._firing.clock.wall_ms()
                 machine.hinted_read(keys, rows, trusted=self._firing.trusted())
             case RecheckClaimed(keys=keys):
                 rows = await schedules.find_rows(partition, keys, serial=True)
@@ -218,6 +248,27 @@ class MinuteRun:
                 machine.settled()
             case Wait() | Stop():
                 raise AssertionError("not a thing to ask storage")
+
+    def _passed(self, page: Page, after: RowKey | None) -> None:
+        self._read_to, self._more = page.rows[-1].key if page.rows else after, page.more
+
+    async def _read_for_order(self) -> None:
+        """A page beyond what the machine has room for, only to know what stands before whom. Its rows are not kept: the
+        machine reads them when it has room, but it would never have any if all that it holds waited for them."""
+        after, firing = self._read_to, self._firing
+        try:
+            async with firing.page_reads:
+                page = await firing.schedules.read_page(self.machine.partition, after=after, limit=PAGE_ROWS)
+        except StoreUnavailable:
+            await self._backoff.wait()
+            return
+        if not firing.trusted():
+            return
+        for row in page.rows:
+            self._admission.read(row)
+        self._passed(page, after)
+        if not page.more:
+            self._admission.whole_read()
 
     async def _report(self, event: Callable[[Answer[Any]], None], answer: Answer[Any]) -> None:
         event(answer)
@@ -265,7 +316,9 @@ class MinuteRun:
         if machine.draining:
             self._give_back()
         for follow_up in machine.debts.take():
-            firing.spawn(self._follow_up(follow_up), f"follow-up {follow_up.key.schedule_id}")
+            self._payments.owe(follow_up)
+        for row in machine.debts.take_announced():
+            firing.spawn(self._look_up(row), f"announced {row.schedule_id}")
 
     def _may_send(self) -> bool:
         return self._firing.trusted() and self.machine.phase is not Phase.LOST
@@ -280,27 +333,22 @@ class MinuteRun:
             self._wake.set()
         self._on_room(1)
 
-    async def _follow_up(self, follow_up: FollowUp) -> None:
-        """Repeat until storage has taken it. The minute does not settle before."""
+    def _paid(self, follow_up: FollowUp) -> None:
+        definition = follow_up.definition
+        if definition.kind is Kind.COPY and follow_up.outcome.state.ended:
+            self._firing.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
+        self.machine.debts.paid(follow_up)
+        self._wake.set()
+
+    async def _look_up(self, row: Row) -> None:
+        """Repeat until it is known whether an announced row was to be created, and done. The minute waits for it."""
         backoff = Backoff(clock=self._firing.clock, randomness=self._firing.randomness)
         while self.machine.phase is not Phase.LOST:
             try:
-                await self._pay(follow_up.definition, follow_up.outcome)
+                await self._reschedules.announced(self.machine.partition, row)
             except StoreUnavailable:
                 await backoff.wait()
                 continue
-            definition = follow_up.definition
-            if definition.kind is Kind.COPY and follow_up.outcome.state.ended:
-                self._firing.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
-            self.machine.debts.paid(follow_up)
+            self.machine.debts.looked_up(row)
             self._wake.set()
             return
-
-    async def _pay(self, definition: Definition, outcome: Outcome) -> None:
-        if outcome.state is State.RETRYING:
-            await self._firing.place.complete(definition, outcome)
-            return
-        if outcome.state is State.FAILED:
-            await self._firing.books.dead_letter(definition, outcome)
-        if definition.kind is Kind.COPY:
-            await self._firing.place.move_original(definition, outcome)

@@ -17,15 +17,17 @@ import structlog
 from membership.heartbeater import Heartbeater
 from membership.identity import Lane, Life
 from membership.keeper import Keeper
-from membership.ports import NodeState
 from membership.settings import MembershipSettings
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.backlog import Backlog
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.call_counts import CallCounts
 from poller_cluster.callback import Sender
 from poller_cluster.cron_work import CronWork
 from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.due_clock import DueClock
 from poller_cluster.expander import CronEngine
+from poller_cluster.hand_over import HandOver
 from poller_cluster.job import Engine
 from poller_cluster.minute_run import Firing
 from poller_cluster.node_stores import NodeStores
@@ -33,9 +35,9 @@ from poller_cluster.poller import ClientPollers
 from poller_cluster.reconciliation_work import build_reconciler
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.recount import Recounts
-from poller_cluster.recovery_slots import RecoverySlots, per_client
 from poller_cluster.retention import Retention
 from poller_cluster.row_window import RowWindow
+from poller_cluster.set_back import SetBack
 from poller_cluster.settings import NodeSettings
 from poller_cluster.tenants import Tenants
 from scheduler_service.domain.crons.row import CRON_CLIENT
@@ -93,12 +95,21 @@ class Node:
         self._clients: dict[ClientId, ClientPollers] = {}
         self._client_tasks: dict[ClientId, list[asyncio.Task[Any]]] = {}
         self._shares: dict[ClientId, float] = {}
-        self._handing_over = False
-        self.running = self.draining = False
-        """`running`: started, and a member. `draining`: its lanes are being handed over, or are."""
-        self._slots = asyncio.Semaphore(settings.recovery_minutes_at_once)
+        self.running = False
+        """Started, and a member."""
+        self.budget = BackgroundBudget(
+            clock=clock,
+            randomness=randomness,
+            settings=settings.background,
+            minutes_at_once=settings.recovery_minutes_at_once,
+        )
         self.tenants = Tenants(
-            store=stores.clients, box=stores.box, clock=clock, on_change=self._tenants_changed, bounds=settings.clients
+            store=stores.clients,
+            box=stores.box,
+            clock=clock,
+            randomness=randomness,
+            on_change=self._tenants_changed,
+            bounds=settings.clients,
         )
         self.heartbeater = Heartbeater(
             life=life,
@@ -113,13 +124,29 @@ class Node:
             on_over=on_over,
             floor=self._floor,
         )
+        self._set_back = SetBack(
+            clock=clock,
+            grace_ms=settings.minute.grace_ms,
+            leases=lambda: self.keeper.leases(),
+            clients=self._clients.values,
+            start_again=lambda lane, epoch: self.keeper.suspect(lane, epoch=epoch),
+        )
         self.keeper = Keeper(
             life=life,
             members=self.heartbeater,
-            store=stores.leases,
+            store=stores.own_leases,
             host=self,
             clock=clock,
             settings=membership,
+            spawn=self._spawn,
+        )
+        self.hand_over = HandOver(
+            life=life,
+            members=self.heartbeater,
+            store=stores.members,
+            keeper=self.keeper,
+            clock=clock,
+            silent_after=membership.dead_after_seconds,
             spawn=self._spawn,
         )
         self.books = Bookkeeper(
@@ -132,7 +159,7 @@ class Node:
         )
         self.backlog = Backlog(clients=self._clients.values, clock=clock)
         count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=clock)
-        self.recounts = Recounts(count=count, clock=clock, spawn=self._spawn, on_fault=on_fault)
+        self.recounts = Recounts(count=count, budget=self.budget, clock=clock, spawn=self._spawn, on_fault=on_fault)
         place = Place(schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self)
         self.crons = CronWork(
             crons=stores.crons,
@@ -142,6 +169,7 @@ class Node:
             tenants=self.tenants,
             lanes=lambda: self._positions(CRON_CLIENT),
             trusted=self.heartbeater.trusted,
+            budget=self.budget,
             clock=clock,
             randomness=randomness,
             spawn=self._spawn,
@@ -155,20 +183,22 @@ class Node:
             tenants=self.tenants,
             lanes=self._held,
             trusted=self.heartbeater.trusted,
+            budget=self.budget,
             clock=clock,
             randomness=randomness,
             settings=settings.reconciliations,
             spawn=self._spawn,
             on_fault=on_fault,
         )
+        due_clock = DueClock(clock=clock, view=lambda: self.heartbeater.view, limit_ms=membership.clock_limit_ms)
         self.dispatcher = Dispatcher(
             engine=CronEngine(calls=engine, expander=self.crons.expander),
             tenants=self.tenants,
             clock=clock,
             randomness=randomness,
             sender=Sender(life=str(life), version=version),
-            trusted=self._may_call,
-            ahead_ms=self._ahead_ms,
+            trusted=lambda: self.heartbeater.trusted() and due_clock.known,
+            due_clock=due_clock,
             on_result=self.books.attempt_made,
             on_fault=on_fault,
             destinations=settings.destinations,
@@ -188,6 +218,7 @@ class Node:
             record_pace=RecordPace(settings.minute),
             row_window=RowWindow(settings.minute),
             page_reads=asyncio.Semaphore(settings.minute.page_reads_at_once),
+            budget=self.budget,
             tenant=self.tenants.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
             recount=self.recounts.ask,
@@ -202,8 +233,9 @@ class Node:
         await self.heartbeater.start()
         timekeeper = Timekeeper(
             clock=self._clock,
-            offset_ms=self._offset_ms,
+            witnesses=lambda: self.heartbeater.view.witnesses,
             alone=lambda: len(self.heartbeater.view.members) <= 1,
+            accepted=self._set_back.step_accepted,
         )
         self._spawn(timekeeper.run(), "timekeeper")
         self._spawn(self.tenants.run(), "tenants")
@@ -214,6 +246,8 @@ class Node:
             tenants=self.tenants.all,
             positions=self._positions,
             trusted=self.heartbeater.trusted,
+            budget=self.budget,
+            randomness=self._randomness,
             archives=self._stores.archives if self._settings.retention_waits_for_archive else None,
         )
         self._spawn(retention.run(), "retention")
@@ -223,27 +257,9 @@ class Node:
         self._tenants_changed()
         self.running = True
 
-    def begin_hand_over(self) -> None:
-        """Begin to hand every lane over; stay a member, as draining, until stopped. Repeatable."""
-        if not self._handing_over:
-            self._handing_over = True
-            self._spawn(self.hand_over(), "hand-over")
-
-    async def hand_over(self) -> None:
-        """Hand every lane over and take no other. Returns when that is done, or has taken too long."""
-        began = self._clock.monotonic()
-        first, self.draining = not self.draining, True
-        if first:
-            _log.info("drain-begun", life=str(self.life), lanes=len(self.keeper.leases()))
-        self.heartbeater.set_state(NodeState.DRAINING)
-        await self.keeper.release_all()
-        if first:
-            took = round(self._clock.monotonic() - began, 3)
-            _log.info("drain-ended", life=str(self.life), seconds=took, left=len(self.keeper.leases()))
-
     async def stop(self) -> None:
         """Hand every lane over, leave, stop."""
-        await self.hand_over()
+        await self.hand_over.finish()
         await self.keeper.stop()
         await self.heartbeater.stop()
         await self._engine.stop()
@@ -253,6 +269,11 @@ class Node:
     async def crash(self) -> None:
         """Stop without handing anything over, as a killed process does. For tests of what others make of that."""
         await self._tasks.close()
+
+    @property
+    def draining(self) -> bool:
+        """Whether its lanes are being handed over, or are."""
+        return self.hand_over.begun
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
         return self._tasks.spawn(work, name=name)
@@ -264,9 +285,16 @@ class Node:
         pollers = self._clients.get(client_id) or self._begin_client(client_id)
         pollers.grant(PollerId(lane.poller_id), epoch=epoch, start=Minute(start))
         self._shares.pop(client_id, None)
+        self._set_back.granted(lane, epoch, start)
 
     def position(self, lane: Lane) -> int:
         return self._clients[ClientId(lane.client_id)].position(PollerId(lane.poller_id))
+
+    def credible(self, lane: Lane, mark: int) -> int:
+        return self._set_back.credible(lane, mark)
+
+    def credible_floor(self, floor: int) -> int:
+        return self._set_back.credible_floor(floor)
 
     async def drain(self, lane: Lane) -> None:
         pollers = self._clients.get(ClientId(lane.client_id))
@@ -291,10 +319,6 @@ class Node:
             firing=self._firing,
             settings=self._settings.minute,
             stagger=self._randomness.fraction(),
-            recovery_slots=RecoverySlots(
-                node=self._slots,
-                client=asyncio.Semaphore(per_client(self._settings.recovery_minutes_at_once)),
-            ),
             spawn=self._spawn,
             on_lost=lambda poller_id, epoch: self.keeper.suspect(Lane(client_id, poller_id), epoch=epoch),
             on_fault=self._on_fault,
@@ -363,20 +387,9 @@ class Node:
     def _held(self, client_id: ClientId) -> Collection[PollerId]:
         """Lanes that are ours and not about to be handed over."""
         pollers = self._clients.get(client_id)
-        if pollers is None or self._handing_over:
+        if pollers is None or self.draining:
             return ()
         return [poller_id for poller_id, lane in pollers.lanes.items() if not lane.leaving]
 
     def _floor(self) -> int | None:
         return self.keeper.floor()
-
-    def _offset_ms(self) -> int | None:
-        view = self.heartbeater.view
-        return view.offset_ms if view.offset_known else None
-
-    def _may_call(self) -> bool:
-        return self.heartbeater.trusted() and self.heartbeater.view.ahead_at_most_ms is not None
-
-    def _ahead_ms(self) -> int:
-        """How far this node's wall clock may be ahead of the members': its calls start that much later."""
-        return self.heartbeater.view.ahead_at_most_ms or 0

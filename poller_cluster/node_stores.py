@@ -18,11 +18,12 @@ from scheduler_service.domain.ports import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStores:
-    """The stores a node works with."""
+    """The stores a node works with. `own_leases` takes and keeps its lanes' leases; `leases` looks at anybody's."""
 
     schedules: ScheduleStore
     clients: ClientStore
     members: MemberStore
+    own_leases: LeaseStore
     leases: LeaseStore
     balances: BalanceStore
     attempts: AttemptStore

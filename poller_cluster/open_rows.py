@@ -12,12 +12,25 @@ from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State
 
 class OpenRow:
     """One row: waiting, then claimed, then ended (its outcome known but not recorded). Copies and
-    fires of crons wait for a check too, but for fires that were perhaps called before."""
+    fires of crons wait for a check too, but for fires that were perhaps called before. `found_at`: when it was found
+    (Unix ms), if that was after its minute had been read whole; else 0. Such a row was created in time perhaps and only
+    its hint was lost, so it is not late before that."""
 
-    __slots__ = ("checked", "claimed", "ended_at", "first_attempt_at", "last", "outcome", "redelivery", "row")
+    __slots__ = (
+        "checked",
+        "claimed",
+        "ended_at",
+        "first_attempt_at",
+        "found_at",
+        "last",
+        "outcome",
+        "redelivery",
+        "row",
+    )
 
-    def __init__(self, row: Row, *, redelivery: bool) -> None:
+    def __init__(self, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
         self.row = row
+        self.found_at = found_at
         self.redelivery = redelivery
         self.checked = not row.is_copy and (row.cron_id is None or redelivery)
         self.claimed = False
@@ -27,7 +40,7 @@ class OpenRow:
         self.last: tuple[int | None, str | None] = (None, None)
 
     def claim(self) -> Claim:
-        return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last)
+        return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at)
 
     def learn(self, original: Row) -> None:
         """What a copy's original says of earlier attempts."""
@@ -74,9 +87,13 @@ class Judge(Protocol):
 
 class OpenRows:
     """Rows by key, the waiting ones also in a heap by due; `ended` keeps the order in which they ended. Held rows are
-    off that heap, by what they are held for, each line's first one first."""
+    off that heap, by what they are held for, each line's first one first. `now`: Unix milliseconds as of the read whose
+    rows are added. `all_found`: everything was read that there was; what is added later was created since."""
 
     def __init__(self) -> None:
+        self.now = 0
+        self.all_found = False
+        self._found_before: dict[RowKey, int] = {}
         self._by_key: dict[RowKey, OpenRow] = {}
         self._waiting: list[tuple[RowKey, OpenRow]] = []
         self.held: dict[Line, list[tuple[RowKey, OpenRow]]] = {}
@@ -97,7 +114,9 @@ class OpenRows:
         return self._by_key.get(key)
 
     def add(self, row: Row, *, redelivery: bool) -> None:
-        key, entry = row.key, OpenRow(row, redelivery=redelivery)
+        key = row.key
+        found_at = self._found_before.pop(key, self.now if self.all_found else 0)
+        entry = OpenRow(row, redelivery=redelivery, found_at=found_at)
         self._by_key[key] = entry
         if not entry.checked:
             self.unchecked[key] = entry
@@ -118,6 +137,7 @@ class OpenRows:
         for key, entry in list(self._by_key.items()):
             if not entry.claimed:
                 self.forget(key)
+                self._found_before[key] = entry.found_at
         self._waiting.clear()
         self.held.clear()
 
@@ -212,8 +232,9 @@ class OpenRows:
             if entry.outcome is not None
         )
 
-    def in_doubt(self) -> set[ScheduleId]:
-        """Ids that an earlier owner may have sent."""
+    def whole_read(self) -> set[ScheduleId]:
+        """All rows that there were are known. Answers the ids that an earlier owner may have sent."""
+        self.all_found = True
         return {key.schedule_id for key, entry in self._by_key.items() if entry.redelivery}
 
     def on_the_wire(self, *, without: set[RowKey]) -> set[ScheduleId]:

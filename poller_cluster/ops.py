@@ -1,14 +1,16 @@
 """A node's own port: health, metrics, hints from the API, and what an operator asks of this one node.
 
     POST /hints    rows placed near their time; needs the cluster's token
-    POST /drain    hand over every lane: 202 when begun, 409 when another life is meant; needs the cluster's token
+    POST /drain    hand over every lane: 202 when begun, 409 when another life is meant, or when no other node takes
+                   lanes and `force` is not set; needs the cluster's token
+    POST /undrain  take lanes again: 202, 409 when another life is meant, or this one is being stopped; needs the token
     GET  /livez    200 while the event loop turns
     GET  /readyz   200 while the node is trusted and takes lanes, else 503; the body says why (`runtime.health`)
     GET  /metrics  Prometheus
 
 Nothing here answers questions about schedules. It listens on loopback unless configured otherwise; the token is all
-that stands before `/hints` and `/drain`. A hint can do no more than make the node read a row earlier, and a drained
-node's lanes are the others'.
+that stands before `/hints`, `/drain` and `/undrain`. A hint can do no more than make the node read a row earlier, and a
+drained node's lanes are the others'.
 
 It speaks plain HTTP, with the API's TLS or without: what goes over it are ids, numbers and health, never a callback or
 a key of a client's. Who can listen in between can learn the token, and with it drain nodes, which costs no call. Keep
@@ -18,7 +20,7 @@ the port to the cluster's own network (a NetworkPolicy, or a mesh that encrypts)
 import errno
 import hmac
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -29,8 +31,9 @@ from aiohttp import web
 from msgspec import Meta
 
 from membership.identity import Life
+from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops_connection import OpsRunner
-from scheduler_service.domain.errors import MinutehandError
+from scheduler_service.domain.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import (
     MAX_DUE,
     MAX_POLLERS,
@@ -43,12 +46,15 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
-from scheduler_service.runtime.health import Reason, health_document, status_code
+from scheduler_service.runtime.health import STOPPING, Reason, health_document, status_code
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 
 MAX_BODY_BYTES = 1 << 20
+LAST_NODE = "last-node"
 OnHints = Callable[[Sequence[tuple[Partition, RowKey | None]]], None]
 """Hears of rows placed near their time, and of minutes of lanes with more of them than are named."""
+OnDrain = Callable[[bool], Awaitable[None]]
+"""Begins to hand over; True forces it. Raises LastNode, NotSeen, StoreUnavailable."""
 _log = structlog.get_logger("minutehand.poller")
 
 
@@ -136,6 +142,7 @@ class _Hints(msgspec.Struct, frozen=True):
 class _Meant(msgspec.Struct, frozen=True):
     node_id: str
     incarnation: int
+    force: bool = False
 
 
 _decode_hints = msgspec.json.Decoder(_Hints).decode
@@ -145,7 +152,8 @@ _decode_meant = msgspec.json.Decoder(_Meant).decode
 class OpsServer:
     """A `Service` on a socket from `listen`. `unhealthy` answers why the node is not live, `unready` why not ready.
 
-    `on_drain` begins to drain and may be called again.
+    `on_drain` begins to drain and may be called again; what it raises is the answer. `on_undrain` answers whether the
+    node takes lanes again.
     """
 
     def __init__(
@@ -155,7 +163,8 @@ class OpsServer:
         token: str,
         life: Life,
         on_hints: OnHints,
-        on_drain: Callable[[], None],
+        on_drain: OnDrain,
+        on_undrain: Callable[[], bool],
         unhealthy: Callable[[], Sequence[Reason]],
         unready: Callable[[], Sequence[Reason]],
         metrics: Metrics,
@@ -165,6 +174,7 @@ class OpsServer:
         self._life = life
         self._on_hints = on_hints
         self._on_drain = on_drain
+        self._on_undrain = on_undrain
         self._unhealthy = unhealthy
         self._unready = unready
         self._metrics = metrics
@@ -174,6 +184,7 @@ class OpsServer:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_post("/hints", self._take_hints)
         app.router.add_post("/drain", self._drain)
+        app.router.add_post("/undrain", self._undrain)
         app.router.add_get("/livez", self._live)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._show_metrics)
@@ -202,6 +213,27 @@ class OpsServer:
         return web.Response(status=204)
 
     async def _drain(self, request: web.Request) -> web.Response:
+        meant = await self._meant(request)
+        if isinstance(meant, web.Response):
+            return meant
+        try:
+            await self._on_drain(meant.force)
+        except LastNode as error:
+            return web.json_response({"detail": str(error), "reason": LAST_NODE}, status=409)
+        except (NotSeen, StoreUnavailable) as error:
+            return web.json_response({"detail": str(error)}, status=503)
+        return web.json_response({"status": "draining"}, status=202)
+
+    async def _undrain(self, request: web.Request) -> web.Response:
+        meant = await self._meant(request)
+        if isinstance(meant, web.Response):
+            return meant
+        if not self._on_undrain():
+            return web.json_response({"detail": "this node is being stopped", "reason": STOPPING}, status=409)
+        return web.json_response({"status": "live"}, status=202)
+
+    async def _meant(self, request: web.Request) -> _Meant | web.Response:
+        """What is asked of exactly this life, or the refusal."""
         if not self._knows_token(request):
             return _no_token()
         try:
@@ -210,8 +242,7 @@ class OpsServer:
             return web.json_response({"detail": f"not a life: {error}"}, status=400)
         if (meant.node_id, meant.incarnation) != self._life:
             return web.json_response({"detail": f"this is {self._life}"}, status=409)
-        self._on_drain()
-        return web.json_response({"status": "draining"}, status=202)
+        return meant
 
     def _knows_token(self, request: web.Request) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")

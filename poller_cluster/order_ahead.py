@@ -9,6 +9,7 @@ recovery reads. A schedule that asks for longer pauses than its client (`retry.c
 shortened, is found only as far ahead as the client's present settings reach.
 """
 
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.ordering import OrderingKeys
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
@@ -31,16 +32,19 @@ async def look_ahead(
     *,
     first: Minute,
     last: Minute,
+    budget: BackgroundBudget,
 ) -> None:
     """Tell `order` of the lane's copies with a key in [first, last]. Raises StoreUnavailable."""
-    occupied = await schedules.occupied(client_id, first=first, last=last)
+    async with budget.slot(client_id):
+        occupied = await schedules.occupied(client_id, first=first, last=last)
     for minute in sorted(occupied):
         if poller_id not in occupied[minute]:
             continue
         partition, more = Partition(client_id, poller_id, minute), True
         after: RowKey | None = None
         while more:
-            page = await schedules.read_page(partition, after=after, limit=_PAGE_ROWS)
+            async with budget.slot(client_id):
+                page = await schedules.read_page(partition, after=after, limit=_PAGE_ROWS)
             for row in page.rows:
                 if row.is_copy:
                     order.read(row)
@@ -48,11 +52,14 @@ async def look_ahead(
             more = page.more
 
 
-async def look_up_overdue(schedules: ScheduleStore, client_id: ClientId, order: OrderingKeys, *, now: int) -> None:
+async def look_up_overdue(
+    schedules: ScheduleStore, client_id: ClientId, order: OrderingKeys, *, now: int, budget: BackgroundBudget
+) -> None:
     """Ask the rows of heads that should have come long ago how they stand. Raises StoreUnavailable."""
     for key, schedule_id in order.overdue(now, limit=OVERDUE_AT_ONCE):
         home = partition_of(client_id, schedule_id)
-        rows = await schedules.find_rows(home, [key_of(schedule_id)])
+        async with budget.slot(client_id):
+            rows = await schedules.find_rows(home, [key_of(schedule_id)])
         row = rows.get(key_of(schedule_id))
         if row is None:
             order.ended(key, schedule_id)

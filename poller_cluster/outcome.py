@@ -3,6 +3,7 @@
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.steps import Claim
 from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.copies import IN_DOUBT
 from scheduler_service.domain.ids import UnixMillis, due_of
 from scheduler_service.domain.options import ScheduleOptions
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, Success, decide
@@ -20,7 +21,10 @@ def conclude(
     now: int,
     jitter: float,
 ) -> Outcome:
-    """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant."""
+    """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant.
+
+    An attempt of which nothing was sent says nothing of one that an earlier owner may have made: the doubt stays.
+    """
     attempts = (claim.row.attempt_base or 0) + 1
     first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
     decision = decide(
@@ -36,6 +40,8 @@ def conclude(
         at_most_once=settings.in_doubt == "drop",
     )
     state, reason, next_at = _read(decision)
+    if next_at is not None and result.nothing_sent and (claim.redelivery or options.in_doubt):
+        reason = IN_DOUBT
     return Outcome(
         state=state,
         attempts=attempts,

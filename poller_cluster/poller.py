@@ -22,7 +22,6 @@ from poller_cluster.minute_admission import MinuteAdmission
 from poller_cluster.minute_run import Firing, MinuteRun
 from poller_cluster.order_ahead import ahead_minutes, look_ahead, look_up_overdue
 from poller_cluster.recovery import Walk, found, next_chunk
-from poller_cluster.recovery_slots import RecoverySlots
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import Phase
 from scheduler_service.domain.ids import (
@@ -54,7 +53,6 @@ class ClientPollers:
         firing: Firing,
         settings: MinuteSettings,
         stagger: float,
-        recovery_slots: RecoverySlots,
         spawn: Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"],
         on_lost: Callable[[PollerId, int], None],
         on_fault: Callable[[str, BaseException], None],
@@ -65,7 +63,7 @@ class ClientPollers:
         self._firing = firing
         self._settings = settings
         self._prefetch_ms = PREFETCH_MS - round(STAGGER_MS * stagger)
-        self._slots = recovery_slots
+        self._budget = firing.budget
         self._spawn = spawn
         self._on_lost = on_lost
         self._on_fault = on_fault
@@ -104,6 +102,16 @@ class ClientPollers:
             while lane.tasks:
                 await asyncio.wait(list(lane.tasks.values()))
 
+    def set_back(self) -> None:
+        """The clock was ahead and is right now: every lane stands still until it is granted again, and minutes that
+        were passed early are entered and swept again."""
+        passed, self._swept = self._swept, min(self._swept, self._sweepable(self._firing.clock.wall_ms()))
+        self._entered = self._swept
+        for lane in self.lanes.values():
+            lane.leaving = True
+            lane.drain(passed)
+        self._wake.set()
+
     def suspend(self) -> None:
         """Hold what is due: lanes finish what is in flight and stand still."""
         if not self.suspended:
@@ -138,7 +146,7 @@ class ClientPollers:
         if run is not None:
             run.hint(keys)
         elif self._swept < minute <= self._entered and minute not in lane.settled:
-            self._start(lane, minute)
+            self._start(lane, minute, was_empty=lane.entered)
 
     # The clock of minutes.
 
@@ -162,8 +170,9 @@ class ClientPollers:
             for lane in late:
                 lane.entered = True
                 lane.order.changed()
-        for lane in [lane for lane in self.lanes.values() if lane.order.wanted and not lane.looked_ahead]:
-            await self._look_ahead(lane)
+        for lane in self.lanes.values():
+            if lane.order.wanted and not lane.looked_ahead:
+                self._look_aside(lane, self._look_ahead)
         next_enter = minute_start(self._entered + 1) - self._prefetch_ms
         if now >= next_enter:
             minute = Minute(self._entered + 1)
@@ -180,8 +189,11 @@ class ClientPollers:
             return 0.0
         return (min(next_enter, next_sweep) - now) / 1000.0
 
-    async def _look_up(self, lanes: Sequence[LaneWork], first: Minute, last: Minute) -> None:
-        """Start runs for the given lanes in the minutes [first, last] where they have rows."""
+    async def _look_up(
+        self, lanes: Sequence[LaneWork], first: Minute, last: Minute, *, were_empty: bool = False
+    ) -> None:
+        """Start runs for the given lanes in the minutes [first, last] where they have rows. `were_empty`: see
+        `_start`."""
         if first > last or not lanes:
             return
         occupied = await self._firing.schedules.occupied(self.client_id, first=first, last=last)
@@ -189,18 +201,41 @@ class ClientPollers:
             here = set(occupied[minute])
             for lane in lanes:
                 if lane.poller_id in here and not lane.knows(minute):
-                    self._start(lane, minute)
+                    self._start(lane, minute, was_empty=were_empty)
 
     async def _sweep(self, minute: Minute) -> None:
         lanes = list(self.lanes.values())
-        await self._look_up(lanes, minute, minute)
+        await self._look_up(lanes, minute, minute, were_empty=True)
         if not self._firing.trusted() or any(not lane.entered for lane in self.lanes.values()):
             return
         self._swept = minute
         for lane in lanes:
             lane.settled.discard(minute)
         for lane in lanes:
-            await look_up_overdue(self._firing.schedules, self.client_id, lane.order, now=self._firing.clock.wall_ms())
+            if lane.order.overdue(self._firing.clock.wall_ms(), limit=1):
+                self._look_aside(lane, self._look_up_overdue)
+
+    def _look_aside(self, lane: LaneWork, look: Callable[[LaneWork], Coroutine[Any, Any, None]]) -> None:
+        """Have a lane learn more of its ordering keys, one thing at a time. Not in the way of the clock of minutes:
+        whoever waits for the background budget may wait for long."""
+        if not lane.looking:
+            lane.looking = True
+            self._spawn(self._look(lane, look), f"order of {self.client_id}/{lane.poller_id}")
+
+    async def _look(self, lane: LaneWork, look: Callable[[LaneWork], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await look(lane)
+        except StoreUnavailable:
+            await self._firing.clock.sleep(RETRY_SECONDS)
+        finally:
+            lane.looking = False
+            self._wake.set()
+
+    async def _look_up_overdue(self, lane: LaneWork) -> None:
+        firing = self._firing
+        await look_up_overdue(
+            firing.schedules, self.client_id, lane.order, now=firing.clock.wall_ms(), budget=self._budget
+        )
 
     async def _look_ahead(self, lane: LaneWork) -> None:
         """Learn what is retried later on a lane that has met an ordering key."""
@@ -215,12 +250,23 @@ class ClientPollers:
                 breaker_longest_seconds=self._firing.breaker_longest_seconds,
             )
         )
-        await look_ahead(self._firing.schedules, self.client_id, lane.poller_id, lane.order, first=now, last=last)
+        await look_ahead(
+            self._firing.schedules,
+            self.client_id,
+            lane.poller_id,
+            lane.order,
+            first=now,
+            last=last,
+            budget=self._budget,
+        )
         if self._firing.trusted():
             lane.looked_ahead = True
             lane.order.changed()
 
-    def _start(self, lane: LaneWork, minute: Minute) -> "asyncio.Task[object] | None":
+    def _start(
+        self, lane: LaneWork, minute: Minute, *, past: bool = False, was_empty: bool = False
+    ) -> "asyncio.Task[object] | None":
+        """`was_empty`: the lane had no rows here when the minute was entered, so all that there are came since."""
         if lane.draining or self.lanes.get(lane.poller_id) is not lane or self.suspended:
             return None
         admission = MinuteAdmission(
@@ -230,6 +276,7 @@ class ClientPollers:
             tenant=lambda: self._firing.tenant(self.client_id),
             dispatcher=self._firing.dispatcher,
             settings=self._settings,
+            window_rows=lambda: self._firing.row_window.rows,
             on_recorded=lambda outcome: self._firing.books.counts.recorded(self.client_id, outcome),
         )
         machine = PollerMinute(
@@ -238,7 +285,8 @@ class ClientPollers:
             settings=self._settings,
             admission=admission,
         )
-        run = MinuteRun(machine=machine, firing=self._firing, on_room=self._room_made, admission=admission)
+        machine.rows.all_found = was_empty
+        run = MinuteRun(machine=machine, firing=self._firing, on_room=self._room_made, admission=admission, past=past)
         lane.runs[minute] = run
         work = self._run_minute(lane, minute, run, admission)
         task = self._spawn(work, f"minute {self.client_id}/{lane.poller_id} {minute}")
@@ -290,21 +338,23 @@ class ClientPollers:
                 await self._walk_wake.wait(RETRY_SECONDS)
 
     async def _walk_chunk(self, walks: Sequence[Walk], first: Minute, last: Minute) -> None:
-        occupied = await self._firing.schedules.occupied(self.client_id, first=first, last=last)
+        async with self._budget.slot(self.client_id):
+            occupied = await self._firing.schedules.occupied(self.client_id, first=first, last=last)
         if not self._firing.trusted():
             return
+        places = self._budget.minutes
         for minute, walk in found(walks, occupied):
             lane = self.lanes.get(walk.poller_id)
             if lane is None or lane.walk is not walk or lane.draining:
                 continue
-            await self._slots.acquire()
-            task = None if lane.knows(minute) else self._start(lane, minute)
+            await places.acquire(self.client_id)
+            task = None if lane.knows(minute) else self._start(lane, minute, past=True)
             if task is None:
-                self._slots.release()
+                places.release(self.client_id)
                 if not lane.knows(minute):
                     continue
             else:
-                task.add_done_callback(lambda _: self._slots.release())
+                task.add_done_callback(lambda _: places.release(self.client_id))
             walk.at = Minute(minute + 1)
             lane.order.changed()
         for walk in walks:

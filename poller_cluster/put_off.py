@@ -6,6 +6,7 @@ the instant named. Nothing was sent for it, so nothing may be forgotten either: 
 
 from poller_cluster.steps import Claim
 from scheduler_service.domain.clients import ClientSettings
+from scheduler_service.domain.copies import IN_DOUBT
 from scheduler_service.domain.ids import UnixMillis, due_of
 from scheduler_service.domain.options import ScheduleOptions
 from scheduler_service.domain.schedules import Outcome, State
@@ -37,7 +38,8 @@ def until_open_again(
             return None if row.is_copy else put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
         return Outcome(
             state=State.FAILED,
-            attempts=row.attempt_base or 0,
+            # The number of an attempt that may have been made is not used again.
+            attempts=(row.attempt_base or 0) + in_doubt,
             first_attempt_at=first,
             finished_at=UnixMillis(max(now, row.due)),
             reason="deadline",
@@ -57,5 +59,5 @@ def put_off(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Out
         next_attempt_at=UnixMillis(max(at, claim.row.due + 1)),
         last_status=claim.last_status,
         last_error=claim.last_error,
-        reason="in-doubt" if in_doubt else reason,
+        reason=IN_DOUBT if in_doubt else reason,
     )

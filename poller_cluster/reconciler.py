@@ -27,7 +27,7 @@ from typing import Any
 import structlog
 
 from membership.errors import MinutehandError, StoreUnavailable
-from poller_cluster.backoff import Backoff
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.settings import ReconciliationSettings
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.ids import ClientId, PollerId
@@ -41,6 +41,7 @@ from scheduler_service.domain.reconciliations import (
     Slot,
     asked_at,
 )
+from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
@@ -69,6 +70,7 @@ class Reconciler:
         tenant: Callable[[ClientId], Tenant | None],
         lanes: Callable[[ClientId], Collection[PollerId]],
         trusted: Callable[[], bool],
+        budget: BackgroundBudget,
         clock: Clock,
         randomness: Randomness,
         settings: ReconciliationSettings,
@@ -84,6 +86,7 @@ class Reconciler:
         self._tenant = tenant
         self._lanes = lanes
         self._trusted = trusted
+        self._budget = budget
         self._clock = clock
         self._randomness = randomness
         self._settings = settings
@@ -228,7 +231,8 @@ class Reconciler:
         if found.version is None:
             _log.info("reconciliation-started", **_names(found))
         share = self._settings.redeliver_share / max(self._redelivering[found.client_id], 1)
-        done = await self._reconcile(tenant.client, found, share=share, ours=lambda: self._ours(found.client_id))
+        async with self._budget.slot(found.client_id):
+            done = await self._reconcile(tenant.client, found, share=share, ours=lambda: self._ours(found.client_id))
         self.rows += done.acted
         stands = done.reconciliation
         if stands.state is ReconciliationState.FINISHED:

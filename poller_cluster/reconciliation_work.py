@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.reconciler import Reconciler
 from poller_cluster.settings import ReconciliationSettings
 from poller_cluster.tenants import Tenants
@@ -26,6 +27,7 @@ def build_reconciler(
     tenants: Tenants,
     lanes: Callable[[ClientId], Collection[PollerId]],
     trusted: Callable[[], bool],
+    budget: BackgroundBudget,
     clock: Clock,
     randomness: Randomness,
     settings: ReconciliationSettings,
@@ -45,10 +47,12 @@ def build_reconciler(
             cancel=CancelSchedules(schedules=schedules, edit=edit, clock=clock, randomness=randomness),
             clock=clock,
             on_fault=on_fault,
+            at_once=lambda: budget.pace.size,
         ),
         tenant=tenants.get,
         lanes=lanes,
         trusted=trusted,
+        budget=budget,
         clock=clock,
         randomness=randomness,
         settings=settings,

@@ -8,9 +8,11 @@ nobody, and the next who wants it counts for himself.
 """
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from membership.errors import StoreUnavailable
+from poller_cluster.background_budget import BackgroundBudget
 from scheduler_service.domain.ids import Partition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.count_minute import CountMinute
@@ -30,12 +32,14 @@ class Recounts:
         self,
         *,
         count: CountMinute,
+        budget: BackgroundBudget,
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
         on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self._on_fault = on_fault
         self._count = count
+        self._budget = budget
         self._clock = clock
         self._spawn = spawn
         self._wanted: dict[Partition, int] = {}
@@ -57,8 +61,9 @@ class Recounts:
                 wanted, self._wanted = self._wanted, {}
                 for partition, epoch in wanted.items():
                     begun = self._clock.monotonic()
+                    turn = partial(self._budget.slot, partition.client_id)
                     try:
-                        await self._count(partition, epoch=epoch)
+                        await self._count(partition, epoch=epoch, turn=turn)
                     except StoreUnavailable:
                         continue
                     except Exception as error:

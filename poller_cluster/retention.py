@@ -4,6 +4,10 @@ There is no TTL on schedules: it would let a long outage or suspension eat calls
 the index of occupied minutes, oldest hour first, reads what became of every row, and deletes the partition as one. An
 hour that keeps something open is looked at again in the next round.
 
+Rows may be open that nobody will ever call: a create or a redelivery that was never answered and took effect when its
+minute was settled already. Once past retention they are cancelled, with reason `expired`; the partition goes in the
+next round. Until then whoever asks for such a schedule sees to it (`usecases.edit_schedule`), and so does the audit.
+
 Where there is an archive to wait for, a partition also stays until its client's day is archived. What ended after that
 day was archived is not in it: it stays too, and the day is marked, so that the archive's next run adds it. Built-in
 clients have no days in the archive, and do not wait.
@@ -13,8 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from membership.errors import StoreUnavailable
+from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.archives import DAY_MS, ArchivedDay, day_of
+from scheduler_service.domain.copies import outcome_after
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,
@@ -28,12 +34,19 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.ports import ArchiveStore, ScheduleStore
+from scheduler_service.domain.schedules import Edit, Page, RowWrite, State
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
 
 ROUND_SECONDS = 600.0
 PAUSE_SECONDS = 0.02
 """Between two reads of the index: a round over years of hours must not be felt by fresh calls."""
 PAGE_ROWS = 1_000
+EXPIRED_AT_ONCE = 100
+PARTITIONS_REMEMBERED = 100_000
+"""Partitions that wait for the archive and were looked through."""
+EXPIRED = "expired"
+"""Reason of what was cancelled because it was past retention and nobody would have called it."""
 
 Positions = Mapping[PollerId, Minute]
 
@@ -61,6 +74,8 @@ class Retention:
         tenants: Callable[[], Sequence[Tenant]],
         positions: Callable[[ClientId], Positions],
         trusted: Callable[[], bool],
+        budget: BackgroundBudget,
+        randomness: Randomness,
         archives: ArchiveStore | None = None,
     ) -> None:
         self._schedules = schedules
@@ -68,7 +83,10 @@ class Retention:
         self._tenants = tenants
         self._positions = positions
         self._trusted = trusted
+        self._budget = budget
         self._archives = archives
+        self._randomness = randomness
+        self._looked_through: set[Partition] = set()
         self._looked_at: dict[ClientId, Hour] = {}
 
     async def run(self) -> None:
@@ -95,7 +113,7 @@ class Retention:
         while hour * MINUTES_PER_HOUR < until and self._trusted():
             first = Minute(hour * MINUTES_PER_HOUR)
             last = Minute(min(first + MINUTES_PER_HOUR, until) - 1)
-            gone, left = await self._sweep_minutes(client_id, first, last, positions, archived)
+            gone, left = await self._sweep_minutes(client_id, first, last, positions, archived, until)
             deleted += gone
             all_gone = all_gone and not left and last == first + MINUTES_PER_HOUR - 1
             hour = Hour(hour + 1)
@@ -112,40 +130,83 @@ class Retention:
         return _Archived({one.day: one for one in found})
 
     async def _sweep_minutes(
-        self, client_id: ClientId, first: Minute, last: Minute, positions: Positions, archived: _Archived
+        self,
+        client_id: ClientId,
+        first: Minute,
+        last: Minute,
+        positions: Positions,
+        archived: _Archived,
+        until: Minute,
     ) -> tuple[int, int]:
-        """How many partitions of [first, last] were deleted, and how many of the lanes held here are left."""
+        """How many partitions of [first, last] were deleted, and how many of the lanes held here are left. Minutes
+        before `until` are past retention."""
         gone = left = 0
-        occupied = await self._schedules.occupied(client_id, first=first, last=last)
+        async with self._budget.slot(client_id):
+            occupied = await self._schedules.occupied(client_id, first=first, last=last)
         for minute, pollers in occupied.items():
             for poller_id in pollers:
                 position = positions.get(poller_id)
                 if position is None:
                     continue
                 partition = Partition(client_id, poller_id, minute)
-                if minute < position and await self._may_go(partition, archived) and self._trusted():
-                    await self._schedules.delete_partition(partition)
+                settled = min(position, until)
+                if minute < position and await self._may_go(partition, archived, settled) and self._trusted():
+                    async with self._budget.slot(client_id):
+                        await self._schedules.delete_partition(partition)
                     gone += 1
                 else:
                     left += 1
         return gone, left
 
-    async def _may_go(self, partition: Partition, archived: _Archived) -> bool:
-        """Whether nothing of it is open, or would be lost."""
+    async def _may_go(self, partition: Partition, archived: _Archived, settled: Minute) -> bool:
+        """Whether nothing of it is open, or would be lost. All minutes before `settled` are settled and past retention:
+        what is stranded is cancelled, also where the archive waits for that."""
         day = archived.of(partition.minute)
-        if day is None and archived.days is not None:
+        waits = day is None and archived.days is not None
+        if waits and partition in self._looked_through:
             return False
         after = None
         while True:
-            page = await self._schedules.read_page(partition, after=after, limit=PAGE_ROWS)
+            async with self._budget.slot(partition.client_id):
+                page = await self._schedules.read_page(partition, after=after, limit=PAGE_ROWS)
             if not all(row.over for row in page.rows):
+                await self._expire(partition, page, settled)
                 return False
             if day is not None and not all(map(day.holds, page.rows)):
                 await self._mark_stale(day, archived)
                 return False
             if not page.more:
-                return True
+                break
             after = page.rows[-1].key
+        if waits:
+            if len(self._looked_through) >= PARTITIONS_REMEMBERED:
+                self._looked_through.clear()
+            self._looked_through.add(partition)
+        return not waits
+
+    async def _expire(self, partition: Partition, page: Page, settled: Minute) -> None:
+        """One edit. Whatever comes of it, the next sweep reads the page again."""
+        stranded = [row for row in page.rows if row.stranded(settled)][:EXPIRED_AT_ONCE]
+        if not stranded or not self._trusted():
+            return
+        at = UnixMillis(self._clock.wall_ms())
+        edit = Edit(
+            partition=partition,
+            edits=self._randomness.uuid4(),
+            version=page.statics.version,
+            version_known=True,
+            writes=tuple(
+                RowWrite(
+                    key=row.key,
+                    outcome=outcome_after(row, state=State.CANCELLED, at=at, reason=EXPIRED),
+                    expect_state=State(row.state or State.SCHEDULED),
+                    expect_next_attempt_at=row.next_attempt_at,
+                )
+                for row in stranded
+            ),
+        )
+        async with self._budget.slot(partition.client_id):
+            await self._schedules.edit(edit)
 
     async def _mark_stale(self, day: ArchivedDay, archived: _Archived) -> None:
         """Once a sweep; whatever comes of it, the next sweep finds the same."""

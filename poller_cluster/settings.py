@@ -94,6 +94,29 @@ class ReconciliationSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundSettings:
+    """How much of storage a node may use for the past: recovery, ends of retried calls on their way to their schedules,
+    recounts, searches, reconciliations, retention."""
+
+    requests_at_once: int = 16
+    """Requests of that kind that a node has under way at once while storage answers well. More catches up sooner after
+    an outage, at the cost of Cassandra's time; fewer are made by themselves while Cassandra is slow."""
+    slow_ms: int = 250
+    """Milliseconds above which the p99 of all of a node's storage requests counts as slow: then fewer are made for the
+    past. Lower spares the present more, and recovers later."""
+    longest_pause_seconds: float = 5.0
+    """The longest pause between two of them while Cassandra leaves requests without an answer. Longer gives it more
+    rest, and an outage takes that much longer to be noticed as over."""
+
+    def __post_init__(self) -> None:
+        for name in ("requests_at_once", "slow_ms"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if not 0 < self.longest_pause_seconds <= 60:
+            raise ValueError("longest_pause_seconds must be above 0 and at most 60")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """Bounds of one poller process."""
 
@@ -101,6 +124,7 @@ class NodeSettings:
     destinations: DestinationSettings = field(default_factory=DestinationSettings)
     clients: ClientBounds = field(default_factory=ClientBounds)
     reconciliations: ReconciliationSettings = field(default_factory=ReconciliationSettings)
+    background: BackgroundSettings = field(default_factory=BackgroundSettings)
     recovery_minutes_at_once: int = 4
     """Minutes of the past that run beside the present after a takeover or an outage; one client gets half of them at
     most. More recovers sooner, at the cost of fresh calls' lateness."""
@@ -108,9 +132,10 @@ class NodeSettings:
     """Calls a minute that this node is sized for; shown against what the quotas guarantee."""
     weight: float = 1.0
     """This node's share of the pollers, relative to the others'."""
-    named_clients: int = 20
-    """Clients that the metrics show by name, those with the most calls; all others are shown together. More costs
-    Prometheus memory: up to twice as many series a metric, on every node."""
+    named_clients: int = 0
+    """Clients that the metrics show by name, those with the most calls; all others are shown together. `/metrics` asks
+    for no key, so everybody who reaches the node's port reads these names. More costs Prometheus memory: up to twice as
+    many series a metric, on every node."""
     retention_waits_for_archive: bool = False
     """Whether schedules past their client's retention are kept until their day is archived by `minutehand spark run
     archive`. Then run it every day: what is not archived is kept for ever. The same on all pollers, or it holds for

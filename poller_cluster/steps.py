@@ -89,7 +89,8 @@ Step: TypeAlias = (
 @dataclass(frozen=True, slots=True)
 class FollowUp:
     """What a recorded outcome still owes other partitions: the next copy of a retrying row, for a copy the news to its
-    original, a dead letter for what failed. Repeatable; the minute settles only after it was acknowledged."""
+    original, a dead letter for what failed, for a rescheduled row the one that replaces it. Repeatable; the minute
+    settles only after it was acknowledged."""
 
     definition: Definition
     outcome: Outcome
@@ -104,7 +105,7 @@ class Claim:
     """A row that is ours to send: named by an applied advance and free of any outcome since.
 
     `redelivery`: an earlier owner may have called already. `first_attempt_at` and what the last attempt
-    came to are the schedule's, for a copy.
+    came to are the schedule's, for a copy. `found_at`: see `OpenRow`.
     """
 
     row: Row
@@ -112,3 +113,4 @@ class Claim:
     first_attempt_at: UnixMillis | None
     last_status: int | None = None
     last_error: str | None = None
+    found_at: int = 0

@@ -1,28 +1,40 @@
-"""Clients as a node knows them: settings, quota, state, active signing secrets. Refreshed when the catalog moved.
+"""Clients as a node knows them: settings, quota, state, active signing secrets.
 
-One cheap read a second compares the catalog's revision; a change is known within a few seconds. While storage is away
-the last picture stays in use.
+Whoever changes a client or a secret moves the catalogue's revision after the change:
+
+    every second     compare the revision; if it moved, read the whole catalogue, part by part
+    ROUND_SECONDS    read the whole catalogue once, evenly spread over that time, whatever the revision says
+
+So a change is known within a few seconds, and within a minute if its announcement was lost: its writer died before it,
+the announcement got no answer, or the change itself timed out and took effect after it. Both hold while storage
+answers; while it is away the last picture stays in use. A part is read by its place on the ring, `PART_CLIENTS` clients
+at a time and their secrets with one read: a round over 100,000 clients takes five small reads a second, of a node, and
+a round over a few clients takes two. Nodes begin their rounds at random instants.
 
 A client with an active signing secret that the key ring does not open is *locked*: its calls wait, as a suspended
 client's do, because they would go out unsigned or without the one signature that a receiver knows. Locked clients are
 looked at again when the ring changed, and every `UNLOCK_SECONDS`: somebody may have encrypted their secrets anew.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
-from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore, SecretBox
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
 
 REFRESH_SECONDS = 1.0
 UNLOCK_SECONDS = 10.0
+ROUND_SECONDS = 40.0
+"""Leaves 20 s of the minute for reads that are slow, or have to be repeated."""
+PART_CLIENTS = 1_000
 _log = structlog.get_logger("minutehand.poller")
 
 
@@ -59,17 +71,25 @@ class Tenants:
         store: ClientStore,
         box: SecretBox,
         clock: Clock,
+        randomness: Randomness,
         on_change: Callable[[], None],
         bounds: ClientBounds = UNBOUND,
     ) -> None:
         self._store = store
         self._box = box
         self._clock = clock
+        self._randomness = randomness
         self._on_change = on_change
         self._bounds = bounds
         self._revision: tuple[int, int] | None = None
         self._looked = 0.0
         self._tenants: dict[ClientId, Tenant] = {}
+        self._changed = False
+        self._after: ClientId | None = None
+        """Where the round goes on. `_read`: parts read in it so far; `_parts`: what the round before consisted of."""
+        self._read = 0
+        self._parts = 1
+        self._due = 0.0
 
     def get(self, client_id: ClientId) -> Tenant | None:
         return self._tenants.get(client_id)
@@ -89,44 +109,68 @@ class Tenants:
             await self._clock.sleep(REFRESH_SECONDS)
 
     async def refresh(self) -> bool:
-        """Look once; True when the picture is known to be fresh."""
+        """Look once; True when the picture is as fresh as it is to be."""
         try:
             revision = (await self._store.catalog_revision(), self._box.generation)
             now = self._clock.monotonic()
-            if revision == self._revision and not (self.locked and now >= self._looked + UNLOCK_SECONDS):
-                return True
-            picture = {}
-            for client in await self._store.list_clients():
-                if client.state is not ClientState.DELETED:
-                    picture[client.client_id] = await self._tenant(client)
+            if revision != self._revision or (self.locked and now >= self._looked + UNLOCK_SECONDS):
+                await self._read_all()
+                self._revision, self._looked = revision, now
+            else:
+                await self._go_round(now)
         except StoreUnavailable:
             return False
-        self._tell_of_locks(picture)
-        self._tenants, self._revision, self._looked = picture, revision, now
-        self._on_change()
+        finally:
+            if self._changed:
+                self._changed = False
+                self._on_change()
         return True
 
-    async def _tenant(self, client: Client) -> Tenant:
-        known = self._tenants.get(client.client_id)
-        secrets, locked = ((), None) if client.built_in else await self._secrets(client.client_id)
-        if known is not None and (known.client, known.secrets, known.locked) == (client, secrets, locked):
-            return known
-        return Tenant(client, self._bounds.effective(client), secrets, locked)
+    async def _read_all(self) -> None:
+        self._after, self._read = None, 0
+        while not await self._read_part():
+            pass
+        self._due = self._clock.monotonic() + self._randomness.fraction() * ROUND_SECONDS / self._parts
 
-    async def _secrets(self, client_id: ClientId) -> tuple[tuple[bytes, ...], str | None]:
+    async def _go_round(self, now: float) -> None:
+        """Read the parts that are due. After a time without storage that is one round at most."""
+        self._due = max(self._due, now - ROUND_SECONDS)
+        while self._due <= now:
+            await self._read_part()
+            self._due += ROUND_SECONDS / self._parts
+
+    async def _read_part(self) -> bool:
+        """Read what follows; True when that was the last part, so that the next one is the first."""
+        clients, secrets, self._after = await self._store.read_part(self._after, limit=PART_CLIENTS)
+        for client in clients:
+            self._see(client, secrets.get(client.client_id, ()))
+        self._read += 1
+        if self._after is None:
+            self._parts, self._read = self._read, 0
+        return self._after is None
+
+    def _see(self, client: Client, stored: Sequence[SigningSecret]) -> None:
+        known = self._tenants.get(client.client_id)
+        if client.state is ClientState.DELETED:
+            if known is not None:
+                del self._tenants[client.client_id]
+                self._changed = True
+            return
+        secrets, locked = self._open(stored)
+        if known is not None and (known.client, known.secrets, known.locked) == (client, secrets, locked):
+            return
+        self._tenants[client.client_id] = Tenant(client, self._bounds.effective(client), secrets, locked)
+        self._changed = True
+        before = None if known is None else known.locked
+        if locked is not None and locked != before:
+            _log.error("client-locked", client_id=client.client_id, reason=locked)
+        elif locked is None and before is not None:
+            _log.info("client-unlocked", client_id=client.client_id)
+
+    def _open(self, stored: Sequence[SigningSecret]) -> tuple[tuple[bytes, ...], str | None]:
         now = self._clock.wall_ms()
-        stored = await self._store.list_secrets(client_id)
         active = [secret for secret in stored if secret.expires_at is None or secret.expires_at > now]
         try:
             return tuple(self._box.open(secret).secret for secret in active), None
         except SecretLocked as error:
             return (), str(error)
-
-    def _tell_of_locks(self, picture: Mapping[ClientId, Tenant]) -> None:
-        for client_id, tenant in picture.items():
-            known = self._tenants.get(client_id)
-            before = None if known is None else known.locked
-            if tenant.locked is not None and tenant.locked != before:
-                _log.error("client-locked", client_id=client_id, reason=tenant.locked)
-            elif tenant.locked is None and before is not None:
-                _log.info("client-unlocked", client_id=client_id)

@@ -13,6 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from minutehand.__main__ import heed_interrupts
+
+heed_interrupts()  # the programs that tests start and interrupt inherit what this process ignores
+
 pytest_plugins = ["tests.support.cassandra"]
 
 TESTS = Path(__file__).parent

@@ -55,6 +55,9 @@ PayloadBytes = Annotated[
 HeaderBytes = Annotated[
     int | None, typer.Option(help="A callback's headers, at most. [default: 8192]", show_default=False)
 ]
+MaxCrons = Annotated[
+    int | None, typer.Option(help="Crons that are there at the same time. [default: 10000]", show_default=False)
+]
 ReadConsistency = Annotated[
     str | None,
     typer.Option(
@@ -87,6 +90,7 @@ def register(
     retention_days: RetentionDays = None,
     payload_bytes: PayloadBytes = None,
     header_bytes: HeaderBytes = None,
+    max_crons: MaxCrons = None,
     read_consistency: ReadConsistency = None,
     write_consistency: WriteConsistency = None,
     url: Url = DEFAULT_URL,
@@ -102,6 +106,7 @@ def register(
         "retention_days": retention_days,
         "payload_bytes": payload_bytes,
         "header_bytes": header_bytes,
+        "max_crons": max_crons,
         "read_consistency": read_consistency,
         "write_consistency": write_consistency,
     }

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
-from minutehand.cli.output import make_console, make_table, print_json
+from minutehand.cli.output import make_console, make_table, print_json, printable
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
 from minutehand.client import Cluster, Minutehand, MinutehandClientError, Node, Poller
 
@@ -40,17 +40,21 @@ def cluster(
 ) -> None:
     """Watch the nodes: who lives, whose clock is off, who owns how much, guarantees against capacity. Ctrl-C ends it.
 
-    Needs an administrator's key. Without a terminal, and with --json, it prints once.
+    Needs an administrator's key. Without a terminal, and with --json, it prints once, and ends with 1 if nobody is
+    called.
     """
     console = make_console()
     with connect(url, key) as api:
         picture = _look(api, client_id)
-        if as_json:
-            print_json(_document(picture))
-        elif once or not console.is_terminal:
-            console.print(_draw(picture))
-        else:
+        if console.is_terminal and not (once or as_json):
             _watch(api, picture, every_seconds, console)
+            return
+    if as_json:
+        print_json(_document(picture))
+    else:
+        console.print(_draw(picture))
+    if picture.cluster.not_calling is not None:
+        raise typer.Exit(1)
 
 
 def _look(api: Minutehand, client_id: str | None) -> _Picture:
@@ -83,11 +87,13 @@ def _draw(picture: _Picture, trouble: str | None = None) -> Group:
         f"the live nodes are sized for {found.capacity_per_minute:,}" + (f" ({share:.0%})." if share else "."),
     ]
     parts: list[Any] = [make_table(_COLUMNS, map(_node_row, found.nodes)), Text(), Text("\n".join(lines))]
+    if found.not_calling is not None:
+        parts += [Text(), Text(f"No calls are made: {printable(found.not_calling)}.", style="bold red")]
     if picture.client_id is not None:
         parts += [Text(), Text(f"Pollers of {picture.client_id}", style="bold")]
         parts.append(make_table(POLLER_COLUMNS, map(poller_row, picture.pollers)))
     if trouble is not None:
-        parts += [Text(), Text(trouble, style="red")]
+        parts += [Text(), Text(printable(trouble), style="red")]
     return Group(*parts)
 
 

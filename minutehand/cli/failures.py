@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from membership.errors import MinutehandError
 from minutehand.cli.app import app
+from minutehand.cli.output import printable
 from minutehand.client import MinutehandApiError, MinutehandClientError, MinutehandUnreachable
 from minutehand.config_values import ConfigurationInvalid
 from minutehand.local.errors import LocalError
@@ -50,7 +51,7 @@ def sentence_for(error: Exception) -> str:
 
 
 def say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+    print(printable(sentence), file=sys.stderr)
 
 
 def _ended(text: str) -> str:

@@ -15,14 +15,34 @@ NodeId = Annotated[
 
 
 @app.command()
-def drain(node_id: NodeId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+def drain(
+    node_id: NodeId,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also when no other node takes pollers: then nobody is called.")
+    ] = False,
+    url: Url = DEFAULT_URL,
+    key: KeyText = None,
+    as_json: AsJson = False,
+) -> None:
     """Let a node hand over its pollers to the others. It stays, draining, until it is stopped.
 
-    Once started anew, it takes its share again.
+    The last node that takes pollers refuses, unless it is forced. Restarted, or told to `undrain`, it takes its share
+    again.
     """
     with connect(url, key) as api:
-        draining = api.nodes.drain(node_id)
+        draining = api.nodes.drain(node_id, force=force)
     if as_json:
         print_json(draining)
     else:
         say(f"The node {node_id} hands over its pollers; `minutehand cluster` shows how many are left.")
+
+
+@app.command()
+def undrain(node_id: NodeId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Let a draining node take its share of pollers again."""
+    with connect(url, key) as api:
+        taking = api.nodes.undrain(node_id)
+    if as_json:
+        print_json(taking)
+    else:
+        say(f"The node {node_id} takes pollers again; `minutehand cluster` shows how many it has.")

@@ -1,4 +1,8 @@
-"""How commands answer: tables for people, JSON for programs, one sentence for errors."""
+"""How commands answer: tables for people, JSON for programs, one sentence for errors.
+
+Labels, receivers' answers and error details come from others. Whatever is printed goes through `printable`, so that no
+escape sequence in them reaches the terminal.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,17 +15,30 @@ from rich.table import Table
 from rich.text import Text
 
 _UNBOUNDED = 10_000
+_KEPT = "\t\n"
+_CONTROLS = (
+    *(code for code in range(0x20) if chr(code) not in _KEPT),
+    *range(0x7F, 0xA0),  # DEL and the C1 set, which some terminals obey like escape sequences
+    *(0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # line separators, changes of direction
+)
+_ESCAPES = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in _CONTROLS}
+_JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _CONTROLS}
+
+
+def printable(text: str) -> str:
+    """The text with control characters, other than tab and newline, as visible escapes."""
+    return text.translate(_ESCAPES)
 
 
 def fail(sentence: str) -> NoReturn:
     """Say why and exit with 1."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(sentence))
+    Console(stderr=True, soft_wrap=True, highlight=False).print(Text(printable(sentence)))
     raise typer.Exit(1)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+    """One JSON document. JSON lets control characters from U+007F on stand in strings: they are escaped too."""
+    typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode().translate(_JSON_ESCAPES))
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -56,7 +73,7 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
 
 def say(sentence: str) -> None:
     """One line of text."""
-    make_console().print(Text(sentence))
+    make_console().print(Text(printable(sentence)))
 
 
 def show(value: Any) -> str:
@@ -67,7 +84,7 @@ def show(value: Any) -> str:
         return value.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value)
+    return printable(str(value)).replace("\n", "\\n")
 
 
 def make_console() -> Console:

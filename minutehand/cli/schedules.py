@@ -12,6 +12,8 @@ from minutehand.client import Schedule
 
 app = typer.Typer(help="Create, look at, cancel and list schedules. Takes the client's own key.")
 
+IN_DOUBT = "in-doubt"
+"""Reason of a schedule that a poller may have called before it stopped."""
 ScheduleId = Annotated[
     str, typer.Argument(metavar="SCHEDULE_ID", help="The id that create answered.", show_default=False)
 ]
@@ -64,7 +66,11 @@ def get(
 def cancel(
     client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
-    """Cancel a schedule: when this succeeds, the receiver will not be called."""
+    """Cancel a schedule: when this succeeds, the receiver is not called any more.
+
+    One that was rescheduled is refused with the id of the schedule that is called instead: cancel that one. Where a
+    poller stopped during the call, the state says "in doubt": the receiver may have been called before.
+    """
     with connect(url, key) as api:
         show_schedule(api.client(client_id).schedules.cancel(schedule_id), as_json)
 
@@ -81,16 +87,21 @@ def cancel_window(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel whatever is due within a window and has not ended."""
+    """Cancel whatever is due within a window and has not ended.
+
+    What was rescheduled to an instant outside the window is not in it.
+    """
     with connect(url, key) as api:
         items = api.client(client_id).schedules.cancel_window(start=start, end=end, label=label)
     if as_json:
         print_json(items)
         return
-    left = [(one.schedule_id, one.status, one.state) for one in items if not one.cancelled]
-    say(f"{len(items) - len(left)} are cancelled; {len(left)} could not be.")
+    left = [(one.schedule_id, one.status, one.state, one.rescheduled_to) for one in items if not one.cancelled]
+    doubtful = sum(one.cancelled and one.reason == IN_DOUBT for one in items)
+    in_doubt = f", {doubtful} of them in doubt: they may have been called before" if doubtful else ""
+    say(f"{len(items) - len(left)} are cancelled{in_doubt}; {len(left)} could not be.")
     if left:
-        print_table(("SCHEDULE ID", "ANSWER", "STATE"), left)
+        print_table(("SCHEDULE ID", "ANSWER", "STATE", "RESCHEDULED TO"), left)
 
 
 @app.command()
@@ -104,7 +115,10 @@ def reschedule(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call a schedule at another instant instead: at --due or after --delay-seconds. Shows the new one."""
+    """Call a schedule at another instant instead: at --due or after --delay-seconds. Shows the new one.
+
+    Refused for a schedule that may have been called already, and while it is being called.
+    """
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
         moved = schedules.reschedule(schedule_id, due=due, delay_seconds=delay_seconds, idempotency_key=idempotency_key)
@@ -189,7 +203,9 @@ def list_(
 
 
 def _state(schedule: Schedule) -> str:
-    return f"{schedule.state} (in flight)" if schedule.in_flight else schedule.state
+    if schedule.in_flight:
+        return f"{schedule.state} (in flight)"
+    return f"{schedule.state} (in doubt)" if schedule.reason == IN_DOUBT else schedule.state
 
 
 def show_schedule(schedule: Schedule, as_json: bool) -> None:

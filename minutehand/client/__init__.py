@@ -19,10 +19,10 @@ server adds are ignored.
 What can be repeated harmlessly is: reads, PUT and DELETE, and what goes under an `Idempotency-Key` (create,
 create_batch, redeliver, reschedule, reconciliations.create). It is sent again when there was no answer, and after 429
 and 503, with growing pauses and jitter, Retry-After honoured: `Minutehand(..., retries=4, retry_deadline_seconds=60)`.
-Everything else is sent once, `health()` too. The key is a random one for each call (none with `retries=0`: it would
-cost the server a write and buy nothing), unless you give `idempotency_key`: then the same arguments under the same key
-do nothing twice within 24 hours, also after a restart of your program, and complete a batch of which some items could
-not be stored.
+Everything else is sent once, `health()` too, unless it was answered 429: then nothing was done. The key is a random one
+for each call (none with `retries=0`: it would cost the server a write and buy nothing), unless you give
+`idempotency_key`: then the same arguments under the same key do nothing twice within 24 hours, also after a restart of
+your program, and complete a batch of which some items could not be stored.
 
 This package imports nothing of the server and needs httpx and msgspec only.
 """

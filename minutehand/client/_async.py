@@ -114,9 +114,14 @@ class AsyncNodes:
     def __init__(self, api: AsyncMinutehand) -> None:
         self._perform = api.perform
 
-    async def drain(self, node_id: str) -> DrainingNode:
-        """Let a node hand over all its pollers; it stays, draining, until its process is stopped."""
-        return await self._perform(calls.drain_node(node_id))
+    async def drain(self, node_id: str, *, force: bool = False) -> DrainingNode:
+        """Let a node hand over all its pollers; it stays, draining, until its process is stopped. Refused (409
+        `last-node`) where no other node takes pollers, unless `force`: then nobody is called."""
+        return await self._perform(calls.drain_node(node_id, force=force))
+
+    async def undrain(self, node_id: str) -> DrainingNode:
+        """Let a draining node take its share of pollers again. Refused (409) while its process is being stopped."""
+        return await self._perform(calls.undrain_node(node_id))
 
 
 class AsyncClients:

@@ -98,8 +98,13 @@ def get_cluster() -> Operation[Cluster]:
     return Operation(method="GET", path="/v1/cluster", answer=Cluster)
 
 
-def drain_node(node_id: str) -> Operation[DrainingNode]:
-    return Operation(method="POST", path=f"/v1/cluster/nodes/{segment(node_id)}:drain", answer=DrainingNode)
+def drain_node(node_id: str, *, force: bool) -> Operation[DrainingNode]:
+    path = f"/v1/cluster/nodes/{segment(node_id)}:drain"
+    return Operation(method="POST", path=path, answer=DrainingNode, query={"force": "true"} if force else {})
+
+
+def undrain_node(node_id: str) -> Operation[DrainingNode]:
+    return Operation(method="POST", path=f"/v1/cluster/nodes/{segment(node_id)}:undrain", answer=DrainingNode)
 
 
 def list_audit_log(

@@ -120,7 +120,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule and what became of it so far.
 
     `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a poller has claimed it;
-    `redelivered_at`: when it was last asked for again after it had ended.
+    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a poller stopped while it
+    called the receiver, and nobody knows the answer. `rescheduled_to`: cancelled, and that one is called instead.
     """
 
     schedule_id: str
@@ -286,16 +287,18 @@ class PollerCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes and what they own; what all quotas guarantee against what the live nodes are sized for."""
+    """The nodes and what they own; what all quotas guarantee against what the live nodes are sized for. `not_calling`:
+    a sentence that says why nobody is called now; None while calls are made."""
 
     nodes: tuple[Node, ...]
     pollers: PollerCounts
     guaranteed_calls_per_minute: int
     capacity_per_minute: int
+    not_calling: str | None = None
 
 
 class DrainingNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that has begun to hand over its pollers."""
+    """A node that has begun to hand over its pollers, or, `live`, to take some again."""
 
     node_id: str
     incarnation: int
@@ -352,7 +355,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A refusal (RFC 9457). `state`: of the thing that is in the way."""
+    """A refusal (RFC 9457). `state`: of the thing that is in the way. `rescheduled_to`: the schedule that is called
+    instead of the one asked for."""
 
     type: str
     title: str
@@ -360,6 +364,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     request_id: str | None = None
     state: str | None = None
+    rescheduled_to: str | None = None
     errors: tuple[Fault, ...] = ()
 
     @property

@@ -38,11 +38,17 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one cancel of many: status 200 cancelled, 404 there is none, 409 in flight or ended otherwise
-    (`state` says how), 503 unknown: ask again."""
+    (`state` says how), 503 unknown: ask again.
+
+    `reason` in-doubt beside 200: it is not called again, and may have been called before. `rescheduled_to` beside 409:
+    the schedule that is called instead, which was left as it is.
+    """
 
     schedule_id: str
     status: int
     state: str | None = None
+    reason: str | None = None
+    rescheduled_to: str | None = None
 
     @property
     def cancelled(self) -> bool:

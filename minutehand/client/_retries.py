@@ -93,3 +93,8 @@ def is_passing(error: MinutehandClientError) -> bool:
     if isinstance(error, MinutehandApiError):
         return error.status in _LATER
     return isinstance(error, MinutehandUnreachable) and error.passing
+
+
+def was_refused(error: MinutehandClientError) -> bool:
+    """Whether the API says that nothing was done, for want of room in a rate: whatever it was may be sent again."""
+    return isinstance(error, MinutehandApiError) and error.status == 429

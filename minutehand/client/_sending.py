@@ -8,7 +8,7 @@ import httpx
 
 from minutehand.client._calls import Operation, address_of, headers_for
 from minutehand.client._errors import MinutehandClientError, unreachable
-from minutehand.client._retries import Limits, Pace, Turns
+from minutehand.client._retries import Limits, Pace, Turns, was_refused
 
 T = TypeVar("T")
 _NO_ANSWER = (httpx.TransportError, httpx.InvalidURL)
@@ -48,7 +48,7 @@ class Sender:
             try:
                 return self._once(operation, headers)
             except MinutehandClientError as error:
-                pause = turns.pause_after(error) if operation.repeatable else None
+                pause = turns.pause_after(error) if operation.repeatable or was_refused(error) else None
                 if pause is None:
                     raise
             self._pace.sleep(pause)
@@ -97,7 +97,7 @@ class AsyncSender:
             try:
                 return await self._once(operation, headers)
             except MinutehandClientError as error:
-                pause = turns.pause_after(error) if operation.repeatable else None
+                pause = turns.pause_after(error) if operation.repeatable or was_refused(error) else None
                 if pause is None:
                     raise
             await self._pace.sleep_async(pause)

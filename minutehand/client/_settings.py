@@ -48,5 +48,6 @@ class ClientSettings(TypedDict, total=False):
     payload_bytes: int
     header_bytes: int
     create_rate_per_second: float | None
+    max_crons: int
     read_consistency: Literal["LOCAL_QUORUM", "LOCAL_ONE"]
     write_consistency: Literal["LOCAL_QUORUM", "EACH_QUORUM"]

@@ -114,9 +114,14 @@ class Nodes:
     def __init__(self, api: Minutehand) -> None:
         self._perform = api.perform
 
-    def drain(self, node_id: str) -> DrainingNode:
-        """Let a node hand over all its pollers; it stays, draining, until its process is stopped."""
-        return self._perform(calls.drain_node(node_id))
+    def drain(self, node_id: str, *, force: bool = False) -> DrainingNode:
+        """Let a node hand over all its pollers; it stays, draining, until its process is stopped. Refused (409
+        `last-node`) where no other node takes pollers, unless `force`: then nobody is called."""
+        return self._perform(calls.drain_node(node_id, force=force))
+
+    def undrain(self, node_id: str) -> DrainingNode:
+        """Let a draining node take its share of pollers again. Refused (409) while its process is being stopped."""
+        return self._perform(calls.undrain_node(node_id))
 
 
 class Clients:

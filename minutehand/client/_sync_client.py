@@ -123,18 +123,20 @@ class Schedules(Part):
         return self._perform(calls.get_schedule(self._client_id, schedule_id))
 
     def cancel(self, schedule_id: str) -> Schedule:
-        """When this returns, the receiver will not be called. Else MinutehandApiError: in-flight, already-finished."""
+        """When this returns, the receiver is not called from now on; with `reason` in-doubt it may have been called
+        before. Else MinutehandApiError: in-flight, already-finished, or rescheduled, and then
+        `problem.rescheduled_to` is called instead."""
         return self._perform(calls.cancel_schedule(self._client_id, schedule_id))
 
     def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
-        """Up to 1,000 at once. What became of each, in order."""
+        """Up to 1,000 at once. What became of each, in order. One that was rescheduled is not followed."""
         return (self._perform(calls.cancel_schedules(self._client_id, schedule_ids))).items
 
     def cancel_window(
         self, *, start: datetime | str, end: datetime | str, label: str | None = None
     ) -> tuple[CancelItem, ...]:
         """Whatever has not ended of those due from `start` to before `end`, 24 hours later at most. What became of
-        each."""
+        each. What was rescheduled to an instant outside is not among them."""
         page = self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
         items = page.items
         while page.next_cursor is not None:
@@ -152,7 +154,8 @@ class Schedules(Part):
         idempotency_key: str | None = None,
     ) -> Schedule:
         """Call it at another instant instead, under another id, which is answered; asked for again in the same words,
-        the same one. Else MinutehandApiError: in-flight, already-finished."""
+        the same one. Else MinutehandApiError: in-flight, already-finished, in-doubt (it may have been called and is
+        called again), or rescheduled (in other words; `problem.rescheduled_to` is called instead)."""
         operation = calls.reschedule_schedule(
             self._client_id,
             schedule_id,

@@ -18,7 +18,11 @@ What holds:
 - The address is judged when the socket is opened, after DNS, so a name that changes its address gains nothing. Kept
   connections were judged when they were opened; the policy of an engine never changes.
 - A final status (200 and above) decides. What breaks after it, while the rest of the answer is read, changes nothing:
-  the receiver has answered. At most 64 KB of an answer are read, and 1 KiB is kept.
+  the receiver has answered. At most 64 KB of an answer's body are read, and 1 KiB is kept.
+- An answer is bounded as a whole, whatever HTTP makes of its bytes (`inflow`): `response_bytes` and `framing_bytes`
+  together from the request on, and `answer_seconds` from its status to its end. Beyond that the connection is closed;
+  the status decides, as where the body is too long, and without one the attempt ends as `bad-response`. The bounds are
+  loose: two reads of the socket go uncounted, of 352 KiB at most each, and time is looked at once a second.
 
 What does not hold: that a receiver is called at most once per attempt. When a kept connection breaks, libcurl repeats a
 request that was under way on it, if not a byte had been answered, on a fresh one. Requests marked `at_most_once` are
@@ -31,12 +35,15 @@ times at most, under the same rules as any repeat. The first attempts to a recei
 waits for another's: libcurl's PIPEWAIT would make that one connection (100 attempts: 0.04 instead of 0.23 s of CPU,
 both ends together), but with a receiver that speaks HTTP/1.1 it holds all of them back until the first has its answer.
 
-Nor that slow name servers delay only their own: look-ups run on libcurl's threads, 20 at most, and one of them is held
-for as long as the system's resolver waits (the libcurl that comes with pycurl has no asynchronous resolver). A name
-that was looked up is remembered (`dns_cache_seconds`; libcurl forgets the oldest beyond 30,000 names). What keeps one
-tenant from holding all threads for long is the dispatcher: a name that is not resolved within the connect time-out
-counts as a failure of its host, and the host's breaker then lets few attempts look it up. Many slow names at once
-still delay the look-ups of names that nobody has used lately; names in the cache and kept connections never wait.
+Names are looked up before libcurl is given an attempt (`naming`: `resolver` decides who asks when and what is
+remembered, `resolver_cares` asks by c-ares on the loop). libcurl is told the addresses by an entry of a DNS cache that
+is the handle's own, so it connects, falls back between IPv4 and IPv6 and repeats as with addresses it found itself. It
+would look up other names on 20 threads that all attempts share, each held as long as the system's resolver waits; so it
+is refused (`Transfer._may_resolve`), and a URL whose host it reads differently from `target` ends as `resolve-failed`.
+A client has a share of the look-ups under way, so names that nobody answers delay those of no other client: with 100
+such names a second, another client's calls to names that are not remembered took 21 ms at p99. The time for a look-up
+is part of the time for connecting; what is not resolved within that is a `timeout` as before, and no answer or no
+address a `resolve-failed`. The names of hosts files and of search domains are found as the system finds them.
 
 An engine that observes (`observed.py`) makes the same attempts and tells what there was to see: the headers as written
 and as received, the addresses, the times of the steps. Its attempts keep no connection. API processes send samples

@@ -1,25 +1,27 @@
 """The engine: many attempts at once through libcurl's multi interface, driven by the event loop. No threads of ours."""
 
 import asyncio
-from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 import pycurl
 
+from poller_cluster.delivery.inflow import Inflow, Inflows, shut
+from poller_cluster.delivery.naming import Naming
 from poller_cluster.delivery.observed import transfer_of
 from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.readiness import Readiness, system_readiness
 from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.resolver import Found
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.target import Target, target_of
 from poller_cluster.delivery.transfer import BadRequest, MayStart, OnDone, Transfer
-from scheduler_service.runtime.aside import run_aside
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.descriptors import affordable_sockets
 
-_CLOSE_SECONDS = 1.0
-"""How long `stop` waits for libcurl to let go of its sockets; it needs milliseconds unless a name server is silent."""
+_LOOK_ROUND_SECONDS = 1.0
+"""How often attempts are asked whether their answers take too long."""
 
 
 class _Phase(Enum):
@@ -50,6 +52,9 @@ class DeliveryEngine:
         self._ended = asyncio.Event()
         self._quiet = asyncio.Event()
         self._in_flight = 0
+        self._running: dict[Transfer, None] = {}
+        self._inflows = Inflows(settings.response_bytes + settings.framing_bytes)
+        self._look_round: asyncio.Handle | None = None
         self._capacity = settings.max_in_flight
         self._idle: list[Transfer] = []
         self._transfers: dict[Any, Transfer] = {}
@@ -59,6 +64,7 @@ class DeliveryEngine:
         self._timer_due: float | None = None
         self._loop: asyncio.AbstractEventLoop
         self._readiness: Readiness
+        self._naming: Naming
         self._multi: Any
 
     @property
@@ -83,6 +89,7 @@ class DeliveryEngine:
             kept = sockets - in_flight
         self._capacity = in_flight
         self._readiness = system_readiness()
+        self._naming = Naming(self._loop, settings=self._settings, schemes=self._policy.schemes)
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -101,15 +108,14 @@ class DeliveryEngine:
         self._phase = _Phase.STOPPING
         grace = self._settings.stop_grace_seconds if grace_seconds is None else grace_seconds
         try:
-            if self._in_flight and grace > 0:
+            if self.in_flight and grace > 0:
                 async with asyncio.timeout(grace):
                     await self._quiet.wait()
         except TimeoutError:
             pass
         finally:
-            dispose = self._close()
+            self._close()
             self._ended.set()
-        await run_aside(dispose, name="libcurl-close", wait_seconds=_CLOSE_SECONDS)
 
     def start_attempt(self, request: CallbackRequest, on_done: OnDone, *, may_start: MayStart) -> None:
         """Make one attempt; `on_done` hears of its end, exactly once and not before this call has returned.
@@ -138,13 +144,41 @@ class DeliveryEngine:
             self._refuse(on_done, "bad-request", str(error), started_at_ms, final=True)
             return
         transfer.started_at_ms, transfer.started_monotonic = started_at_ms, started
-        try:
-            self._multi.add_handle(transfer.curl)
-        except pycurl.error:
-            transfer.release()
-            self._idle.append(transfer)
-            raise
+        target = target_of(request.url)
+        addresses = self._naming.find(transfer, target, self._named)
+        if addresses is not None:
+            try:
+                self._give(transfer, target, addresses, 0.0)
+            except pycurl.error:
+                transfer.release()
+                self._idle.append(transfer)
+                raise
         self._in_flight += 1
+
+    def _named(self, transfer: Transfer, found: Found | None) -> None:
+        """A name was looked up; None: not within the time for connecting."""
+        waited = self._clock.monotonic() - transfer.started_monotonic
+        if found is None:
+            detail = f"no connection within {transfer.connect_timeout_seconds:g} s"
+            result = transfer.ended("timeout", detail, duration_seconds=waited)
+        elif found.failure is not None:
+            detail = "the name has no address" if found.failure == "no-address" else "no name server answered"
+            result = transfer.ended("resolve-failed", detail, duration_seconds=waited)
+        else:
+            try:
+                self._give(transfer, target_of(transfer.request.url), found.addresses, waited)
+                return
+            except pycurl.error:
+                result = transfer.ended("internal", "libcurl refused the request", duration_seconds=waited)
+        self._conclude(transfer, result)
+
+    def _give(self, transfer: Transfer, target: Target | None, addresses: tuple[str, ...], waited: float) -> None:
+        """Hand it to libcurl."""
+        transfer.aim(target, addresses, waited_seconds=waited)
+        self._multi.add_handle(transfer.curl)
+        self._running[transfer] = None
+        if self._look_round is None:
+            self._look_round = self._loop.call_later(_LOOK_ROUND_SECONDS, self._end_slow_answers)
 
     def _refuse(
         self, on_done: OnDone, error: AttemptError, detail: str, started_at_ms: int, *, final: bool = False
@@ -161,7 +195,9 @@ class DeliveryEngine:
         self._loop.call_soon(on_done, result)
 
     def _new_transfer(self) -> Transfer:
-        transfer = transfer_of(settings=self._settings, policy=self._policy, observed=self._observe)
+        transfer = transfer_of(
+            settings=self._settings, policy=self._policy, inflows=self._inflows, observed=self._observe
+        )
         self._transfers[transfer.curl] = transfer
         return transfer
 
@@ -214,16 +250,46 @@ class DeliveryEngine:
         if self._phase is _Phase.STOPPED:
             return
         _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-        if running < self._in_flight:
+        if running < len(self._running):
             self._collect()
 
     def _sockets_ready(self) -> None:
-        socket_action = self._multi.socket_action
-        running = self._in_flight
+        socket_action, overrun = self._multi.socket_action, self._inflows.overrun
+        running = before = len(self._running)
         for descriptor, bits in self._readiness.ready():
-            _, running = socket_action(descriptor, bits)
-        if running < self._in_flight:
+            if bits & pycurl.CSELECT_IN and (inflow := overrun(descriptor)) is not None:
+                self._cut_off(inflow)
+            else:
+                _, running = socket_action(descriptor, bits)
+        if running < before:
             self._collect()
+
+    def _cut_off(self, inflow: Inflow) -> None:
+        """More came on this connection than answers may be long."""
+        shut(inflow)
+        for transfer in [each for each in self._running if each.inflow is inflow]:
+            self._cut_short(transfer)
+
+    def _cut_short(self, transfer: Transfer) -> None:
+        """Wait for no more of its answer. libcurl closes the connection, or resets the stream."""
+        self._multi.remove_handle(transfer.curl)
+        del self._running[transfer]
+        duration = self._clock.monotonic() - transfer.started_monotonic
+        self._conclude(transfer, transfer.cut_short(duration_seconds=duration))
+
+    def _end_slow_answers(self) -> None:
+        """Asks those that have been under way for a while; the first ones began first."""
+        self._look_round = None
+        now, slow = self._clock.monotonic(), []
+        for transfer in self._running:
+            if now - transfer.started_monotonic < _LOOK_ROUND_SECONDS:
+                break
+            if transfer.answering_seconds(now) >= self._settings.answer_seconds:
+                slow.append(transfer)
+        for transfer in slow:
+            self._cut_short(transfer)
+        if self._running and self._look_round is None:
+            self._look_round = self._loop.call_later(_LOOK_ROUND_SECONDS, self._end_slow_answers)
 
     def _collect(self) -> None:
         """Finish the attempts that libcurl holds for done."""
@@ -236,6 +302,7 @@ class DeliveryEngine:
     def _finish(self, curl: Any, code: int, message: str) -> None:
         transfer = self._transfers[curl]
         self._multi.remove_handle(curl)
+        del self._running[transfer]
         duration = self._clock.monotonic() - transfer.started_monotonic
         self._conclude(transfer, transfer.result(code, message, duration_seconds=duration))
 
@@ -251,9 +318,8 @@ class DeliveryEngine:
         except Exception as error:
             self._loop.call_exception_handler({"message": "the end of an attempt was not handled", "exception": error})
 
-    def _close(self) -> Callable[[], None]:
-        """End what is under way. Answers what is left to do and may block: libcurl waits for the name server's answers
-        to look-ups that have begun, also to those whose attempts are long over."""
+    def _close(self) -> None:
+        """End what is under way."""
         self._collect()
         self._phase = _Phase.STOPPED
         self._loop.remove_reader(self._readiness.fileno())
@@ -261,21 +327,20 @@ class DeliveryEngine:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        idle = set(map(id, self._idle))
-        now = self._clock.monotonic()
-        for transfer in [each for each in self._transfers.values() if id(each) not in idle]:
+        if self._look_round is not None:
+            self._look_round.cancel()
+        unnamed, running = self._naming.close(), list(self._running)
+        self._running.clear()
+        for transfer in running:
             self._multi.remove_handle(transfer.curl)
+        now = self._clock.monotonic()
+        for transfer in [*running, *unnamed]:
             duration = now - transfer.started_monotonic
             self._conclude(
                 transfer, transfer.ended("stopped", "the engine was stopped meanwhile", duration_seconds=duration)
             )
-        multi, curls = self._multi, list(self._transfers)
+        self._multi.close()
+        for transfer in self._transfers.values():
+            transfer.close()
         self._transfers.clear()
         self._idle.clear()
-
-        def dispose() -> None:
-            multi.close()
-            for curl in curls:
-                curl.close()
-
-        return dispose

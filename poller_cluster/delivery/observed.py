@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 import pycurl
 
+from poller_cluster.delivery.inflow import Inflows
 from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult, Observation
@@ -28,7 +29,7 @@ _VERSIONS: Final = {
 class ObservedTransfer(Transfer):
     """A transfer whose results carry an Observation, and an excerpt whatever the status."""
 
-    __slots__ = ("_addresses", "_header_bytes", "_received_headers", "_sent_headers")
+    __slots__ = ("_addresses", "_header_bytes", "_received_headers", "_resolved", "_sent_headers")
 
     def _constant_options(self, settings: DeliverySettings) -> dict[int, Any]:
         return super()._constant_options(settings) | {
@@ -42,6 +43,7 @@ class ObservedTransfer(Transfer):
     def _begin(self) -> None:
         super()._begin()
         self._addresses: list[str] = []
+        self._resolved = False
         self._sent_headers: list[tuple[str, str]] = []
         self._received_headers: list[tuple[str, str]] = []
         self._header_bytes = 0
@@ -52,8 +54,11 @@ class ObservedTransfer(Transfer):
 
     def _open_socket(self, purpose: int, address: Any) -> int:
         host, port = address.addr[:2]
-        self._addresses.append(socket_name(host, port))
-        return super()._open_socket(purpose, address)
+        opened = super()._open_socket(purpose, address)
+        self._resolved = True
+        if opened != pycurl.SOCKET_BAD:
+            self._addresses.append(socket_name(host, port))
+        return opened
 
     def _hear_header(self, line: bytes) -> None:
         text = line.decode("latin-1").rstrip("\r\n")
@@ -75,6 +80,12 @@ class ObservedTransfer(Transfer):
 
     def result(self, code: int, message: str, *, duration_seconds: float) -> AttemptResult:
         result = super().result(code, message, duration_seconds=duration_seconds)
+        waited = self.waited_seconds
+
+        def since_start(info: int) -> float | None:
+            seconds = get(info)
+            return seconds + waited if seconds else None
+
         get, answered = self.curl.getinfo, self.curl.getinfo(pycurl.RESPONSE_CODE) > 0
         connected = get(pycurl.PRIMARY_IP) if self._sends or get(pycurl.CONNECT_TIME) > 0 else ""
         return msgspec.structs.replace(
@@ -84,18 +95,18 @@ class ObservedTransfer(Transfer):
                 headers=tuple(self._sent_headers),
                 addresses=tuple(self._addresses),
                 connected_to=socket_name(connected, get(pycurl.PRIMARY_PORT)) if connected else None,
-                resolved_seconds=(get(pycurl.NAMELOOKUP_TIME) or None) if self._addresses else None,
-                connected_seconds=get(pycurl.CONNECT_TIME) or None,
-                secured_seconds=get(pycurl.APPCONNECT_TIME) or None,
-                first_byte_seconds=(get(pycurl.STARTTRANSFER_TIME) or None) if answered else None,
+                resolved_seconds=since_start(pycurl.NAMELOOKUP_TIME) if self._resolved else None,
+                connected_seconds=since_start(pycurl.CONNECT_TIME),
+                secured_seconds=since_start(pycurl.APPCONNECT_TIME),
+                first_byte_seconds=since_start(pycurl.STARTTRANSFER_TIME) if answered else None,
                 http_version=_VERSIONS.get(get(pycurl.INFO_HTTP_VERSION)) if answered else None,
                 response_headers=tuple(self._received_headers),
             ),
         )
 
 
-def transfer_of(*, settings: DeliverySettings, policy: NetworkPolicy, observed: bool) -> Transfer:
-    return (ObservedTransfer if observed else Transfer)(settings=settings, policy=policy)
+def transfer_of(*, settings: DeliverySettings, policy: NetworkPolicy, inflows: Inflows, observed: bool) -> Transfer:
+    return (ObservedTransfer if observed else Transfer)(settings=settings, policy=policy, inflows=inflows)
 
 
 def socket_name(host: str, port: int) -> str:

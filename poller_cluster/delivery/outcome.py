@@ -20,6 +20,7 @@ _TABLE: dict[int, AttemptError] = {
     _LIBCURL_LOGIN_DENIED: "bad-url",
     pycurl.E_COULDNT_RESOLVE_HOST: "resolve-failed",
     pycurl.E_COULDNT_RESOLVE_PROXY: "resolve-failed",
+    pycurl.E_ABORTED_BY_CALLBACK: "resolve-failed",
     pycurl.E_COULDNT_CONNECT: "connect-failed",
     pycurl.E_NO_CONNECTION_AVAILABLE: "connect-failed",
     pycurl.E_OPERATION_TIMEDOUT: "timeout",
@@ -46,6 +47,7 @@ _FINAL: frozenset[AttemptError] = frozenset({"bad-url", "bad-request"})
 _SENTENCES: dict[AttemptError, str] = {
     "bad-response": "the receiver's answer is not valid HTTP",
     "reset": "the receiver closed or reset the connection before answering",
+    "resolve-failed": "the name has no address",
     "not-trusted": "this node lost its right to act before the request was sent",
 }
 """Instead of libcurl's text, where that may quote the receiver or misses the point."""

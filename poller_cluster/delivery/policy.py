@@ -7,10 +7,18 @@ from scheduler_service.domain.network import NetworkPolicy, Refusal
 __all__ = ["NetworkPolicy", "Refusal", "judge_socket_address"]
 
 
+REFUSED = "the network policy refuses what the URL's host leads to"
+
+
 def judge_socket_address(policy: NetworkPolicy, address: object) -> Refusal | None:
-    """Judge a socket address as libcurl names it: (host, port, …). Anything else is no internet address: refused."""
+    """Judge a socket address as libcurl names it: (host, port, …). Anything else is no internet address: refused.
+
+    What a name leads to inside of the operator's network is not the tenant's to know: the refusal does not say it.
+    """
     if isinstance(address, Sequence) and len(address) >= 2:
         host, port = address[0], address[1]
         if isinstance(host, str) and isinstance(port, int):
-            return policy.judge(host, port)
+            refusal = policy.judge(host, port)
+            hidden = refusal is not None and refusal.code == "forbidden-address"
+            return Refusal("forbidden-address", REFUSED) if hidden else refusal
     return Refusal("forbidden-address", "the connection is not to an IP address")

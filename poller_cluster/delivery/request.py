@@ -6,6 +6,8 @@ import msgspec
 class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What goes on the wire: `headers` are all headers, the user's and ours, in order.
 
+    `client_id`: whose share of look-ups of names it takes.
+
     `at_most_once`: never repeat the request, not even when a kept connection turned out to be dead.
     """
 
@@ -15,3 +17,4 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     timeout_seconds: float
     at_most_once: bool = False
+    client_id: str = ""

@@ -6,11 +6,13 @@ from typing import Any
 
 import pycurl
 
+from poller_cluster.delivery.inflow import Inflow, Inflows
 from poller_cluster.delivery.outcome import Ending, judge
 from poller_cluster.delivery.policy import NetworkPolicy, Refusal, judge_socket_address
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.target import Target
 from scheduler_service.domain.callbacks import is_token
 
 OnDone = Callable[[AttemptResult], None]
@@ -33,16 +35,25 @@ class BadRequest(Exception):
 class Transfer:
     """Its options are set once; an attempt sets only what differs from the one before.
 
-    `prepare`, hand `curl` to the multi handle, take it back, `result`, `release`; then again.
+    libcurl looks no name up: it is told the addresses, by entries of a DNS cache that is the handle's own, and where it
+    would ask for a name that it was not told of, it is refused.
+
+    `prepare`, `aim`, hand `curl` to the multi handle, take it back, `result`, `release`; then again.
     """
 
     __slots__ = (
+        "_answering_since",
         "_body_kept",
         "_capped",
         "_chunks",
         "_connect_timeout_ms",
+        "_entry_host",
+        "_entry_kept",
         "_excerpt_bytes",
         "_failure",
+        "_inflows",
+        "_left_ms",
+        "_literal",
         "_max_connect_timeout_ms",
         "_method",
         "_opened",
@@ -53,14 +64,20 @@ class Transfer:
         "_response_bytes",
         "_sends",
         "_sends_body",
+        "_share",
+        "_sockets",
+        "_target",
         "_timeout_ms",
+        "_told",
         "_untrusted",
         "curl",
+        "inflow",
         "may_start",
         "on_done",
         "request",
         "started_at_ms",
         "started_monotonic",
+        "waited_seconds",
     )
 
     request: CallbackRequest
@@ -69,15 +86,24 @@ class Transfer:
     started_at_ms: int
     started_monotonic: float
 
-    def __init__(self, *, settings: DeliverySettings, policy: NetworkPolicy) -> None:
+    def __init__(self, *, settings: DeliverySettings, policy: NetworkPolicy, inflows: Inflows) -> None:
         self._policy = policy
+        self._inflows = inflows
+        self.inflow: Inflow | None = None
         self._response_bytes = settings.response_bytes
         self._excerpt_bytes = settings.excerpt_bytes
         self._max_connect_timeout_ms = max(round(settings.connect_timeout_seconds * 1000), 1)
         self._method = ""
         self._sends_body = False
         self._body_kept = False
-        self._timeout_ms = self._connect_timeout_ms = 0
+        self._timeout_ms = self._connect_timeout_ms = self._left_ms = 0
+        self._entry_host = ""
+        self._entry_kept = False
+        self._target: Target | None = None
+        self._told: tuple[str, ...] = ()
+        self._literal = False
+        self._share: Any = pycurl.CurlShare()
+        self._share.setopt(pycurl.SH_SHARE, pycurl.LOCK_DATA_DNS)
         self._chunks: list[bytes] = []
         self.curl: Any = pycurl.Curl()
         for option, value in self._constant_options(settings).items():
@@ -103,7 +129,9 @@ class Transfer:
             pycurl.SSLVERSION: pycurl.SSLVERSION_TLSv1_2,
             pycurl.MAXAGE_CONN: settings.idle_seconds,
             pycurl.MAXLIFETIME_CONN: settings.connection_lifetime_seconds,
-            pycurl.DNS_CACHE_TIMEOUT: settings.dns_cache_seconds,
+            pycurl.SHARE: self._share,
+            pycurl.DNS_CACHE_TIMEOUT: -1,
+            pycurl.RESOLVER_START_FUNCTION: self._may_resolve,
             pycurl.OPENSOCKETFUNCTION: self._open_socket,
             pycurl.PREREQFUNCTION: self._before_request,
             pycurl.WRITEFUNCTION: self._receive,
@@ -113,6 +141,9 @@ class Transfer:
         return options
 
     def _begin(self) -> None:
+        self.waited_seconds = 0.0
+        self._answering_since: float | None = None
+        self._sockets: list[int] = []
         self._sends = 0
         self._received = 0
         self._opened = self._untrusted = self._repeat_refused = self._capped = False
@@ -138,9 +169,8 @@ class Transfer:
                 self._body_kept = len(request.body) > _LARGE_BODY
         except (pycurl.error, ValueError, TypeError) as error:
             raise BadRequest("the URL, method or headers can't be sent as they are") from error
-        timeout_ms = max(round(request.timeout_seconds * 1000), 1)
-        if timeout_ms != self._timeout_ms:
-            self._set_timeouts(timeout_ms)
+        self._timeout_ms = max(round(request.timeout_seconds * 1000), 1)
+        self._connect_timeout_ms = min(self._timeout_ms, self._max_connect_timeout_ms)
         self.request, self.on_done, self.may_start = request, on_done, may_start
 
     def _reshape(self, method: str, sends_body: bool) -> None:
@@ -155,11 +185,43 @@ class Transfer:
         self.curl.setopt(pycurl.CUSTOMREQUEST, method)
         self._method, self._sends_body = method, sends_body
 
-    def _set_timeouts(self, timeout_ms: int) -> None:
-        self._timeout_ms = timeout_ms
-        self._connect_timeout_ms = min(timeout_ms, self._max_connect_timeout_ms)
-        self.curl.setopt(pycurl.TIMEOUT_MS, timeout_ms)
-        self.curl.setopt(pycurl.CONNECTTIMEOUT_MS, self._connect_timeout_ms)
+    @property
+    def connect_timeout_seconds(self) -> float:
+        """For resolving, connecting and TLS together."""
+        return self._connect_timeout_ms / 1000
+
+    def aim(self, target: Target | None, addresses: tuple[str, ...], *, waited_seconds: float) -> None:
+        """Where the request goes, and for how long its name was looked up: that is taken off its time-outs."""
+        self.waited_seconds = waited_seconds
+        waited_ms = round(waited_seconds * 1000) if waited_seconds else 0
+        left_ms = max(self._timeout_ms - waited_ms, 1)
+        if left_ms != self._left_ms:
+            self._left_ms = left_ms
+            self.curl.setopt(pycurl.TIMEOUT_MS, left_ms)
+            self.curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(self._connect_timeout_ms - waited_ms, 1))
+        self._literal = target is not None and target.plain
+        if target is not None and addresses and not self._literal:
+            self._set_entry(target, addresses)
+
+    def _set_entry(self, target: Target, addresses: tuple[str, ...]) -> None:
+        if target is self._target and addresses is self._told:
+            if not self._entry_kept:
+                # The attempt before has put it into the cache, which does not forget.
+                self.curl.setopt(pycurl.RESOLVE, [])
+                self._entry_kept = True
+            return
+        host = f"{target.host}:{target.port}"
+        forgotten = [f"-{self._entry_host}"] if self._entry_host not in ("", host) else []
+        entry = f"{host}:{','.join(f'[{each}]' if ':' in each else each for each in addresses)}"
+        self.curl.setopt(pycurl.RESOLVE, [*forgotten, entry])
+        self._entry_host, self._target, self._told, self._entry_kept = host, target, addresses, False
+
+    def _may_resolve(self, *_: object) -> int:
+        """libcurl is about to look a name up, which it does on threads shared by all; it asks for addresses too."""
+        if self._literal:
+            return 0
+        self._target = None
+        return 1
 
     def _open_socket(self, purpose: int, address: Any) -> int:
         """libcurl is about to connect. Refusing makes it try the next address of the name, if there is one."""
@@ -172,6 +234,8 @@ class Transfer:
             else:
                 opened = socket.socket(address.family, address.socktype, address.protocol).detach()
                 self._opened = True
+                self._sockets.append(opened)
+                self._inflows.opened(opened)
                 return opened
         except OSError as error:
             self._failure = f"no socket could be opened: {error.strerror}"
@@ -187,6 +251,9 @@ class Transfer:
             elif not self.may_start():
                 self._untrusted = True
             else:
+                if self.inflow is not None:
+                    self._leave_inflow()
+                self.inflow = self._inflows.begun((local, local_port), self._sockets)
                 self._sends += 1
                 return int(pycurl.PREREQFUNC_OK)
         except Exception as error:
@@ -201,6 +268,24 @@ class Transfer:
             self._capped = True
             return 0
         return len(data)
+
+    def _leave_inflow(self) -> None:
+        if self.inflow is not None:
+            self._inflows.ended(self.inflow)
+            self.inflow = None
+
+    def answering_seconds(self, now: float) -> float:
+        """For how long its answer has had a status, as far as it was asked; not to be called from within libcurl."""
+        if self._answering_since is None:
+            if self.curl.getinfo(pycurl.RESPONSE_CODE) < _FIRST_FINAL_STATUS:
+                return 0.0
+            self._answering_since = now
+        return now - self._answering_since
+
+    def cut_short(self, *, duration_seconds: float) -> AttemptResult:
+        """What it came to where nothing more of the answer is waited for; it is in no multi handle any more."""
+        self._capped = True
+        return self.result(0, "", duration_seconds=duration_seconds)
 
     def result(self, code: int, message: str, *, duration_seconds: float) -> AttemptResult:
         """What the attempt came to; `code` and `message` are libcurl's."""
@@ -229,7 +314,7 @@ class Transfer:
                 os_errno=self.curl.getinfo(pycurl.OS_ERRNO),
                 sends=self._sends,
                 timeout_seconds=self._timeout_ms / 1000,
-                connect_timeout_seconds=self._connect_timeout_ms / 1000,
+                connect_timeout_seconds=self.connect_timeout_seconds,
                 refusal=None if self._opened else self._refusal,
                 untrusted=self._untrusted,
                 repeat_refused=self._repeat_refused,
@@ -252,6 +337,7 @@ class Transfer:
 
     def release(self) -> None:
         """Forget the attempt, so that an idle handle holds no large body and no caller."""
+        self._leave_inflow()
         del self.request, self.on_done, self.may_start
         if self._chunks:
             self._chunks.clear()
@@ -259,3 +345,8 @@ class Transfer:
             self.curl.setopt(pycurl.POSTFIELDS, b"")
             self._body_kept = False
         self._begin()
+
+    def close(self) -> None:
+        """The handle is in no multi handle any more."""
+        self.curl.close()
+        self._share.close()

@@ -12,7 +12,8 @@ What holds for every route:
   another's is 404.
 - Nothing is stored by a request that is answered 4xx. After a 503 it is unknown whether something was, except for
   `overloaded` and `clock-in-doubt`: then nothing was.
-- What an administrator changes is in the audit log first, or is not done (`audited`, `usecases.audit_actions`).
+- What an administrator changes, also on a client's routes, is in the audit log first, or is not done (`audited`,
+  `usecases.audit_actions`).
 - Every answer carries X-Request-Id. None carries a stack trace, a secret or what storage said.
 - A request ends within `request_timeout_seconds`; storage that doesn't answer makes it 503 with Retry-After.
 

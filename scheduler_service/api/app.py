@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.deadlines import Deadlines
 from scheduler_service.api.endpoint import Surroundings, endpoint, method_not_allowed, not_found
+from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.openapi.built import documents_of
 from scheduler_service.api.route import Route
@@ -22,12 +23,14 @@ def build_app(
     *,
     services: ApiServices,
     settings: ApiSettings,
-    registry: CollectorRegistry | None = None,
+    exposition: Exposition | None = None,
     routes: tuple[Route, ...] = ROUTES,
 ) -> web.Application:
-    """The application. `registry` is what `/metrics` shows; None: this application's own series and nothing else."""
+    """The application. `exposition` is what `/metrics` shows; None: this application's own series and nothing else."""
+    if exposition is None:
+        exposition = Exposition(CollectorRegistry(), clock=services.clock, max_age_seconds=0)
     metrics = ApiMetrics(
-        registry if registry is not None else CollectorRegistry(),
+        exposition.registry,
         storage_available=lambda: services.health.storage.available,
     )
     around = Surroundings(
@@ -36,6 +39,7 @@ def build_app(
         metrics=metrics,
         deadlines=Deadlines(settings.request_timeout_seconds, clock=services.clock),
         documents=documents_of(routes),
+        exposition=exposition,
     )
     app = web.Application(client_max_size=settings.max_body_bytes)
     by_path: dict[str, list[Route]] = {}

@@ -1,7 +1,8 @@
-"""The audit log around the handlers of administrators' routes: `usecases.audit_actions` says what holds.
+"""The audit log around the handlers of routes that change something: `usecases.audit_actions` says what holds.
 
-Which routes these are follows from the route table (`Route.audited`), so that no handler can forget it. What it did, a
-handler says by `Call.log`: the ids of that line are the entry's details.
+Every use of such a route by an administrator is recorded, also on a client's own routes; what a client's key does is
+not. Which routes these are follows from the route table (`Route.changes`), so that no handler can forget it. A handler
+says what it did by `Call.record` or `Call.log`: those ids are the entry's details.
 """
 
 import structlog
@@ -17,11 +18,13 @@ _log = structlog.get_logger("minutehand.api")
 
 
 def audited(route: Route) -> Handler:
-    """The route's handler, with an entry begun before it and ended behind it."""
+    """The route's handler; for administrators with an entry begun before it and ended behind it."""
     action, handler = operation_id(route), route.handler
 
     async def handle(call: Call) -> web.Response:
         assert call.principal is not None
+        if call.principal.client_id is not None:
+            return await handler(call)
         entry = await call.services.audit_log.begin(
             call.principal, action=action, target=call.request.match_info, request_id=call.request_id
         )
@@ -44,7 +47,7 @@ async def _refused(call: Call, entry: AuditEntry, problem: Problem) -> None:
 
 
 async def _end(call: Call, entry: AuditEntry, *, status: int, problem: str | None) -> None:
-    if not await call.services.audit_log.end(entry, status=status, problem=problem, details=call.logged):
+    if not await call.services.audit_log.end(entry, status=status, problem=problem, details=call.recorded):
         _log.error(
             "audit-end-unrecorded",
             entry_id=str(entry.entry_id),

@@ -12,14 +12,21 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cancel_schedules import BeingRetried, Outcome
-from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule
+from scheduler_service.usecases.edit_schedule import (
+    AlreadyFinished,
+    Cancelled,
+    InDoubt,
+    InFlight,
+    NoSuchSchedule,
+    WasRescheduled,
+)
 
 MAX_CANCELS = 1000
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Either the ids, or a window of at most 24 hours by due time (and a label): then whatever has not ended in it is
-    cancelled. A cursor carries its window."""
+    cancelled. What was rescheduled to an instant outside the window is not in it. A cursor carries its window."""
 
     schedule_ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_CANCELS)] | None = None
     start: str | None = msgspec.field(name="from", default=None)
@@ -28,13 +35,19 @@ class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     cursor: str | None = None
 
 
-class CancelItemView(msgspec.Struct, frozen=True):
+class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
     """What became of one: 200 cancelled, 404 there is none, 409 in flight or ended otherwise (`state` says how), 503
-    unknown: ask again."""
+    unknown: ask again.
+
+    `reason` in-doubt beside 200: it is not called again, and may have been called before. `rescheduled_to` beside 409:
+    the schedule that is called instead of a cancelled one, which this request leaves as it is.
+    """
 
     schedule_id: str
     status: int
     state: str | None
+    reason: str | None = None
+    rescheduled_to: UUID | None = None
 
 
 def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Asked | None:
@@ -71,9 +84,11 @@ def known_ids(texts: Sequence[str]) -> dict[str, ScheduleId]:
 
 def cancel_item(text: str, schedule_id: ScheduleId | None, outcomes: Mapping[ScheduleId, Outcome]) -> CancelItemView:
     match NoSuchSchedule() if schedule_id is None else outcomes[schedule_id]:
-        case Cancelled():
-            return CancelItemView(text, 200, State.CANCELLED.value)
-        case InFlight(row=row) | AlreadyFinished(row=row) | BeingRetried(row=row):
+        case Cancelled(row=row):
+            return CancelItemView(text, 200, State.CANCELLED.value, reason=row.reason)
+        case WasRescheduled(row=row):
+            return CancelItemView(text, 409, State.CANCELLED.value, rescheduled_to=row.rescheduled_to)
+        case InFlight(row=row) | InDoubt(row=row) | AlreadyFinished(row=row) | BeingRetried(row=row):
             return CancelItemView(text, 409, row.state or State.SCHEDULED.value)
         case NoSuchSchedule():
             return CancelItemView(text, 404, None)

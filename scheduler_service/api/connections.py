@@ -29,6 +29,8 @@ from scheduler_service.api.settings import ApiSettings
 
 LOOKED_AT: Final = 64
 """How many of the oldest connections are looked at for one that waits."""
+READ_BYTES: Final = 64 * 1024
+"""What is parsed of one connection's bytes in one turn of the loop."""
 _ENOUGH_ROOM: Final = 0.9
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("minutehand.api")
@@ -106,7 +108,7 @@ class Connections:
 class Connection(RequestHandler):
     """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
 
-    __slots__ = ("_answer", "_head", "_head_bytes", "_kept", "_socket")
+    __slots__ = ("_answer", "_head", "_head_bytes", "_kept", "_socket", "_unread")
 
     def __init__(self, server: web.Server, *, kept: Connections, **arguments: Any) -> None:
         super().__init__(server, **arguments)
@@ -115,6 +117,7 @@ class Connection(RequestHandler):
         self._head: Wait | None = None
         self._head_bytes = 0
         self._answer: Wait | None = None
+        self._unread = bytearray()
 
     @property
     def waits(self) -> bool:
@@ -137,12 +140,38 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._kept.closed(self)
+        self._unread.clear()
         for wait in (self._head, self._answer):
             if wait is not None:
                 wait.over()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Parse at most READ_BYTES a turn of the loop, in order; a read brings up to 256 KiB. Empty: the parser, which
+        had paused, goes on with what it has."""
+        if len(data) <= READ_BYTES and (not data or not self._unread):
+            self._parse(data)
+            return
+        if not self._unread:
+            self._loop.call_soon(self._parse_next)
+        self._unread += data
+        if self._socket is not None:
+            self._socket.pause_reading()
+
+    def _parse_next(self) -> None:
+        piece = bytes(self._unread[:READ_BYTES])
+        del self._unread[:READ_BYTES]
+        if not piece or self._socket is None or self._socket.is_closing():
+            self._unread.clear()
+            return
+        more = bool(self._unread)
+        self._parse(piece)
+        if more:
+            self._loop.call_soon(self._parse_next)
+        elif not (self._reading_paused or self._buffer_paused):
+            self._socket.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
         before = self._request_count
         super().data_received(data)
         if self._request_count != before:

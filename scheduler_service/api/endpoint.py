@@ -17,9 +17,11 @@ from aiohttp import web
 from scheduler_service.api.audited import audited
 from scheduler_service.api.auth import Access, authorize
 from scheduler_service.api.deadlines import Deadlines
+from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
+from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT
 from scheduler_service.api.route import SERVER, Call, Documents, Route
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
@@ -27,6 +29,7 @@ from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.errors import MinutehandError, NotFound, Overloaded, SecretLocked, StoreUnavailable
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.samples import SamplesFull
+from scheduler_service.usecases.change_client import refuse_built_in
 
 REQUEST_ID = "X-Request-Id"
 _SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -47,6 +50,7 @@ class Surroundings:
     metrics: ApiMetrics
     deadlines: Deadlines
     documents: Documents
+    exposition: Exposition
 
 
 def request_id_of(request: web.BaseRequest, services: ApiServices) -> str:
@@ -72,10 +76,11 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
     """The aiohttp handler of a route."""
     services, settings = around.services, around.settings
     series = around.metrics.route(route.method, route.path)
-    handler = audited(route) if route.audited else route.handler
+    handler = audited(route) if route.changes else route.handler
     deadlines, health = around.deadlines, services.health
     storage = health.storage
-    monotonic, registry, documents = services.clock.monotonic, around.metrics.registry, around.documents
+    monotonic, exposition, documents = services.clock.monotonic, around.exposition, around.documents
+    costs = route.cost > 0 and route.access is not Access.OPEN
     touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
 
     async def handle(request: web.Request) -> web.Response:
@@ -87,7 +92,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             request_id=request_id_of(request, services),
             services=services,
             settings=settings,
-            registry=registry,
+            exposition=exposition,
             documents=documents,
             deadline=deadline,
         )
@@ -95,6 +100,8 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             await _admit(call, route)
             response = await handler(call)
             response.headers[REQUEST_ID] = call.request_id
+            if costs:
+                call.spend((response.content_length or 0) / ANSWER_BYTES_PER_UNIT)
             if touches_storage and storage.doubted:
                 storage.worked()
         except asyncio.CancelledError:
@@ -140,14 +147,16 @@ def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
 
 
 async def _admit(call: Call, route: Route) -> None:
-    """Check the key, the client in the path and the names of the query parameters.
+    """Check the key, what is left of its budget, the client in the path and the names of the query parameters.
 
-    Raises Unauthenticated, Forbidden, NotFound, Invalid, StoreUnavailable.
+    Raises Unauthenticated, Refusal, Forbidden, NotFound, Conflict for built-in clients, Invalid, StoreUnavailable.
     """
     if route.access is Access.OPEN:
         return
     services, request = call.services, call.request
     call.principal = await services.authenticate(request.headers.get("Authorization"))
+    if route.cost:
+        services.request_budget.take(call.principal, route.cost)
     client_id = request.match_info.get("client_id")
     authorize(route.access, call.principal, client_id)
     if call.principal.client is not None:
@@ -156,6 +165,8 @@ async def _admit(call: Call, route: Route) -> None:
         if _CLIENT_ID.fullmatch(client_id) is None:
             raise NotFound(f"there is no client {client_id[:128]!r}")
         call.client = await services.catalog.client(ClientId(client_id))
+        if route.changes:
+            refuse_built_in(call.client)
     if request.rel_url.raw_query_string:
         call.query()
 

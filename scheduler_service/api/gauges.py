@@ -27,6 +27,13 @@ def _members(shown: Shown) -> Mapping[str, int]:
     return {state.value: 0 for state in MemberState} | Counter(member.state.value for member in shown.members.members())
 
 
+def _taking(shown: Shown) -> Values:
+    """Not shown before it is known."""
+    if not shown.members.settled:
+        return NOT_SHOWN
+    return sum(member.beats and member.state is MemberState.LIVE for member in shown.members.members())
+
+
 def _audit_findings(shown: Shown) -> Values:
     """Without an audit there is nothing to be shown: 0 would say that the books balance."""
     found = shown.audit_findings()
@@ -71,6 +78,13 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "Pollers' processes by state, as this process sees them. Those that ended are forgotten after a while.",
         _members,
         labels=("state",),
+    ),
+    Metric(
+        "minutehand_nodes_taking",
+        Kind.GAUGE,
+        "Pollers' processes that beat and take pollers, as this API sees them; those that drain don't count. 0: nobody "
+        "is called. Absent for the first seconds.",
+        _taking,
     ),
 )
 """What an API shows of its surroundings."""

@@ -5,6 +5,7 @@ Every refusal has a kind; its type is the stable path `/problems/KIND`. What sto
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -62,6 +63,18 @@ KINDS: Final[Mapping[str, Kind]] = {
         "The schedule is being called",
         "A poller has claimed it and may be calling the receiver right now. Look again in a few seconds.",
     ),
+    "in-doubt": Kind(
+        409,
+        "The schedule may have been called",
+        "A poller stopped while it called the receiver, and nobody knows the answer. The schedule is called again, "
+        "marked as a redelivery, so nothing can be called in its place. Wait for its end; or cancel it, which is "
+        "answered with reason in-doubt: it is not called again, and may have been called before.",
+    ),
+    "rescheduled": Kind(
+        409,
+        "The schedule was rescheduled",
+        "`rescheduled_to` is the schedule that is called instead. Ask for that one: cancelling this one leaves it.",
+    ),
     "already-finished": Kind(409, "The schedule has ended", "`state` says how. What has ended can't be cancelled."),
     "already-open": Kind(
         409,
@@ -80,6 +93,20 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Too many reconciliations are running",
         "A client may have ten running at a time. Wait for one to finish, or stop one.",
     ),
+    "last-node": Kind(
+        409,
+        "No other node takes pollers",
+        "Nobody would be called once this node has handed over. Start another one, take back the drain of one, or ask "
+        "with `force=true`.",
+    ),
+    "node-stopping": Kind(
+        409, "The node is being stopped", "It hands over what it owns and ends. Restarted, it takes its share again."
+    ),
+    "too-many-crons": Kind(
+        409,
+        "Too many crons",
+        "The client has as many crons as its setting `max_crons` gives it. Delete some, or ask for a higher one.",
+    ),
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),
     "built-in-client": Kind(
@@ -89,7 +116,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unsupported-media-type": Kind(
         415, "Unsupported media type", "Send Content-Type: application/json, in UTF-8 and without Content-Encoding."
     ),
-    "invalid": Kind(422, "Invalid request", "`errors` lists every fault, each with a JSON pointer to where it is."),
+    "invalid": Kind(
+        422, "Invalid request", "`errors` lists the faults, up to 100, each with a JSON pointer to where it is."
+    ),
     "too-many-samples": Kind(
         429,
         "Too many samples",
@@ -100,6 +129,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Too many creates",
         "The client has used up its rate of creates. Nothing was stored; ask again after Retry-After. `RateLimit` says "
         "what is left, `RateLimit-Policy` what there is. Clients with more to create need a higher quota or rate.",
+    ),
+    "too-many-requests": Kind(
+        429,
+        "Too many requests",
+        "The requests of the last seconds have used up what this key's client, or administrator, is given: each costs "
+        "about what it takes the API to answer it. Nothing was done; ask again after Retry-After.",
     ),
     "idempotency-key-reused": Kind(
         422,
@@ -118,8 +153,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "clock-in-doubt": Kind(
         503,
         "The clock is in doubt",
-        "This API process's clock does not agree with the pollers'. Nothing was stored; retry after Retry-After, "
-        "through another process if there is one. For operators: set the machine's clock right.",
+        "This API process's clock does not agree with the pollers', or was not compared with them yet: for a second "
+        "after its start, or for as long as no poller runs. Nothing was stored; retry after Retry-After, through "
+        "another process if there is one. For operators: set the machine's clock right, or start a poller.",
     ),
     "secret-locked": Kind(
         503,
@@ -144,7 +180,8 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of every refusal. `state`: of the thing that is in the way, for conflicts."""
+    """The body of every refusal. `state`: of the thing that is in the way, for conflicts. `rescheduled_to`: the
+    schedule that is called instead of the one asked for."""
 
     type: str
     title: str
@@ -152,6 +189,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str
     request_id: str
     state: str | None = None
+    rescheduled_to: UUID | None = None
     errors: tuple[Fault, ...] = ()
 
 
@@ -165,7 +203,13 @@ class Refusal(MinutehandError):
 
 
 def problem(
-    kind: str, detail: str, *, request_id: str, state: str | None = None, errors: Sequence[FieldError] = ()
+    kind: str,
+    detail: str,
+    *,
+    request_id: str,
+    state: str | None = None,
+    rescheduled_to: UUID | None = None,
+    errors: Sequence[FieldError] = (),
 ) -> Problem:
     """A problem of one of KINDS."""
     known = KINDS[kind]
@@ -176,24 +220,28 @@ def problem(
         detail=detail,
         request_id=request_id,
         state=state,
-        errors=tuple(Fault(*error) for error in errors[:MAX_FAULTS]),
+        rescheduled_to=rescheduled_to,
+        errors=tuple(Fault(*error) for error in errors),
     )
 
 
-def problem_of(error: MinutehandError, *, request_id: str) -> Problem:
-    """How an error is told to the caller."""
+def problem_of(error: MinutehandError, *, request_id: str, most: int = MAX_FAULTS) -> Problem:
+    """How an error is told to the caller, with `most` faults at most."""
     match error:
         case Refusal():
             return problem(error.kind, str(error), request_id=request_id)
         case Invalid():
             count = len(error.errors)
             detail = "1 fault was found" if count == 1 else f"{count} faults were found"
-            if count > MAX_FAULTS:
-                detail += f"; the first {MAX_FAULTS} are listed"
-            return problem("invalid", detail, request_id=request_id, errors=error.errors)
+            if error.more or count > most:
+                count = min(count, most)
+                detail = f"there are more faults than the {count} listed"
+            return problem("invalid", detail, request_id=request_id, errors=error.errors[:most])
         case Conflict():
             kind = error.kind if error.kind in KINDS else "conflict"
-            return problem(kind, str(error), request_id=request_id, state=error.state)
+            return problem(
+                kind, str(error), request_id=request_id, state=error.state, rescheduled_to=error.rescheduled_to
+            )
         case StoreUnavailable():
             kind = "overloaded" if isinstance(error, Overloaded) else "storage-unavailable"
             return problem(kind, KINDS[kind].advice, request_id=request_id)

@@ -1,13 +1,13 @@
 """The rate of creates, asked for once a request, and how it is told: `RateLimit` and `RateLimit-Policy`.
 
-    create, reschedule, trigger  one each           batch  its items
-    redeliver, crons, reads, cancels                none: no new schedule comes of them here and now
+    create, reschedule, trigger, put of a cron      one each           batch  its items
+    redeliver, reads, cancels                       none: no new schedule comes of them
 
 What was asked for counts, whatever comes of it: an item that is refused for its faults has been judged all the same.
 The headers are those of draft-ietf-httpapi-ratelimit-headers (structured fields, RFC 9651): `q` and `w`, the bucket's
 size and the seconds that fill it; `r` and `t`, what is left in it and the seconds until it is full.
 
-All of it costs 2.0 µs a create, of which the bucket takes 1.4 (`timeit`, see `domain.create_rates`).
+All of it costs 2.0 µs a create, of which the bucket takes 1.4 (`timeit`, see `domain.rates`).
 """
 
 import math
@@ -17,7 +17,7 @@ from typing import Final
 
 from scheduler_service.api.problems import Refusal
 from scheduler_service.domain.clients import CREATES_PER_POLLER, Client
-from scheduler_service.domain.create_rates import BURST_SECONDS, CreateRates
+from scheduler_service.domain.rates import BURST_SECONDS, Rates
 from scheduler_service.runtime.clock import Clock
 
 RATE_HEADERS: Final[Mapping[str, str]] = {
@@ -36,7 +36,7 @@ class RateLimit:
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._rates = CreateRates()
+        self._rates = Rates()
 
     def take(self, client: Client, count: int = 1) -> dict[str, str]:
         """Headers for the answer. Raises Refusal (too-many-creates): nothing was taken."""

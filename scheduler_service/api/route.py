@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import msgspec
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
 from scheduler_service.api.auth import Access
 from scheduler_service.api.deadlines import Deadline
 from scheduler_service.api.decoding import Body, Rules
+from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.parameters import Parameter
 from scheduler_service.api.problems import Refusal
+from scheduler_service.api.request_budget import cost_of_body
 from scheduler_service.api.schemas import NoRequest
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
@@ -39,18 +40,18 @@ class Call:
     """One request on its way through a route.
 
     `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
-    on its way. `logged`: the ids that `log` was given. `deadline`: the request's time limit; met ahead of the answer by
-    what has a bound of its own.
+    on its way. `recorded`: what it did, for the audit log. `deadline`: the request's time limit; met ahead of the
+    answer by what has a bound of its own.
     """
 
     __slots__ = (
         "client",
         "deadline",
         "documents",
-        "logged",
+        "exposition",
         "principal",
         "reading",
-        "registry",
+        "recorded",
         "request",
         "request_id",
         "route",
@@ -66,7 +67,7 @@ class Call:
         request_id: str,
         services: ApiServices,
         settings: ApiSettings,
-        registry: CollectorRegistry,
+        exposition: Exposition,
         documents: "Documents",
         deadline: Deadline,
     ) -> None:
@@ -75,13 +76,13 @@ class Call:
         self.request_id = request_id
         self.services = services
         self.settings = settings
-        self.registry = registry
+        self.exposition = exposition
         self.documents = documents
         self.deadline = deadline
         self.principal: Principal | None = None
         self.client: Client | None = None
         self.reading = False
-        self.logged: dict[str, str | int] = {}
+        self.recorded: dict[str, str | int] = {}
 
     @property
     def tenant(self) -> Client:
@@ -113,9 +114,12 @@ class Call:
             raise Refusal("unsupported-media-type", "send the body as Content-Type: application/json, in UTF-8")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise Refusal("unsupported-media-type", "send the body without Content-Encoding")
-        limit = self.settings.max_body_bytes
-        if (request.content_length or 0) > limit:
+        limit, announced = self.settings.max_body_bytes, request.content_length or 0
+        if announced > limit:
             raise _too_large(limit)
+        assert self.principal is not None
+        if cost := cost_of_body(announced):
+            self.services.request_budget.take(self.principal, cost)
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
@@ -125,7 +129,13 @@ class Call:
         except web.HTTPRequestEntityTooLarge:
             raise _too_large(limit) from None
         self.reading = False
+        self.spend(cost_of_body(len(data)) - cost)
         return data
+
+    def spend(self, cost: float) -> None:
+        """What this request has cost beside its route's own cost (see `api.request_budget`)."""
+        if cost and self.principal is not None:
+            self.services.request_budget.owe(self.principal, cost)
 
     def query(self) -> Mapping[str, str]:
         """The query parameters. Raises Invalid for those that the route doesn't declare, and for repeated ones."""
@@ -144,10 +154,13 @@ class Call:
             raise Invalid(faults)
         return query
 
+    def record(self, **ids: str | int) -> None:
+        """What this call did, for the audit log: ids and counts. Never payloads, headers or secrets."""
+        self.recorded.update(ids)
+
     def log(self, action: str, **ids: str | int) -> None:
-        """One line about a change that an operator cares for; the audit log keeps its ids. Never payloads, headers or
-        secrets."""
-        self.logged.update(ids)
+        """One line about a change that an operator cares for; its ids are recorded too."""
+        self.record(**ids)
         by = self.principal.name if self.principal is not None else None
         _log.info(action, by=by, request_id=self.request_id, **ids)
 
@@ -179,8 +192,10 @@ class Route:
     `query`: the parameters that it takes. `request` and `response` are the types of the JSON bodies (NoRequest: a body
     may be left out), `status` is that of success, `headers` what that answer carries besides, each with a sentence.
     `media`: the content types of success. `others`: answers with another status that are no problem, by status, with
-    their type (None: no body). `problems`: the kinds that it can answer, besides those that follow from access, path,
-    query and body (see `openapi.answers`).
+    their type (None: no body). `cost`: what it takes of its caller's budget, in units of about 1 ms of CPU (see
+    `api.request_budget`; nothing of open routes, whose answers are cheap or kept). `dry_run`: it changes nothing,
+    whatever its method. `problems`: the kinds that it can answer, besides those that follow from access, path, query
+    and body (see `openapi.answers`).
     """
 
     method: str
@@ -196,15 +211,18 @@ class Route:
     media: tuple[str, ...] = (JSON,)
     others: Mapping[int, Any] = field(default_factory=dict)
     idempotent: bool = False
+    cost: float = 1.0
+    dry_run: bool = False
     problems: tuple[str, ...] = ()
 
     @property
-    def audited(self) -> bool:
-        """Whether it is an administrator's action that changes something."""
-        return self.access in (Access.ADMIN, Access.CONFIGURED_ADMIN) and self.method not in ("GET", "HEAD")
+    def changes(self) -> bool:
+        """Whether it may change something or call somebody. An administrator's use of such a route is recorded, and
+        built-in clients refuse those that take clients' keys."""
+        return not self.dry_run and self.method not in ("GET", "HEAD")
 
 
-CREATES: Final = ("client-suspended", "built-in-client", "clock-in-doubt")
+CREATES: Final = ("client-suspended", "clock-in-doubt")
 """What every route that creates schedules or crons can answer."""
 LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
 

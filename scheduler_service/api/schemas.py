@@ -14,6 +14,8 @@ from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 MAX_BATCH: Final = 1000
+MAX_BATCH_FAULTS: Final = 1000
+"""Faults listed in the answer to a batch, beside the first one of each item."""
 
 Instant = Annotated[
     str, Meta(description="RFC 3339 in UTC with milliseconds", extra_json_schema={"format": "date-time"})
@@ -130,7 +132,9 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A schedule and what became of it so far. `in_flight`: a poller has claimed it and may be calling right now.
-    `redelivered_at`: when it was last asked for again after it had ended."""
+    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a poller stopped while it
+    called the receiver, and nobody knows the answer. `rescheduled_to`: it was cancelled, and that one is called
+    instead."""
 
     schedule_id: UUID
     client_id: str
@@ -212,16 +216,18 @@ class PollersView(msgspec.Struct, frozen=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the quotas of all clients guarantee, against what the live nodes are sized for, in calls a minute."""
+    """What the quotas of all clients guarantee, against what the live nodes are sized for, in calls a minute.
+    `not_calling`: a sentence that says why nobody is called now; null while calls are made."""
 
     nodes: list[NodeView]
     pollers: PollersView
     guaranteed_calls_per_minute: int
     capacity_per_minute: int
+    not_calling: str | None
 
 
 class DrainingView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that has begun to hand over its pollers."""
+    """A node that has begun to hand over its pollers, or, `live`, to take some again."""
 
     node_id: str
     incarnation: int

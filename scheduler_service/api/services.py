@@ -6,6 +6,7 @@ from typing import Protocol
 from membership.ports import LeaseStore
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
+from scheduler_service.api.request_budget import RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ports import (
     AttemptStore,
@@ -118,6 +119,7 @@ class ApiServices:
     keys: Keys
     signing_secrets: SigningSecrets
     rate_limit: RateLimit
+    request_budget: RequestBudget
     create_schedules: CreateSchedules
     edit_schedule: EditSchedule
     cancel_schedules: CancelSchedules
@@ -162,14 +164,26 @@ def build_services(
     catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
-    place = Place(schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints)
+    place = Place(
+        schedules=storage.schedules,
+        leases=storage.leases,
+        clock=clock,
+        randomness=randomness,
+        hints=hints,
+        floor_of=members.floor_of,
+    )
     edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
     letters = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
     redeliver = RedeliverSchedule(
         schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
     )
     lanes = LaneChooser(randomness)
-    judge_clock = JudgeClock(clock=clock, offset_ms=lambda: members.offset_ms, limit_ms=clock_limit_ms)
+    judge_clock = JudgeClock(
+        clock=clock,
+        offset_ms=lambda: members.first_offset_ms,
+        alone=lambda: members.alone,
+        limit_ms=clock_limit_ms,
+    )
     admit = AdmitCreates(judge_clock=judge_clock)
     create = CreateSchedules(
         place=place,
@@ -199,6 +213,11 @@ def build_services(
         keys=keys,
         signing_secrets=SigningSecrets(store=storage.clients, box=box, clock=clock, randomness=randomness),
         rate_limit=RateLimit(clock=clock),
+        request_budget=RequestBudget(
+            clock=clock,
+            client_per_second=settings.client_budget_per_second,
+            admin_per_second=settings.admin_budget_per_second,
+        ),
         create_schedules=create,
         edit_schedule=edit,
         cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),

@@ -18,6 +18,8 @@ _ABOVE_ZERO = (
     "request_timeout_seconds",
     "retry_after_seconds",
     "max_reconciled_days",
+    "client_budget_per_second",
+    "admin_budget_per_second",
 )
 
 
@@ -93,6 +95,25 @@ class ApiSettings:
     """How long the process, told to stop, goes on taking connections while `/readyz` says that it is stopping. Give it
     what a load balancer needs to notice; every answer meanwhile is its connection's last."""
 
+    client_budget_per_second: float = 250.0
+    """What a client's requests beside its creates may cost in a second, of this process, in units of about 1 ms of CPU
+    of one core; ten seconds' worth may be spent at once. Beyond, they are answered 429 until it has come in again.
+    Looking at one schedule costs 1, a preview 10, one schedule of a bulk cancel 1. Lower: a client can take less of the
+    API from others."""
+
+    admin_budget_per_second: float = 1000.0
+    """The same for each administrator's key, on whatever routes. Higher: a program that manages many clients is not
+    held up."""
+
+    metrics_max_age_seconds: float = 1.0
+    """`/metrics` is made anew after so long, however often it is asked for. 0: for every request, at about 20 ms of CPU
+    each, for everybody who reaches its port."""
+
+    metrics_port: int | None = None
+    """Serve `/metrics` on this port of `host` instead of on `port`, over plain HTTP, so that who reaches the API need
+    not reach its metrics. 0 takes a free one. Of several processes of one command the first takes this one, and each
+    further one the next. None: on the API's port."""
+
     clients: ClientBounds = field(default_factory=ClientBounds)
     """What clients may be given. The pollers must have the same."""
     max_reconciled_days: int = 31
@@ -114,11 +135,14 @@ class ApiSettings:
             raise ValueError("tls_cert_file and tls_key_file go together: give both or neither")
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
             raise ValueError("tls_client_ca_file: needs tls_cert_file and tls_key_file, for it is TLS that asks")
-        if not 0 <= self.port <= 65_535:
-            raise ValueError("port: must be from 0 to 65535")
+        for name in ("port", "metrics_port"):
+            if (port := getattr(self, name)) is not None and not 0 <= port <= 65_535:
+                raise ValueError(f"{name}: must be from 0 to 65535")
+        if self.metrics_port is not None and self.metrics_port == self.port != 0:
+            raise ValueError("metrics_port: must differ from port; leave it out to have the metrics there")
         for name in _ABOVE_ZERO:
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: must be above 0")
-        for name in ("keep_alive_seconds", "shutdown_seconds", "shutdown_delay_seconds"):
+        for name in ("keep_alive_seconds", "shutdown_seconds", "shutdown_delay_seconds", "metrics_max_age_seconds"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name}: must not be negative")

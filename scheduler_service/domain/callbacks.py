@@ -5,7 +5,7 @@ must be able to trust them. An underscore is as good as a hyphen: to receivers b
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -55,11 +55,19 @@ def check_body(method: str, size: int, *, max_bytes: int, pointer: str) -> list[
     return []
 
 
-def check_headers(headers: Iterable[tuple[str, str]], *, max_bytes: int, pointer: str) -> list[Problem]:
-    """`max_bytes` bounds names and values together, as they are written on an HTTP/1.1 connection."""
+def check_headers(headers: Sequence[tuple[str, str]], *, max_bytes: int, pointer: str) -> list[Problem]:
+    """`max_bytes` bounds names and values together, as they are written on an HTTP/1.1 connection. Headers beyond a
+    bound are not looked at one by one."""
     problems: list[Problem] = []
+    if len(headers) > MAX_HEADERS:
+        problems.append(Problem(pointer, f"{len(headers)} headers are given; at most {MAX_HEADERS} are allowed"))
+    else:
+        size = sum(len(name) + len(value) + _OVERHEAD for name, value in headers)
+        if size > max_bytes:
+            problems.append(Problem(pointer, f"the headers have {size} bytes; at most {max_bytes} are allowed"))
+    if problems:
+        return problems
     seen: set[str] = set()
-    size = 0
     for name, value in headers:
         place = f"{pointer}/{_escaped(name)}"
         if (wrong := _wrong_with_name(name)) is not None:
@@ -71,11 +79,6 @@ def check_headers(headers: Iterable[tuple[str, str]], *, max_bytes: int, pointer
                 Problem(place, "the value may hold printable ASCII and tabs, without spaces at its ends or line breaks")
             )
         seen.add(name.lower())
-        size += len(name) + len(value) + _OVERHEAD
-    if len(seen) > MAX_HEADERS:
-        problems.append(Problem(pointer, f"{len(seen)} headers are given; at most {MAX_HEADERS} are allowed"))
-    if size > max_bytes:
-        problems.append(Problem(pointer, f"the headers have {size} bytes; at most {max_bytes} are allowed"))
     return problems
 
 

@@ -26,6 +26,7 @@ _NUMBERS: Final = (
     "payload_bytes",
     "header_bytes",
     "create_rate_per_second",
+    "max_crons",
 )
 _RETRY: Final = ("max_attempts", "base_seconds", "cap_seconds", "deadline_seconds")
 _DEFAULTS: Final = ClientSettings()
@@ -81,6 +82,10 @@ class ClientBounds:
     create_rate_per_second: float = 1_000_000.0
     """Creates a second, with a burst of ten seconds' worth. Each API process counts for itself, so what a client gets
     is at most this times the number of API processes (hosts x `--processes`)."""
+
+    max_crons: int = 1_000_000
+    """Crons of one client. Each is read once a minute by the search for forgotten ones, and each that fires once a
+    minute costs four of its pollers' guaranteed calls in a thousand."""
 
     read_consistency: str = "LOCAL_ONE"
     """LOCAL_QUORUM keeps clients from choosing LOCAL_ONE for looking at their schedules."""

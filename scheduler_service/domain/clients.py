@@ -41,7 +41,10 @@ class RetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 class LatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of a call that could not be made in time: fired however late, or skipped after some seconds."""
+    """What becomes of a call that could not be made in time: fired however late, or skipped after some seconds.
+
+    Lateness counts from the due. Where a poller that was running learned of a schedule only after that, it counts from
+    then: a create that was answered in time is not skipped for that."""
 
     kind: Literal["fire", "skip"] = "fire"
     after_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
@@ -95,6 +98,9 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
             "those that spread their requests may get N times as many."
         ),
     ] = None
+    max_crons: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Crons that are there at the same time; deleted ones don't count.")
+    ] = 10_000
     read_consistency: Annotated[
         ReadConsistency,
         Meta(

@@ -35,7 +35,8 @@ MARK_REDELIVERY = "redelivery"
 """Key in a copy's options: the schedule had ended and was asked for once more."""
 REDELIVERY = "redelivery"
 """Reason of a pointer that an explicit redelivery made."""
-
+IN_DOUBT = "in-doubt"
+"""Reason of a pointer to an attempt that an earlier owner may have made, and of an end that leaves that open."""
 
 RESCHEDULED = "rescheduled"
 """Reason of a cancel in favour of the same call at another instant: `rescheduled_to` and the row say all about it."""

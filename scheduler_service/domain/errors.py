@@ -1,6 +1,7 @@
 """Errors of the vocabulary: each says what is wrong in words for the reader who must act, and whether to try again."""
 
 from typing import NamedTuple
+from uuid import UUID
 
 from membership.errors import MinutehandError, StoreUnavailable
 
@@ -29,11 +30,16 @@ class FieldError(NamedTuple):
 
 
 class Invalid(MinutehandError):
-    """A request that can never succeed as it is. Carries every fault found, not just the first."""
+    """A request that can never succeed as it is. Carries every fault found, not just the first. `more`: there are
+    others, which nobody looked for."""
 
-    def __init__(self, errors: list[FieldError]) -> None:
-        super().__init__("; ".join(f"{error.pointer or '/'}: {error.detail}" for error in errors))
+    def __init__(self, errors: list[FieldError], *, more: bool = False) -> None:
+        super().__init__(errors)
         self.errors = errors
+        self.more = more
+
+    def __str__(self) -> str:
+        return "; ".join(f"{error.pointer or '/'}: {error.detail}" for error in self.errors)
 
 
 class NotFound(MinutehandError):
@@ -41,12 +47,14 @@ class NotFound(MinutehandError):
 
 
 class Conflict(MinutehandError):
-    """The thing is in a state that excludes the request. `kind` is the problem type's last word."""
+    """The thing is in a state that excludes the request. `kind` is the problem type's last word. `rescheduled_to`: the
+    schedule that is called instead."""
 
-    def __init__(self, kind: str, detail: str, *, state: str | None = None) -> None:
+    def __init__(self, kind: str, detail: str, *, state: str | None = None, rescheduled_to: UUID | None = None) -> None:
         super().__init__(detail)
         self.kind = kind
         self.state = state
+        self.rescheduled_to = rescheduled_to
 
 
 class ClientSuspended(MinutehandError):

@@ -36,7 +36,7 @@ class SampleTimes(msgspec.Struct, frozen=True, kw_only=True):
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """What was sent and what came back. `status` or `error` with `detail`, never both; `delivered` is what a schedule
     would be said to be. `sent`: at least a part of the request left. `addresses` are those that a connection was tried
-    to, in order, as host:port, refused ones included; `connected_to` is the one that took it."""
+    to, in order, as host:port; what the network policy refused is not told. `connected_to` is the one that took it."""
 
     method: str
     url: str

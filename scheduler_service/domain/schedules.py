@@ -58,7 +58,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     that cannot be decoded fails alone.
 
     `due` is the row's clustering key: the schedule's due for a call, the attempt's instant for a copy. Copies also say
-    where their original is (`origin_due`; its minute and key follow) and how many attempts came before.
+    where their original is (`origin_due`; its minute and key follow) and how many attempts came before. `created_at`
+    None: the row is only announced (see `usecases.complete_reschedule`).
     """
 
     client_id: ClientId
@@ -76,7 +77,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cron_id: CronId | None = None
     nominal_due: UnixMillis | None = None
     rescheduled_from: UUID | None = None
-    created_at: UnixMillis
+    created_at: UnixMillis | None
     origin_due: UnixMillis | None = None
     attempt_base: int = 0
 
@@ -162,6 +163,11 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return self.created_at is not None
 
     @property
+    def announced(self) -> bool:
+        """Whether it replaces another schedule once that one is cancelled: see `usecases.complete_reschedule`."""
+        return self.created_at is None and self.rescheduled_from is not None and self.state is None
+
+    @property
     def is_copy(self) -> bool:
         return self.kind == Kind.COPY
 
@@ -171,9 +177,17 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def over(self) -> bool:
-        """Whether this row of a settled minute is needed by nobody any more: it has ended, or it is a copy that points
-        on, which its original and the next copy have left behind for good."""
-        return self.ended or (self.is_copy and self.state == State.RETRYING)
+        """Whether this row of a settled minute is needed by nobody any more: it has ended, it is a copy that points on,
+        which its original and the next copy have left behind for good, or it was announced and never created."""
+        return self.ended or self.announced or (self.is_copy and self.state == State.RETRYING)
+
+    def stranded(self, settled: Minute) -> bool:
+        """Whether this row of a minute before `settled` has no end that anybody would still give it, where all minutes
+        before that are settled: it appeared when its own was settled already, or names an attempt that nobody placed.
+        """
+        if self.state is None:
+            return self.defined
+        return not self.over and self.next_attempt_at is not None and minute_of(self.next_attempt_at) < settled
 
 
 class Statics(msgspec.Struct, frozen=True, gc=False):

@@ -113,6 +113,9 @@ class SystemClock:
     def wall_ms(self) -> int:
         return self._wall.wall_ms(_boot_clock())
 
+    def system_ms(self) -> int:
+        return int(time.time() * 1000.0)
+
     def wall_trusted(self) -> bool:
         return not self._wall.doubtful
 

@@ -13,6 +13,7 @@ bring that back. It is served by the loop it is about, so a loop that stands sti
     storage-away      Cassandra has not answered for a while                    API           /readyz
     shedding          creates have been refused for want of room for a while    API           /readyz
     clock-untrusted   the wall clock is in doubt: creates or calls are refused  API, poller   /readyz
+                      (an API's until it was compared with a poller's)
     starting          not a member yet                                          poller        /readyz
     draining          lanes are being handed over, or are                       poller        /readyz
     trust-lost        heartbeats are not confirmed: nobody may be called        poller        /readyz

@@ -53,6 +53,7 @@ ACTIONS = {
     "members-unread": "The members can't be read.",
     "members-read": "The members can be read again.",
     "drain-begun": "This node begins to hand over its lanes.",
+    "drain-taken-back": "This node takes lanes again.",
     "drain-ended": "This node has handed over its lanes, but for those that are counted.",
     # Keys and certificates.
     "certificate-refused": "The API's certificate or key has changed and can't be used; what was read before is.",
@@ -90,6 +91,7 @@ ACTIONS = {
     "signing-secret-deleted": "A signing secret was deleted.",
     "sample-sent": "A sample callback was sent.",
     "node-drain-asked": "An administrator told a node to hand over its lanes.",
+    "node-undrain-asked": "An administrator told a draining node to take lanes again.",
     # Work.
     "work-failed": "A minute or a row met an error that nobody foresaw; it is tried again or failed alone.",
     "crons-forgotten": "Crons that nothing had woken were found, and are looked after now.",

@@ -64,7 +64,7 @@ class AskOnce:
         """As `CreateSchedules.many`."""
         self._create.admit(client)
         now = self._clock.wall_ms()
-        created = self._create.defined(client, requests, now=now)
+        created = await self._create.defined(client, requests, now=now)
         ids = [item.schedule_id if isinstance(item, Definition) else NOTHING for item in created]
         if any(id_ != NOTHING for id_ in ids):
             remembered = await self._remember(keyed, ids=ids, at=now)
@@ -121,15 +121,15 @@ class AskOnce:
         if isinstance(request, Invalid):
             return request
         if schedule_id == NOTHING:
-            return self._refused_again(client, request, remembered)
+            return await self._refused_again(client, request, remembered)
         definition = self._create.again(client, request, ScheduleId(schedule_id), now=remembered.at)
         try:
             return await self._see_created(client, definition)
         except MinutehandError as error:
             return error
 
-    def _refused_again(self, client: Client, request: ScheduleRequest, remembered: Remembered) -> Invalid:
-        (judged,) = self._create.defined(client, [request], now=remembered.at)
+    async def _refused_again(self, client: Client, request: ScheduleRequest, remembered: Remembered) -> Invalid:
+        (judged,) = await self._create.defined(client, [request], now=remembered.at)
         if isinstance(judged, Invalid):
             return judged
         detail = "was refused under this Idempotency-Key by settings that have changed since; send it under another"

@@ -1,7 +1,6 @@
 """The clients that are Minutehand's own, as they are created when there are none yet."""
 
-from scheduler_service.domain.clients import ClientSettings, DestinationLimit, RetrySettings
-from scheduler_service.domain.crons.expansion import WAKE_UP_HOST
+from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.usecases.register_client import RegisterClient
 
@@ -13,7 +12,6 @@ each conditional write, of the crons and of their own rows."""
 CRON_SETTINGS = ClientSettings(
     retry=RetrySettings(max_attempts=100, deadline_seconds=604_800.0),
     max_in_flight=CRONS_AT_ONCE,
-    destinations={WAKE_UP_HOST: DestinationLimit(max_in_flight=CRONS_AT_ONCE)},
     retention_days=1,
 )
 """A wake-up is retried for as long as anything may be, and is of no interest once it is over."""

@@ -3,7 +3,7 @@
     of one partition, up to 100 at a time: one serial read of rows and statics, then
         nothing there, ended, or in flight    decided
         no outcome, not in flight             cancelled together IF version = as read and none of them has an outcome
-        retrying                              cancelled alone, copy first (`edit_schedule`)
+        retrying, rescheduled                 looked at alone (`edit_schedule`)
 
 A batch is all or nothing, so after a rejection or an unknown answer those that are left are read again. So hundreds of
 cancels in one minute cost a few conditional writes, and the owner's advances meet a few edits.
@@ -95,11 +95,11 @@ class CancelSchedules:
             row = rows.get(key_of(schedule_id))
             if row is None or not row.defined:
                 results[schedule_id] = NoSuchSchedule()
-            elif row.ended:
+            elif row.ended and row.rescheduled_to is None:
                 results[schedule_id] = Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
             elif row.state == State.RETRYING and not retrying:
                 results[schedule_id] = BeingRetried(row)
-            elif row.state == State.RETRYING:
+            elif row.state is not None:
                 results[schedule_id] = await self._edit.cancel(partition.client_id, schedule_id)
             elif schedule_id in statics.in_flight:
                 results[schedule_id] = InFlight(row)

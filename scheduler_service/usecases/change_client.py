@@ -6,6 +6,10 @@ else changed the row meanwhile, else decided again from what is there now:
     applied  -> the changed client
     rejected -> decide again
     unknown  -> StoreUnavailable: it may have taken effect; every change here may be asked for again
+
+It is written, under the next revision, also where the client is already as it should be. An earlier write of somebody
+who got no answer may still take effect: it can't after that, for it expects the revision before. And an earlier change
+may lack its announcement: this one has its own. So what is answered holds, and everybody hears of it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,7 +28,7 @@ MAX_TURNS = 20
 """Rejections in a row after which a change is given up: somebody keeps changing this client."""
 
 Step: TypeAlias = Callable[[Client], Awaitable[Client]]
-"""Answers the client as it should be, the same one if nothing is to be done. Raises to refuse."""
+"""Answers the client as it should be. Raises to refuse."""
 
 
 class ChangeClient:
@@ -40,10 +44,7 @@ class ChangeClient:
         for _ in range(MAX_TURNS):
             if current is None or current.state is ClientState.DELETED:
                 raise NotFound(f"there is no client {client_id!r}")
-            wanted = await step(current)
-            if wanted == current:
-                return current
-            wanted = msgspec.structs.replace(wanted, revision=current.revision + 1)
+            wanted = msgspec.structs.replace(await step(current), revision=current.revision + 1)
             answer = await self._store.update_client(expected_revision=current.revision, client=wanted)
             self._catalog.forget()
             match answer:

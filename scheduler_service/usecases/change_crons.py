@@ -21,6 +21,7 @@ from scheduler_service.domain.crons.expansion import is_due, offset_ms, rule_of,
 from scheduler_service.domain.crons.row import (
     CRON_CLIENT,
     FIRST_REVISION,
+    NO_CALLBACK,
     Cron,
     CronCallback,
     CronOptions,
@@ -36,6 +37,7 @@ from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.place import Place
 
 MAX_TURNS = 20
@@ -65,13 +67,18 @@ class ChangeCrons:
         self, *, crons: CronStore, catalog: Catalog, place: Place, clock: Clock, randomness: Randomness
     ) -> None:
         self._crons = crons
+        self._counts = CronCounts(crons=crons, clock=clock)
         self._catalog = catalog
         self._place = place
         self._clock = clock
         self._randomness = randomness
 
     async def put(self, client: Client, cron_id: CronId, draft: CronDraft) -> Changed:
-        """Create or replace; a paused cron stays paused. The same again changes nothing. Raises StoreUnavailable."""
+        """Create or replace; a paused cron stays paused. The same again changes nothing. Raises Conflict
+        (too-many-crons), StoreUnavailable."""
+        before = (await self._crons.read(client.client_id, [cron_id])).get(cron_id)
+        if before is None or before.state is CronState.DELETED:
+            await self._counts.take(client)
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None or known.state is CronState.DELETED:
@@ -90,7 +97,7 @@ class ChangeCrons:
             finished = known.state is CronState.FINISHED
             return _begun_anew(known, changed, CronState.ACTIVE if finished else known.state, now)
 
-        known, cron = await self._change(client.client_id, cron_id, step)
+        known, cron = await self._change_from(before, client.client_id, cron_id, step)
         return Changed(cron, created=known is None or known.state is CronState.DELETED)
 
     async def pause(self, client_id: ClientId, cron_id: CronId) -> Cron:
@@ -114,12 +121,18 @@ class ChangeCrons:
         return (await self._change(client_id, cron_id, step)).cron
 
     async def delete(self, client_id: ClientId, cron_id: CronId) -> Cron:
-        """Its runs stay. Raises NotFound (not for one that was deleted before), StoreUnavailable."""
+        """Its runs stay, its callback goes at once, its row after the client's retention. Raises NotFound (not for one
+        that was deleted before), StoreUnavailable."""
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None:
                 raise NotFound(f"there is no cron {cron_id!r}")
-            return known if known.state is CronState.DELETED else _begun_anew(known, known, CronState.DELETED, now)
+            if known.state is CronState.DELETED:
+                return known
+            # Its callback may hold credentials; what it placed carries its own.
+            self._counts.forget(client_id)
+            emptied = msgspec.structs.replace(known, callback=NO_CALLBACK)
+            return _begun_anew(known, emptied, CronState.DELETED, now)
 
         return (await self._change(client_id, cron_id, step)).cron
 
@@ -177,8 +190,13 @@ class ChangeCrons:
     async def _change(
         self, client_id: ClientId, cron_id: CronId, step: Callable[[Cron | None, UnixMillis], Cron]
     ) -> "_Change":
-        wakers = await self._catalog.client(CRON_CLIENT)
         known = (await self._crons.read(client_id, [cron_id])).get(cron_id)
+        return await self._change_from(known, client_id, cron_id, step)
+
+    async def _change_from(
+        self, known: Cron | None, client_id: ClientId, cron_id: CronId, step: Callable[[Cron | None, UnixMillis], Cron]
+    ) -> "_Change":
+        wakers = await self._catalog.client(CRON_CLIENT)
         for _ in range(MAX_TURNS):
             now = UnixMillis(self._clock.wall_ms())
             wanted = step(known, now)

@@ -3,6 +3,8 @@
 Anybody may do so at any time, twice, late or never: why, is argued in `domain.books`. Storing spares others the count.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from scheduler_service.domain.books import Tally, may_be_stored
@@ -34,15 +36,23 @@ class CountMinute:
         self._balances = balances
         self._clock = clock
 
-    async def __call__(self, partition: Partition, *, epoch: int) -> None:
+    async def __call__(
+        self,
+        partition: Partition,
+        *,
+        epoch: int,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
         """Count it, and store the balance under `epoch` unless a higher one has stored one. A minute that has not come
-        to its sweep is left to that. Raises StoreUnavailable when a read is not answered.
+        to its sweep is left to that. Each page is read within a `turn`. Raises StoreUnavailable when a read is not
+        answered.
         """
         if not self.may_store(partition.minute):
             return
         count = Count(partition, store_under=epoch)
         while count.more:
-            await self.go_on(count)
+            async with turn():
+                await self.go_on(count)
 
     def may_store(self, minute: Minute) -> bool:
         """Whether a count that begins now may be stored. Nobody whose clock is in doubt can say so."""

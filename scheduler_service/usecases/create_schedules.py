@@ -6,7 +6,6 @@ A batch is many of these at once: each item succeeds or fails for itself.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TypeAlias
 
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
@@ -28,10 +27,12 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft
+from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft, remembering
 
 REMEMBERED_URLS = 4096
 """Callers send the same URLs again and again; judging one costs more than all other rules together."""
+PIECE = 100
+"""Items of a batch that are judged at once, before whatever else waits for the event loop gets its turn."""
 
 Created: TypeAlias = Definition | MinutehandError
 """What became of one item of a batch: its row, or why there is none."""
@@ -55,7 +56,7 @@ class CreateSchedules:
         """To be asked before a body is read."""
         self._place = place
         self._lanes = lanes
-        self._check_url = lru_cache(maxsize=REMEMBERED_URLS)(policy.check_url)
+        self._check_url = remembering(policy.check_url, count=REMEMBERED_URLS)
         self._clock = clock
         self._randomness = randomness
         self._bounds = bounds
@@ -74,11 +75,18 @@ class CreateSchedules:
         created.
         """
         self.admit(client)
-        return await self.placed(client, self.defined(client, requests, now=self._clock.wall_ms()))
+        return await self.placed(client, await self.defined(client, requests, now=self._clock.wall_ms()))
 
-    def defined(self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, now: int) -> list[Created]:
+    async def defined(
+        self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, now: int
+    ) -> list[Created]:
         """What would be placed for requests of `now`, and what is wrong with the others. Nothing is created."""
-        return [self._defined(client, request, now=now) for request in requests]
+        created: list[Created] = []
+        for start in range(0, len(requests), PIECE):
+            if start:
+                await self._clock.sleep(0)
+            created += [self._defined(client, request, now=now) for request in requests[start : start + PIECE]]
+        return created
 
     async def placed(self, client: Client, created: list[Created]) -> list[Created]:
         """The same, with those rows durable, or errors where they are not. Raises StoreUnavailable as `many` does."""

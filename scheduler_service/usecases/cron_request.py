@@ -119,7 +119,6 @@ def draft_cron(
     callback = request.callback
     headers, body = draft_callback(callback, settings=settings, check_url=check_url, faults=faults)
     faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
-    faults += bounds.faults_of_schedule(request.retry, request.timeout_seconds)
     if faults or rule is None:
         raise Invalid(faults)
     return CronDraft(

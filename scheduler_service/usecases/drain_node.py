@@ -1,6 +1,7 @@
 """Drain: ask a node to hand over all its lanes. It stays a member, as `draining`, until its process is stopped.
 
-A node that is started anew is live again: what drains is a life, not a name.
+The last node that takes lanes refuses, unless it is forced: the node judges that, which sees the others' beats.
+Undrain takes it back. A node that is started anew is live again in any case: what drains is a life, not a name.
 """
 
 from dataclasses import replace
@@ -13,14 +14,25 @@ from scheduler_service.usecases.watch_members import WatchMembers
 
 
 class DrainNode:
-    """Tells a node's newest life. May be repeated."""
+    """Tells a node's newest life. Both may be repeated, and return when the node has begun."""
 
     def __init__(self, *, members: WatchMembers, nodes: NodePorts) -> None:
         self._members = members
         self._nodes = nodes
 
-    async def __call__(self, node_id: NodeId) -> Member:
-        """Returns when the node has begun. Raises NotFound, NodeUnreachable, StoreUnavailable."""
+    async def drain(self, node_id: NodeId, *, force: bool) -> Member:
+        """Raises NotFound, Conflict, NodeUnreachable, StoreUnavailable."""
+        newest = await self._newest(node_id)
+        await self._nodes.drain(newest.life, address=newest.heartbeat.address, force=force)
+        return replace(newest, state=MemberState.DRAINING)
+
+    async def undrain(self, node_id: NodeId) -> Member:
+        """Raises NotFound, Conflict, NodeUnreachable, StoreUnavailable."""
+        newest = await self._newest(node_id)
+        await self._nodes.undrain(newest.life, address=newest.heartbeat.address)
+        return replace(newest, state=MemberState.LIVE)
+
+    async def _newest(self, node_id: NodeId) -> Member:
         await self._members.known()
         lives = [member for member in self._members.members() if member.life.node_id == node_id]
         if not lives:
@@ -28,5 +40,4 @@ class DrainNode:
         newest = lives[-1]
         if newest.state.ended:
             raise NotFound(f"node {node_id!r} has ended ({newest.state}): it owns no pollers")
-        await self._nodes.drain(newest.life, address=newest.heartbeat.address)
-        return replace(newest, state=MemberState.DRAINING)
+        return newest

@@ -5,7 +5,9 @@ An edit reads row and statics serially, decides, and writes on condition that no
     no outcome, id not in flight -> cancelled IF state = null AND version = as read      (200)
     no outcome, id in flight     -> the owner has it                                     (409 in-flight)
     retrying                     -> the same on the copy it names, then the original IF it still names that copy
-    ended                        -> cancelled before: 200, else 409 already-finished
+    retrying, in doubt           -> cancelled with reason in-doubt: it is not called again, and may have been called
+                                    before; refused if something else is to be called instead (409 in-doubt)
+    ended                        -> cancelled before: 200, rescheduled: 409 rescheduled, else 409 already-finished
 
 An advance changes `version`, an edit changes `edits`, so between an advance and an edit exactly one wins. After a
 rejection or an unknown answer: start again.
@@ -21,12 +23,11 @@ from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ReadConsistency
 from scheduler_service.domain.copies import (
-    RESCHEDULED,
+    IN_DOUBT,
     copy_of,
     definition_of,
     outcome_after,
     outcome_of,
-    rescheduled,
     successor_key,
     successor_partition,
 )
@@ -37,13 +38,13 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
     key_of,
-    minute_end,
     partition_of,
 )
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Edit, Outcome, Row, RowWrite, State, Statics
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.place import MAX_TURNS, Place
 
 
@@ -57,7 +58,8 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The receiver will not be called. `row` is the original as cancelled, now or before."""
+    """The receiver is not called from now on. `row` is the original as cancelled, now or before; its reason is
+    `in-doubt` where an earlier owner may have called."""
 
     row: Row
 
@@ -65,6 +67,20 @@ class Cancelled:
 @dataclass(frozen=True, slots=True)
 class InFlight:
     """The owner has claimed it: it may be on the wire."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """An earlier owner may have called it and its answer is not known, so nothing may be called in its place."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class WasRescheduled:
+    """It was cancelled in favour of another schedule, which `row.rescheduled_to` names and which is called."""
 
     row: Row
 
@@ -92,7 +108,7 @@ class _Why(NamedTuple):
         return msgspec.structs.replace(outcome, rescheduled_to=self.rescheduled_to)
 
 
-CancelResult = Cancelled | InFlight | AlreadyFinished | NoSuchSchedule
+CancelResult = Cancelled | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
 
 
 class EditSchedule:
@@ -101,6 +117,7 @@ class EditSchedule:
     def __init__(self, *, schedules: ScheduleStore, place: Place, clock: Clock, randomness: Randomness) -> None:
         self._schedules = schedules
         self._place = place
+        self._complete_reschedule = CompleteReschedule(schedules=schedules, place=place)
         self._clock = clock
         self._randomness = randomness
 
@@ -109,19 +126,24 @@ class EditSchedule:
     ) -> Resolved | None:
         """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
 
-        A redelivery whose copy is missing, or a reschedule without its new row, was left half done by whoever asked for
-        it: it is completed. `consistency` LOCAL_ONE is for tenants that look: what one replica does not have, and what
-        would be acted upon, is read anew at LOCAL_QUORUM.
+        What was left half done is completed: a pointer whose copy is missing, a reschedule without its new row, a row
+        without an outcome in a minute that its lane has left behind. `consistency` LOCAL_ONE is for tenants that look:
+        what one replica does not have, and what would be acted upon, is read anew at LOCAL_QUORUM.
         """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         statics, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
         row = rows.get(key)
         if row is None or not row.defined:
-            return None if consistency == "LOCAL_QUORUM" else await self.resolve(client_id, schedule_id)
-        if row.state == State.CANCELLED and row.reason == RESCHEDULED and row.rescheduled_to is not None:
+            if consistency != "LOCAL_QUORUM":
+                return await self.resolve(client_id, schedule_id)
+            created = row is not None and row.announced and await self._complete_reschedule.announced(partition, row)
+            return await self.resolve(client_id, schedule_id) if created else None
+        if row.rescheduled_to is not None:
             if consistency != "LOCAL_QUORUM":
                 return await self.resolve(client_id, schedule_id)
             await self._see_rescheduled(client_id, row)
+        if row.state is None and await self._place.rescue(definition_of(partition, row), statics):
+            return await self.resolve(client_id, schedule_id)
         if row.state != State.RETRYING:
             return Resolved(row, row.state is None and schedule_id in statics.in_flight)
         assert row.next_attempt_at is not None
@@ -130,18 +152,18 @@ class EditSchedule:
         statics, copies = await self._schedules.read_rows(there, [next_key], consistency=consistency)
         copy = copies.get(next_key)
         outcome = outcome_of(row)
-        if outcome is not None and row.redelivered_at is not None and (copy is None or not copy.defined):
+        if outcome is not None and (copy is None or not copy.defined):
             if consistency != "LOCAL_QUORUM":
                 return await self.resolve(client_id, schedule_id)
             await self._place.complete(definition_of(partition, row), outcome)
+        elif copy is not None and copy.state is None:
+            await self._place.rescue(definition_of(there, copy), statics)
         return Resolved(row, schedule_id in statics.in_flight and (copy is None or copy.state is None))
 
     async def _see_rescheduled(self, client_id: ClientId, row: Row) -> None:
-        new = rescheduled(client_id, row)
-        rows = await self._schedules.find_rows(new.partition, [new.key])
-        late = minute_end(new.partition.minute) < self._clock.wall_ms()
-        if new.key not in rows and not late:
-            await self._place(new)
+        if row.state == State.CANCELLED and row.rescheduled_to is not None:
+            new, at = ScheduleId(row.rescheduled_to), row.finished_at or row.due
+            await self._complete_reschedule(client_id, new, at=at)
 
     async def cancel(
         self,
@@ -152,7 +174,8 @@ class EditSchedule:
         rescheduled_to: UUID | None = None,
     ) -> CancelResult:
         """Cancel unless the owner has it. `reason` is a stable word for why, `rescheduled_to` what is called instead;
-        whoever has cancelled it before has said both.
+        whoever has cancelled it before has said both. With a reason something else takes its place, so a schedule in
+        doubt is left alone.
 
         Raises StoreUnavailable when the outcome stays unknown.
         """
@@ -164,7 +187,7 @@ class EditSchedule:
             if row is None or not row.defined:
                 return NoSuchSchedule()
             if row.ended:
-                return Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
+                return await self._ended(client_id, row)
             if row.state is None:
                 if schedule_id in statics.in_flight:
                     return InFlight(row)
@@ -174,6 +197,14 @@ class EditSchedule:
             if refused is not None:
                 return refused
         raise StoreUnavailable("the minute of this schedule changes too often")
+
+    async def _ended(self, client_id: ClientId, row: Row) -> CancelResult:
+        if row.state != State.CANCELLED:
+            return AlreadyFinished(row)
+        if row.rescheduled_to is None:
+            return Cancelled(row)
+        await self._see_rescheduled(client_id, row)
+        return WasRescheduled(row)
 
     async def _cancel_open(self, partition: Partition, key: RowKey, row: Row, statics: Statics, why: "_Why") -> bool:
         """Cancel a row that has no outcome, or isn't written yet. `row` (the original) tells of the attempts so far.
@@ -194,7 +225,7 @@ class EditSchedule:
             case Rejected() | Unknown():
                 return False
 
-    async def _cancel_retrying(self, partition: Partition, row: Row, why: "_Why") -> InFlight | None:
+    async def _cancel_retrying(self, partition: Partition, row: Row, why: "_Why") -> InFlight | InDoubt | None:
         """One turn at the copy first, then at the original. None: read the original again and see."""
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
@@ -215,6 +246,10 @@ class EditSchedule:
             return None
         if row.schedule_id in statics.in_flight:
             return InFlight(row)
+        if row.reason == IN_DOUBT:
+            if why.reason is not None:
+                return InDoubt(row)
+            why = _Why(IN_DOUBT, None)
         if await self._cancel_open(there, key, row, statics, why):
             await self._cancel_original(partition, row, why)
         return None

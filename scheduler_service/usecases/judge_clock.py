@@ -1,7 +1,12 @@
-"""Judge: may this process create schedules by its own wall clock? A wrong one would place calls at wrong times.
+"""Judge: may this process create schedules by its own wall clock? A wrong one would place calls at wrong times: a clock
+that is behind creates them in minutes that the pollers have done with, where nobody looks again.
 
-It may not while the clock is in doubt after a step, nor while it is off by the limit against the members' clocks,
-whichever way. Where no member was watched for long enough, the clock is taken at its word.
+    stepped, and nobody has judged it yet                       it may not
+    never compared with the members' clocks                     it may not: no member was seen to beat, or not for long
+    compared, and off by the limit or more, whichever way       it may not
+    compared once, and no member beats now                      it may: what is overdue is called when one is back
+
+A clock that is set, and taken at its word because no member beats, is one that was never compared.
 """
 
 from collections.abc import Callable
@@ -11,11 +16,15 @@ from scheduler_service.runtime.clock import Clock
 
 
 class JudgeClock:
-    """`offset_ms()`: this clock against the members' median, None while unknown."""
+    """`offset_ms()`: this clock against the members' median as last known, None before that. `alone()`: no member
+    beats."""
 
-    def __init__(self, *, clock: Clock, offset_ms: Callable[[], int | None], limit_ms: int) -> None:
+    def __init__(
+        self, *, clock: Clock, offset_ms: Callable[[], int | None], alone: Callable[[], bool], limit_ms: int
+    ) -> None:
         self._clock = clock
         self._offset_ms = offset_ms
+        self._alone = alone
         self._limit_ms = limit_ms
 
     def __call__(self) -> None:
@@ -23,5 +32,12 @@ class JudgeClock:
         if not self._clock.wall_trusted():
             raise ClockInDoubt("this process's clock was stepped and does not agree with the pollers' yet")
         offset_ms = self._offset_ms()
-        if offset_ms is not None and abs(offset_ms) >= self._limit_ms:
+        if offset_ms is None:
+            raise ClockInDoubt(
+                "no poller is known to this process: nobody would make the calls, and there is no clock to compare "
+                "its own with; start a poller"
+                if self._alone()
+                else "this process has not compared its clock with the pollers' yet"
+            )
+        if abs(offset_ms) >= self._limit_ms:
             raise ClockInDoubt(f"this process's clock is {abs(offset_ms)} ms off the pollers'")

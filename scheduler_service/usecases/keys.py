@@ -60,12 +60,16 @@ class Keys:
         return await self._store.list_admin_keys()
 
     async def revoke(self, key_id: str, *, client_id: ClientId | None) -> ApiKey:
-        """Revoke a key of this client (None: of an administrator). Repeatable. Raises NotFound, StoreUnavailable."""
+        """Revoke a key of this client (None: of an administrator). Repeatable: everybody is told each time. Raises
+        NotFound, StoreUnavailable."""
         key = await self._store.read_key(key_id)
         if key is None or key.admin != (client_id is None) or (client_id is not None and key.owner != client_id):
             raise NotFound(f"there is no key {key_id!r}")
         if key.revoked_at is None:
             await self._revoke(key)
+        else:
+            await self._store.announce()
+            self._catalog.forget()
         return key
 
     async def revoke_all(self, client_id: ClientId) -> None:

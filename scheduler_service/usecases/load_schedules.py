@@ -34,7 +34,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.load_pace import Pace
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft
+from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft, remembering
 
 AHEAD_MS = 600_000
 """How far ahead a due must be when its row is sent."""
@@ -79,7 +79,7 @@ class JudgeItems:
     def __init__(
         self, *, policy: NetworkPolicy, clock: Clock, bounds: ClientBounds = UNBOUND, ahead_ms: int = AHEAD_MS
     ) -> None:
-        self._check_url = lru_cache(maxsize=REMEMBERED)(policy.check_url)
+        self._check_url = remembering(policy.check_url, count=REMEMBERED)
         self._pinned_lane = lru_cache(maxsize=REMEMBERED)(pinned_lane)
         self._clock = clock
         self._bounds = bounds

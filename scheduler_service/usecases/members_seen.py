@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median_high
 
-from membership.clocks import ClockOffsets
+from membership.clocks import ClockOffsets, Witness
 from membership.identity import Life, NodeId
 from membership.ports import Heartbeat, LifeRecord, NodeState
 from membership.settings import MembershipSettings
 
 STILL_BEATS = 2.5
 """A life without an advance over as many beats stands still: its record is read, and again as often."""
+FIRST_BEATS = 1.5
+"""Whoever claims to live and was not seen to beat for so long is not waited for when clocks are first compared."""
+STEP_MS = 250
+"""An observer's own clock that moved by more between two reads was set: what it was compared with says nothing now."""
 SHOWN_ENDED_MS = 3_600_000
 """A life that ended is shown for an hour after its last beat. Rows are kept for longer, for the members' sake."""
 
@@ -36,11 +40,13 @@ class MemberState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One life. `beat_age_seconds`: since its beat was last seen to advance, None when it never was. `offset_ms`: its
+    """One life. `beats`: it has not ended, and its beat was seen to advance lately. `beat_age_seconds`: since its beat
+    was last seen to advance, None when it never was. `offset_ms`: its
     wall clock against the members' median, positive is ahead; None until it is known."""
 
     heartbeat: Heartbeat
     state: MemberState
+    beats: bool
     beat_age_seconds: float | None
     offset_ms: int | None
 
@@ -79,12 +85,26 @@ class MembersSeen:
         self._read_at = self._watching_since = float("-inf")
         self.offset_ms: int | None = None
         """The observer's wall clock against the members' median: positive is ahead, None while not known."""
+        self.first_offset_ms: int | None = None
+        """The same, known after a beat of each, and kept while no member beats. Forgotten when the observer's clock is
+        set."""
+        self.comparing = True
+        """Whether reading more often shows sooner, or better, what time the members have."""
+        self._anchor_ms: float | None = None
+        self._comparing_since = float("-inf")
         self.targets = HintTargets()
+        self.witnesses: Sequence[Witness] = ()
+        """What the members' clocks say to whoever's own machine's clock was stepped."""
 
     @property
     def alone(self) -> bool:
         """No member beats: there is nobody to compare clocks with."""
         return not any(self._fresh(life) for life in self._heartbeats if not self._state(life).ended)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the heartbeats were watched for so long that who was not seen to beat does not beat."""
+        return self._read_at - self._watching_since >= STILL_BEATS * self._settings.beat_seconds
 
     def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> None:
         """A read of all heartbeats, and the observer's clocks when it returned."""
@@ -97,6 +117,8 @@ class MembersSeen:
         self._clocks.observed(rows.values(), wall_ms=wall_ms, monotonic=monotonic)
         beating = [life for life in rows if self._fresh(life) and not self._state(life).ended]
         self._compare_clocks(beating)
+        self._compare_first(beating, anchor_ms=wall_ms - monotonic * 1_000.0)
+        self.witnesses = self._clocks.witnesses(beating, me=None)
         self._aim(beating)
 
     def to_ask(self) -> Sequence[Life]:
@@ -166,6 +188,7 @@ class MembersSeen:
         return Member(
             heartbeat=self._heartbeats[life],
             state=self._state(life),
+            beats=self._fresh(life) and not self._state(life).ended,
             beat_age_seconds=None if advanced_at is None else max(now - advanced_at, 0.0),
             offset_ms=self._offsets.get(life),
         )
@@ -178,6 +201,17 @@ class MembersSeen:
         self._offsets = (
             {} if middle is None else {life: round(middle - difference) for life, difference in differences.items()}
         )
+
+    def _compare_first(self, beating: Sequence[Life], *, anchor_ms: float) -> None:
+        if self._anchor_ms is None or abs(anchor_ms - self._anchor_ms) > STEP_MS:
+            self.first_offset_ms, self._comparing_since = None, self._read_at
+        self._anchor_ms = anchor_ms
+        smallest = self._clocks.smallest_ms(beating)
+        claiming = [life for life in self._heartbeats if not self._state(life).ended]
+        waited = self._read_at - self._comparing_since >= FIRST_BEATS * self._settings.beat_seconds
+        if smallest and (waited or len(smallest) == len(claiming)):
+            self.first_offset_ms = round(median_high(smallest.values()))
+        self.comparing = self._clocks.few_of(beating) or bool(self.first_offset_ms is None and claiming and not waited)
 
     def _aim(self, beating: Sequence[Life]) -> None:
         """At lives that beat, and at new ones. Until any was seen to advance, all that claim to live are aimed at."""

@@ -22,15 +22,17 @@ When storage gives no answer, StoreUnavailable leaves the create unacknowledged:
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
-from membership.identity import Lane
+from membership.identity import Lane, Life
+from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.copies import (
+    IN_DOUBT,
     copy_of,
     definition_of,
     is_in_doubt,
@@ -49,6 +51,8 @@ HINT_AHEAD_MS = 15_000
 """Rows of minutes that begin sooner than this may be missed by the owner's prefetch: it is told of them."""
 FAR_MARGIN_MS = 5_000
 """Rows of minutes that begin this much later still are far, and are so when they are answered, storage permitting."""
+STRANDED_AFTER_MS = 600_000
+"""A row that has no outcome so long after its minute's end is looked after where its lane has gone on."""
 MAX_TURNS = 50
 """Rejections in a row after which a placement is given up as unavailable: the partition is contended beyond reason."""
 
@@ -64,12 +68,15 @@ class Place:
         clock: Clock,
         randomness: Randomness,
         hints: HintSender,
+        floor_of: Callable[[Life], int | None] = lambda life: None,
     ) -> None:
+        """`floor_of`: the floor that a life has announced, where members are watched."""
         self._schedules = schedules
         self._leases = leases
         self._clock = clock
         self._randomness = randomness
         self._hints = hints
+        self._floor_of = floor_of
 
     async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         """Return when the row is durable and sure to be accounted for. Raises StoreUnavailable, ContentTooLarge."""
@@ -85,6 +92,24 @@ class Place:
         following = await self._look_after(definition, in_doubt=in_doubt)
         if following is not None:
             await self(following)
+
+    async def rescue(self, definition: Definition, statics: Statics) -> bool:
+        """See to a row that has no outcome where its lane is past its minute, so that nobody will look there again: its
+        create, or whoever placed it, was never answered. True: it was re-homed, or had an outcome by then.
+
+        Where an owner had opened the minute the row is in doubt from then on: its outcome may have been lost.
+        """
+        minute = minute_of(definition.due)
+        if self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or statics.in_flight:
+            return False
+        lease = await self._leases.read_lease(Lane(definition.client_id, definition.poller_id))
+        if lease is None:
+            return False
+        floor = None if lease.owner is None else self._floor_of(lease.owner)
+        if start_of(lease, owners_floor=floor) <= minute:
+            return False
+        await self.rehome(definition, in_doubt=statics.version is not None)
+        return True
 
     async def many(
         self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
@@ -194,7 +219,7 @@ class Place:
                     return None
                 in_doubt = True
             at = UnixMillis(self._clock.wall_ms())
-            outcome = outcome_after(row, state=State.RETRYING, at=at, reason="in-doubt" if in_doubt else "late-create")
+            outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else "late-create")
             if await self._edit_open_row(definition, statics, outcome):
                 return await self._next_copy(definition, outcome)
         raise StoreUnavailable("the minute of this schedule changes too often")
@@ -232,7 +257,7 @@ class Place:
             definition,
             at=outcome.next_attempt_at,
             attempts=outcome.attempts,
-            in_doubt=outcome.reason == "in-doubt",
+            in_doubt=outcome.reason == IN_DOUBT,
         )
 
     async def move_original(self, copy: Definition, outcome: Outcome) -> bool:

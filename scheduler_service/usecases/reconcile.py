@@ -54,10 +54,17 @@ from scheduler_service.domain.reconciliations import (
 )
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.concurrently import WIDTH, concurrently
 from scheduler_service.usecases.cancel_schedules import BeingRetried, CancelSchedules
 from scheduler_service.usecases.cancel_schedules import Outcome as CancelOutcome
-from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule
+from scheduler_service.usecases.edit_schedule import (
+    AlreadyFinished,
+    Cancelled,
+    InDoubt,
+    InFlight,
+    NoSuchSchedule,
+    WasRescheduled,
+)
 from scheduler_service.usecases.place import MAX_TURNS
 from scheduler_service.usecases.redeliver_schedule import (
     EndedOtherwise,
@@ -94,6 +101,8 @@ _REDELIVERED: Mapping[type[RedeliverResult], Seen] = {
 _CANCELLED: Mapping[type[CancelOutcome], Seen] = {
     Cancelled: Seen.CANCELLED,
     InFlight: Seen.IN_FLIGHT,
+    InDoubt: Seen.IN_FLIGHT,
+    WasRescheduled: Seen.CHANGED,
     AlreadyFinished: Seen.CHANGED,
     BeingRetried: Seen.CHANGED,
     NoSuchSchedule: Seen.GONE,
@@ -122,7 +131,8 @@ class _Slice:
 
 
 class Reconcile:
-    """Does slices. `on_fault` hears of rows that could not be handled."""
+    """Does slices. `on_fault` hears of rows that could not be handled; `at_once` answers how many requests of a slice
+    may be under way together now."""
 
     def __init__(
         self,
@@ -133,6 +143,7 @@ class Reconcile:
         cancel: CancelSchedules,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
+        at_once: Callable[[], int] = lambda: WIDTH,
     ) -> None:
         self._store = store
         self._schedules = schedules
@@ -140,6 +151,7 @@ class Reconcile:
         self._cancel = cancel
         self._clock = clock
         self._on_fault = on_fault
+        self._at_once = at_once
 
     def may_begin(self, reconciliation: Reconciliation) -> bool:
         """Whether this process's clock is past the request, so that what it does is known as done since."""
@@ -230,6 +242,7 @@ class Reconcile:
                 Partition(reconciliation.client_id, poller_id, minute), after=after, limit=limit
             ),
             lanes,
+            width=self._at_once(),
         )
         work.partitions += len(lanes)
         work.read += sum(len(page.rows) for page in pages)
@@ -262,7 +275,11 @@ class Reconcile:
                 return Counter(_CANCELLED[type(result)] for result in results.values())
             case Action.REDELIVER:
                 asked = [(row, pace.next(poller_of(row.schedule_id))) for row in rows]
-                return Counter(await concurrently(lambda each: self._redelivered(client, reconciliation, *each), asked))
+                return Counter(
+                    await concurrently(
+                        lambda each: self._redelivered(client, reconciliation, *each), asked, width=self._at_once()
+                    )
+                )
 
     async def _redelivered(
         self, client: Client, reconciliation: Reconciliation, row: ReviewedRow, at: UnixMillis

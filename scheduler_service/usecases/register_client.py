@@ -38,7 +38,7 @@ class Registered(NamedTuple):
 
 
 class RegisterClient:
-    """Creates a client or replaces its quota and settings. Asking again with the same values changes nothing."""
+    """Creates a client or replaces its quota and settings. Asking again with the same values changes its revision."""
 
     def __init__(
         self, *, store: ClientStore, leases: LeaseStore, catalog: Catalog, change: ChangeClient, clock: Clock

@@ -1,10 +1,9 @@
 """Reschedule: a schedule that was not called yet is cancelled and created anew at another instant, as one call.
 
-    choose the new id -> cancel, and write that id into the very edit (rescheduled_to) -> place what it names
+    choose the new id -> announce its row -> cancel, and write that id into the very edit (rescheduled_to) -> create it
 
 So there is one winner against the owner's claim, and the cancel says what has become of the schedule. A caller that
-dies in between leaves an id with nothing behind it: whoever looks at the old schedule places it, unless it was to be
-called otherwise than before, which only its caller knows; he asks again.
+dies in between leaves either the old one as it was, or a new one that others create (`complete_reschedule`).
 
 The new id's free bits derive from the old id and the request, so the same request asked again is recognised, whenever
 it comes and however its delay is counted: it is answered with what it came to the first time.
@@ -12,7 +11,6 @@ it comes and however its delay is counted: it is answered with what it came to t
 
 import hashlib
 from dataclasses import dataclass
-from uuid import UUID
 
 import msgspec
 
@@ -34,15 +32,17 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.quotas import LaneChooser, pinned_lane
-from scheduler_service.domain.schedules import Definition, Row
+from scheduler_service.domain.schedules import Definition, Row, Statics
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import (
     AlreadyFinished,
     Cancelled,
     EditSchedule,
+    InDoubt,
     InFlight,
     NoSuchSchedule,
     Resolved,
+    WasRescheduled,
 )
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import (
@@ -70,7 +70,7 @@ class Rescheduled:
     new: Resolved
 
 
-RescheduleResult = Rescheduled | InFlight | AlreadyFinished | NoSuchSchedule
+RescheduleResult = Rescheduled | InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule
 
 
 class RescheduleSchedule:
@@ -110,31 +110,48 @@ class RescheduleSchedule:
         Raises Invalid, ContentTooLarge; StoreUnavailable when it stays unknown what came of it: ask again.
         """
         if chosen is None:
-            choice = await self.choose(client, schedule_id, request)
-            if not isinstance(choice, UUID):
+            choice = await self._choose(client, schedule_id, request)
+            if not isinstance(choice, tuple):
                 return choice
-            chosen = choice
+            chosen, row = choice
+        else:
+            known = await self._read(client, schedule_id)
+            if known is None:
+                return NoSuchSchedule()
+            _, row = known
+        if not row.ended:
+            await self._schedules.insert(self._announced(client, row, chosen, request))
         result = await self._edit.cancel(
             client.client_id,
             schedule_id,
             reason=RESCHEDULED if request.callback is None else RESCHEDULED_OTHERWISE,
             rescheduled_to=chosen,
         )
-        if not isinstance(result, Cancelled):
-            return result
-        return await self._recognised(client, result.row, _name(schedule_id, request), request)
+        match result:
+            case WasRescheduled(row=row):
+                return await self._recognised(client, row, _name(schedule_id, request), request)
+            case Cancelled(row=row):
+                return AlreadyFinished(row)
+            case _:
+                return result
 
     async def choose(
         self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
     ) -> ScheduleId | RescheduleResult:
         """The new one's id, for now; or what the request comes to without one. Nothing is kept
         or cancelled. Raises as above."""
-        partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
+        choice = await self._choose(client, schedule_id, request)
+        return choice[0] if isinstance(choice, tuple) else choice
+
+    async def _choose(
+        self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
+    ) -> tuple[ScheduleId, Row] | RescheduleResult:
+        """The same, with the row as it is before."""
         name = _name(schedule_id, request)
-        statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
-        row = rows.get(key)
-        if row is None or not row.defined:
+        known = await self._read(client, schedule_id)
+        if known is None:
             return NoSuchSchedule()
+        statics, row = known
         if row.rescheduled_to is not None:
             return await self._recognised(client, row, name, request)
         due, faults = self._judged(client, request)
@@ -148,7 +165,13 @@ class RescheduleSchedule:
             poller_id = self._lanes.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
             poller_id = pinned_lane(client.client_id, row.ordering_key, quota=client.poller_quota)
-        return derived_schedule_id(due=due, poller_id=poller_id, name=name)
+        return derived_schedule_id(due=due, poller_id=poller_id, name=name), row
+
+    async def _read(self, client: Client, schedule_id: ScheduleId) -> tuple[Statics, Row] | None:
+        partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
+        statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
+        row = rows.get(key)
+        return None if row is None or not row.defined else (statics, row)
 
     def _judged(self, client: Client, request: RescheduleRequest) -> tuple[UnixMillis, list[FieldError]]:
         """The instant to store, and everything wrong with the request."""
@@ -161,11 +184,12 @@ class RescheduleSchedule:
 
     async def _recognised(
         self, client: Client, row: Row, name: str, request: RescheduleRequest
-    ) -> Rescheduled | AlreadyFinished:
-        """What a cancelled row came to, if by this request: it is placed if nobody has."""
+    ) -> Rescheduled | WasRescheduled | AlreadyFinished:
+        """What a rescheduled row came to, if by this request: it is placed if nobody has."""
         new = row.rescheduled_to
-        if new is None or new != derived_schedule_id(due=due_of(new), poller_id=poller_of(new), name=name):
-            return AlreadyFinished(row)
+        assert new is not None
+        if new != derived_schedule_id(due=due_of(new), poller_id=poller_of(new), name=name):
+            return WasRescheduled(row)
         known = await self._edit.resolve(client.client_id, ScheduleId(new))
         if known is None:
             if due_of(new) < self._clock.wall_ms() - client.settings.retention_days * DAY_MS:
@@ -175,6 +199,10 @@ class RescheduleSchedule:
         if known is None:
             raise StoreUnavailable("the schedule was deleted while it was being created")
         return Rescheduled(known)
+
+    def _announced(self, client: Client, row: Row, new: ScheduleId, request: RescheduleRequest) -> Definition:
+        definition = self._definition(client, msgspec.structs.replace(row, rescheduled_to=new), request)
+        return msgspec.structs.replace(definition, created_at=None)
 
     def _definition(self, client: Client, row: Row, request: RescheduleRequest) -> Definition:
         same = rescheduled(client.client_id, row)

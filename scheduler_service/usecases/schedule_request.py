@@ -8,18 +8,19 @@ import base64
 import binascii
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Annotated, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.domain.callbacks import METHODS, check_body, check_headers, check_method
+from scheduler_service.domain.callbacks import MAX_HEADERS, METHODS, check_body, check_headers, check_method
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
-from scheduler_service.domain.network import Refusal
+from scheduler_service.domain.network import MAX_URL_LENGTH, Refusal
 from scheduler_service.domain.options import (
     NO_OPTIONS,
     Headers,
@@ -49,7 +50,7 @@ class CallbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     url: str
     method: Annotated[str, Meta(extra_json_schema={"enum": sorted(METHODS)})] = "POST"
-    headers: dict[str, str] = {}
+    headers: Annotated[dict[str, str], Meta(max_length=MAX_HEADERS)] = {}
     body: str | None = None
     json: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     body_base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})] | None = None
@@ -59,7 +60,7 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     """One call to make, at `due` (RFC 3339 with an offset) or `delay_seconds` from now: exactly one of them.
 
     Rows of one `ordering_key` go one at a time, in due order. `skip_after_seconds`: do not call at all when the first
-    attempt would start later than this after the due.
+    attempt would start later than this after the due; `late_policy` says what counts as late.
     """
 
     callback: CallbackRequest
@@ -83,6 +84,12 @@ class Draft(NamedTuple):
     options: str
     label: str | None
     ordering_key: str | None
+
+
+def remembering(check: CheckUrl, *, count: int) -> CheckUrl:
+    """The same, remembering what it said of the last `count` URLs of a length that may be stored."""
+    remembered = lru_cache(maxsize=count)(check)
+    return lambda url: (remembered if len(url) <= MAX_URL_LENGTH else check)(url)
 
 
 def draft(

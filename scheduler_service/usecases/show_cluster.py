@@ -43,13 +43,29 @@ class NodeShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """`owned`: pollers whose owner has not ended. `capacity_per_minute` is that of the live nodes."""
+    """`owned`: pollers whose owner has not ended. `capacity_per_minute` is that of the live nodes. `not_calling`: why
+    nobody is called, a sentence for the operator; None while calls are made, or it is not known yet."""
 
     nodes: Sequence[NodeShown]
     pollers: int
     owned: int
     guaranteed_calls_per_minute: int
     capacity_per_minute: int
+    not_calling: str | None
+
+
+def why_nobody_calls(nodes: Sequence[NodeShown]) -> str | None:
+    """None where a node that beats owns pollers."""
+    beating = [node for node in nodes if node.member.beats]
+    if any(node.pollers for node in beating):
+        return None
+    if not beating:
+        return "no node beats: start a poller, or see why those that run do not reach storage"
+    if all(node.member.state is MemberState.DRAINING for node in beating):
+        return (
+            "every node has handed over its pollers: take one back with `minutehand nodes undrain NODE`, or start one"
+        )
+    return "no node owns a poller: see the log of those that are live"
 
 
 class ShowCluster:
@@ -80,6 +96,7 @@ class ShowCluster:
             capacity_per_minute=sum(
                 node.member.heartbeat.capacity_per_minute for node in nodes if node.member.state is MemberState.LIVE
             ),
+            not_calling=why_nobody_calls(nodes) if self._members.settled and ownership.pollers else None,
         )
 
     async def _ownership(self) -> Ownership:

@@ -55,7 +55,9 @@ class SigningSecrets:
         return await self._store.list_secrets(client_id)
 
     async def delete(self, client_id: ClientId, secret_id: str) -> None:
-        """Raises NotFound, StoreUnavailable."""
+        """Raises NotFound, also where an earlier call deleted it, and then tells everybody all the same; raises
+        StoreUnavailable."""
         if all(secret.secret_id != secret_id for secret in await self._store.list_secrets(client_id)):
+            await self._store.announce()
             raise NotFound(f"there is no signing secret {secret_id!r}")
         await self._store.delete_secret(client_id, secret_id)

@@ -50,7 +50,10 @@ class DeleteClient:
 
     async def __call__(self, client_id: ClientId) -> None:
         """The state first, which alone makes every key of the client worthless; then its keys. A deletion that was
-        interrupted in between is completed by asking again. Raises Conflict, NotFound, StoreUnavailable."""
+        interrupted in between, or before everybody was told, is completed by asking again.
+
+        Raises Conflict, NotFound, StoreUnavailable.
+        """
         known = await self._store.read_client(client_id)
         if known is None:
             raise NotFound(f"there is no client {client_id!r}")
@@ -61,6 +64,8 @@ class DeleteClient:
                 raise Conflict("not-suspended", "only a suspended client can be deleted", state=current.state)
             return msgspec.structs.replace(current, state=ClientState.DELETED)
 
-        if known.state is not ClientState.DELETED:
+        if known.state is ClientState.DELETED:
+            await self._store.announce()
+        else:
             await self._change(client_id, step)
         await self._keys.revoke_all(client_id)

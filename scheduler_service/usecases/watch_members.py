@@ -2,6 +2,8 @@
 
     every second: read all heartbeats -> what they tell (`members_seen`) -> records of lives that stand still
 
+At first it reads ten times as often, so that this process's clock is compared with the members' within a second or two.
+
 Who asks is answered from the last read: the operator's view of the cluster, the sender of hints, and whoever must know
 whether this process's wall clock agrees with the members'. While storage is away the last picture stays, and the ages
 of the beats grow.
@@ -13,6 +15,7 @@ from contextlib import suppress
 
 import structlog
 
+from membership.clocks import Witness
 from membership.errors import StoreUnavailable
 from membership.identity import Life
 from membership.ports import MemberStore
@@ -23,6 +26,8 @@ from scheduler_service.usecases.members_seen import HintTargets, Member, Members
 
 READS_PER_BEAT = 30 / 29
 """A little more than one, so that the reads pass through every age a heartbeat can have (`membership.clocks`)."""
+READS_AT_FIRST = 10
+"""So many times as often while clocks are known by few beats, so that what is read is not old."""
 WARN_MS = 250
 """An offset of the wall clock above this is worth a line in the log; below half of it, another one."""
 _log = structlog.get_logger("minutehand.api")
@@ -63,9 +68,24 @@ class WatchMembers:
         return self._seen.offset_ms
 
     @property
+    def first_offset_ms(self) -> int | None:
+        """The same, known after a beat or two of the members; while none beats, as it was last known."""
+        return self._seen.first_offset_ms
+
+    @property
+    def witnesses(self) -> Sequence[Witness]:
+        """What the members' clocks say to whoever's own machine's clock was stepped."""
+        return self._seen.witnesses
+
+    @property
     def alone(self) -> bool:
         """No member beats: there is nobody to compare clocks with."""
         return self._seen.alone
+
+    @property
+    def settled(self) -> bool:
+        """Whether the members were watched for long enough to say who does not beat."""
+        return self._seen.settled
 
     @property
     def targets(self) -> HintTargets:
@@ -97,7 +117,8 @@ class WatchMembers:
             for life in self._to_ask():
                 # Beside the reads, so that a slow answer makes no gap in them.
                 self._tasks.spawn(self._ask(life), name=f"members.record.{life}")
-            await self._clock.sleep(due + period - self._clock.monotonic())
+            pause = period / READS_AT_FIRST if self._seen.comparing else period
+            await self._clock.sleep(due + pause - self._clock.monotonic())
             due = self._clock.monotonic()
             # Requests tell of storage trouble; here it would be told once a second.
             with suppress(StoreUnavailable):

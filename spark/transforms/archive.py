@@ -62,7 +62,8 @@ def is_open() -> Column:
     """Whether somebody may still act on a row of a settled minute; see `domain.schedules.Row.over`."""
     state = F.coalesce("state", F.lit(State.SCHEDULED.value))
     left_behind = F.coalesce(F.col("kind") == Kind.COPY.value, F.lit(False)) & (state == State.RETRYING.value)
-    return ~(state.isin(*ENDED) | left_behind)
+    announced = F.col("created_at").isNull() & (state == State.SCHEDULED.value)
+    return ~(state.isin(*ENDED) | left_behind | announced)
 
 
 def schedules(frame: DataFrame) -> DataFrame:

@@ -54,8 +54,8 @@ def suspects(rows: DataFrame) -> DataFrame:
     suspicion = (
         F.when(state.isNotNull() & ~state.isin(*ENDED, State.RETRYING.value), "unknown-state")
         .when(elsewhere, "misplaced")
-        .when(settled & ~defined, UNDEFINED)
-        .when(settled & state.isNull(), F.when(copy, WAITING).otherwise(LOST))
+        .when(settled & ~defined & state.isNotNull(), UNDEFINED)
+        .when(settled & defined & state.isNull(), F.when(copy, WAITING).otherwise(LOST))
         .when(settled & (state == State.RETRYING.value) & ~copy, POINTER)
     )
     return rows.select(*rows.columns, suspicion.alias("suspicion")).where(F.col("suspicion").isNotNull())

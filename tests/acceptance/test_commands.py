@@ -95,6 +95,7 @@ def test_a_client_its_key_and_its_schedules(cluster: Deployment) -> None:
 
 def test_refusals_are_one_sentence(cluster: Deployment) -> None:
     cluster.start_api()
+    cluster.start_poller("one")  # without one nothing is created, right or wrong
     admin = cluster.admin_key
     assert "404 not-found" in sentence(cluster, admin, "clients", "show", "nobody")
     answer(cluster, admin, "clients", "register", "shop")

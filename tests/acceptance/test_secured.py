@@ -294,6 +294,7 @@ def test_jobs_are_let_in_and_say_no_password(
     orders.write_text("".join(f"{json.dumps({'id': number, **order})}\n" for number in range(40)))
     with deployment(locked_cassandra, tmp_path, tables={"cassandra": login}) as cluster:
         cluster.start_api()
+        cluster.start_poller("alone")
         client_key = cluster.register("shop", poller_quota=1)
         with cluster.client("shop", client_key) as shop:
             shop.schedules.create(Callback(url=URL), due=datetime.fromisoformat(window[0]) + timedelta(minutes=30))

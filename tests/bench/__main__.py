@@ -12,10 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from minutehand.__main__ import heed_interrupts
 from minutehand.local import LocalError
 from minutehand.local.programs import Program
 from minutehand.version import VERSION
 from tests.bench import cluster, crons, million, neighbours, phases
+from tests.bench import receivers_down as outage
 from tests.bench import soak as soaking
 from tests.bench.phases import Bench, Figures
 from tests.bench.show import show
@@ -61,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sustained-rate", type=float, help="what the phase below it takes for it; else the million's")
     parser.add_argument("--below-seconds", type=float, default=20.0, help="length of the phase at 80 %% of that")
     parser.add_argument("--crowd", type=int, default=60_000, help="calls of a loud client at one second")
+    parser.add_argument("--down-calls", type=int, default=3_000, help="calls of a client whose receiver is down")
+    parser.add_argument("--down-seconds", type=float, default=30.0, help="for how long it is")
     parser.add_argument("--crons", type=int, default=0, help="so many crons too, a quarter of them at one minute")
     parser.add_argument("--soak", type=float, default=0.0, help="so many seconds of steady calls and restarts too")
     parser.add_argument("--soak-rate", type=int, default=1_000, help="calls a second in it")
@@ -119,6 +123,11 @@ def _phases(arguments: argparse.Namespace) -> Phases:
         "neighbour_mistreated": (
             "Calling for a quiet client while another one's receivers hang, reset, dawdle and flood.",
             lambda bench: neighbours.mistreated(bench, rate=25),
+        ),
+        "receivers_down": (
+            f"Calling for a quiet client while another one's {arguments.down_calls:,} calls are refused for "
+            f"{arguments.down_seconds:g} s.",
+            lambda bench: outage.receivers_down(bench, calls=arguments.down_calls, seconds=arguments.down_seconds),
         ),
         "crons": (
             f"Creating {arguments.crons:,} crons, and calling a quarter of them at each of two minutes.",
@@ -219,4 +228,5 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    heed_interrupts()
     sys.exit(main())

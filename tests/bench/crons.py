@@ -54,7 +54,7 @@ def crons(bench: Bench, *, count: int) -> Figures:
     bench.deployment.receiver.forget()
     names = [f"crons-{number}" for number in range(CLIENTS)]
     for name in names:
-        bench.keys[name] = bench.deployment.register(name, poller_quota=QUOTA)
+        bench.keys[name] = bench.deployment.register(name, poller_quota=QUOTA, max_crons=1_000_000)
     warm_up = [(f"warm-{number}", "0 0 1 1 *", "UTC", 0) for number in range(WARM_UP)]
     rate = asyncio.run(_create_and_expand(bench, names, warm_up))[0]["expanded_per_second"]
     first = minute_of(now_ms() + round(max(count / rate * 1.25, LEAST_AHEAD_SECONDS) * 1000)) + 1

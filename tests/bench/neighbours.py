@@ -21,11 +21,11 @@ BAD_WAYS = ("hang", "reset", "slow", "flood")
 
 def crowded(bench: Bench, *, calls: int) -> Figures:
     """Another client has so many calls due at one second."""
-    with _quiet_receiver(bench) as receiver:
+    with quiet_receiver(bench) as receiver:
         bench.deployment.receiver.forget()
         start = _start(LEAD_SECONDS)
         created = _create_quiet(bench, receiver, start)
-        _create(bench, LOUD, calls, start + 5_000, start + 6_000, bench.deployment.receiver.url)
+        create(bench, LOUD, calls, start + 5_000, start + 6_000, bench.deployment.receiver.url)
         figures = _report(receiver, created, start)
         bench.await_arrivals(calls, now_ms())
         return figures
@@ -33,11 +33,11 @@ def crowded(bench: Bench, *, calls: int) -> Figures:
 
 def mistreated(bench: Bench, *, rate: int) -> Figures:
     """Another client calls receivers that hang, reset, answer slowly and flood, so many a second of each."""
-    with _bad_receiver(bench) as url, _quiet_receiver(bench) as receiver:
+    with _bad_receiver(bench) as url, quiet_receiver(bench) as receiver:
         start = _start(FEW_LEAD_SECONDS)
         created = _create_quiet(bench, receiver, start)
         for way in BAD_WAYS:
-            _create(bench, UNLUCKY, round(rate * SECONDS), start, _end(start), f"{url}/{way}")
+            create(bench, UNLUCKY, round(rate * SECONDS), start, _end(start), f"{url}/{way}")
         figures = _report(receiver, created, start)
     # Nothing of it is to be called again while something else is measured.
     with bench.deployment.admin() as api:
@@ -46,7 +46,7 @@ def mistreated(bench: Bench, *, rate: int) -> Figures:
 
 
 @contextmanager
-def _quiet_receiver(bench: Bench) -> Iterator[Receiver]:
+def quiet_receiver(bench: Bench) -> Iterator[Receiver]:
     receiver = Receiver(bench.directory / QUIET)
     try:
         yield receiver
@@ -79,12 +79,13 @@ def _end(start: int) -> int:
 
 
 def _create_quiet(bench: Bench, receiver: Receiver, start: int) -> int:
-    return _create(bench, QUIET, round(QUIET_RATE * SECONDS), start, _end(start), receiver.url)
+    return create(bench, QUIET, round(QUIET_RATE * SECONDS), start, _end(start), receiver.url)
 
 
-def _create(bench: Bench, client: str, count: int, start: int, end: int, url: str) -> int:
+def create(bench: Bench, client: str, count: int, start: int, end: int, url: str, *, quota: int = QUOTA) -> int:
+    """So many calls of a client, which is registered if need be; answers how many were created."""
     if client not in bench.keys:
-        bench.keys[client] = bench.deployment.register(client, poller_quota=QUOTA)
+        bench.keys[client] = bench.deployment.register(client, poller_quota=quota)
     options = {"client": client, "key": bench.keys[client], "receiver": url}
     return int(bench.load(connections=2, batch=1000, count=count, due_from=start, due_to=end, **options)["created"])
 

@@ -14,7 +14,8 @@ RATES = (
     "million",
     "calls_at_80_percent",
 )
-NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated")
+DOWN = "receivers_down"
+NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated", DOWN)
 MOVES = ("node_killed", "node_stopped")
 _COUNTED = ("lost", "repeated", "early")
 
@@ -75,10 +76,16 @@ def _show_neighbours(console: Console, results: dict[str, Any], quiet: list[str]
     table = _table("a quiet client's calls", "p50 ms", "p99 ms", "max ms", "lost", "repeated", "early")
     for phase in quiet:
         found = results[phase]
-        name = "neighbour " + phase.removeprefix("neighbour_")
-        table.add_row(name, *_times(found["lateness_ms"]), *_counts(found))
+        table.add_row(phase.replace("_", " "), *_times(found["lateness_ms"]), *_counts(found))
     console.print(table)
     console.print()
+    if DOWN in results:
+        found = results[DOWN]
+        cores = ", ".join(f"{name} {used:.2f}" for name, used in found["cores_while_down"].items())
+        cpu = ", ".join(f"{name} {used:.3f}" for name, used in found["cpu_seconds_per_1000"].items())
+        print(f"{found['calls']:,} calls refused for {found['down_seconds']:g} s: cores meanwhile {cores}.")
+        print(f"CPU seconds per 1,000 of them, until all were made: {cpu}.")
+        print()
 
 
 def _show_moves(console: Console, results: dict[str, Any], moved: list[str]) -> None:

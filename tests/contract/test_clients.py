@@ -85,6 +85,39 @@ async def test_an_unreadable_client_hides_nobody(storage: Storage, names: Names)
     assert bad not in listed
 
 
+async def test_all_clients_come_part_by_part_with_their_secrets(storage: Storage, names: Names) -> None:
+    mine = [names.client(f"-{number}") for number in range(7)]
+    for number, client_id in enumerate(mine):
+        state = ClientState.DELETED if number == 3 else ClientState.ACTIVE
+        await storage.clients.create_client(replace(client(client_id), state=state))
+        for secret in range(number % 3):
+            await storage.clients.insert_secret(_secret(client_id, str(secret), created_at=9 - secret))
+    await storage.clients.insert_secret(_secret(mine[1], "deleted"))
+    await storage.clients.delete_secret(mine[1], "deleted")
+    unreadable = names.client("-unreadable")
+    values = (unreadable, 1, 1, "active", '{"from": "the future"}', 1, 1)
+    assert await storage.connection.conditional([("clients.create", values)]) == APPLIED
+    for limit in (3, 8, 10_000):
+        found, parts, last = [], 0, None
+        while parts == 0 or last is not None:
+            part = await storage.clients.read_part(last, limit=limit)
+            assert len(part.clients) <= limit
+            found += [(one, list(part.secrets.get(one.client_id, ()))) for one in part.clients]
+            parts, last = parts + 1, part.last
+        assert (parts == 1) is (limit == 10_000)
+        assert sorted(one.client_id for one, _ in found) == [
+            one.client_id for one in await storage.clients.list_clients()
+        ], "each once, deleted ones too"
+        for one, secrets in found:
+            assert secrets == await storage.clients.list_secrets(one.client_id)
+
+
+async def test_an_announcement_moves_the_revision(storage: Storage) -> None:
+    before = await storage.clients.catalog_revision()
+    await storage.clients.announce()
+    assert await storage.clients.catalog_revision() > before
+
+
 async def test_the_revision_changes_with_every_change(storage: Storage, names: Names) -> None:
     one = names.client()
     seen = [await storage.clients.catalog_revision()]

@@ -221,7 +221,7 @@ async def test_pages_and_marks_are_in_the_order_of_ids(storage: Storage, names: 
     crons = [cron(client, name, wake_at=None if name == "z" else UnixMillis(BEGAN + len(name))) for name in ids]
     crons[3] = msgspec.structs.replace(crons[3], state=CronState.DELETED)
     await create(storage, *random.Random(7).sample(crons, len(crons)))
-    marks = [CronMark(one.cron_id, one.state, one.wake_at) for one in crons]
+    marks = [CronMark(one.cron_id, one.state, one.wake_at, one.changed_at) for one in crons]
     assert await storage.crons.read_marks(client) == marks
     seen: list[Cron] = []
     seen_marks: list[CronMark] = []
@@ -375,3 +375,21 @@ async def test_runs_of_many_crons_are_inserted_at_once(storage: Storage, names: 
         assert await runs_of(storage, client, JANUARY, MARCH) == [JANUARY, JANUARY + 1, FEBRUARY]
     assert len(await runs_of(storage, clients[0], MARCH, MARCH + DAY)) == 450
     await storage.crons.insert_runs([])
+
+
+async def test_only_a_deleted_cron_that_nobody_changed_since_is_removed(storage: Storage, names: Names) -> None:
+    client = names.client()
+    deleted, active = cron(client, "a", state=CronState.DELETED, wake_at=None), cron(client, "b", wake_at=None)
+    for one in (deleted, active):
+        assert isinstance(await storage.crons.write(one, expected_revision=None), Applied)
+    old, live = await storage.crons.read_marks(client)
+    assert isinstance(await storage.crons.remove(client, live), Rejected)
+    again = msgspec.structs.replace(deleted, revision=2, changed_at=UnixMillis(deleted.changed_at + 1))
+    assert isinstance(await storage.crons.write(again, expected_revision=1), Applied)
+    assert isinstance(await storage.crons.remove(client, old), Rejected)
+    (present, _) = await storage.crons.read_marks(client)
+    assert isinstance(await storage.crons.remove(client, present), Applied)
+    assert isinstance(await storage.crons.remove(client, present), Rejected)
+    assert [mark.cron_id for mark in await storage.crons.read_marks(client)] == ["b"]
+    first = cron(client, "a", wake_at=None)
+    assert isinstance(await storage.crons.write(first, expected_revision=None), Applied)

@@ -19,7 +19,7 @@ def life(names: Names, incarnation: int = 1_700_000_000_000) -> Life:
     return Life(NodeId(names.stem), Incarnation(incarnation))
 
 
-def heartbeat(of: Life, beat: int, *, floor: int | None = 5) -> Heartbeat:
+def heartbeat(of: Life, beat: int, *, floor: int | None = 5, system_ms: int | None = 1_700_000_600_123) -> Heartbeat:
     return Heartbeat(
         life=of,
         beat=beat,
@@ -30,6 +30,7 @@ def heartbeat(of: Life, beat: int, *, floor: int | None = 5) -> Heartbeat:
         floor=floor,
         weight=0.5,
         capacity_per_minute=60_000,
+        system_ms=system_ms,
     )
 
 
@@ -55,6 +56,16 @@ async def test_a_later_beat_wins_over_a_late_one(storage: Storage, names: Names)
 async def test_a_heartbeat_may_have_no_floor(storage: Storage, names: Names) -> None:
     await storage.members.write_heartbeat(heartbeat(life(names), 1, floor=None))
     assert await heartbeats(storage, names) == [heartbeat(life(names), 1, floor=None)]
+
+
+async def test_a_program_that_does_not_write_its_machines_clock_was_not_stepped(storage: Storage, names: Names) -> None:
+    """As in a rolling upgrade."""
+    for one in (heartbeat(life(names), 1), heartbeat(life(names, 5), 1, system_ms=None)):
+        await storage.members.write_heartbeat(one)
+    assert {one.life.incarnation: one.step_ms for one in await heartbeats(storage, names)} == {
+        5: 0,
+        1_700_000_000_000: 600_000,
+    }
 
 
 async def test_a_life_begins_once(storage: Storage, names: Names) -> None:

@@ -76,8 +76,9 @@ def test_the_user_is_the_charts() -> None:
     assert {one.rest for one in STEPS if one.word == "USER"} == {f"{uid}:{uid}"}
 
 
-def test_images_are_made_from_one_that_can_be_chosen() -> None:
-    assert [one.rest for one in STEPS if one.word == "ARG"] == ["PYTHON_IMAGE=python:3.11-slim"]
+def test_images_are_made_from_one_that_can_be_chosen_and_is_pinned() -> None:
+    (argument,) = [one.rest for one in STEPS if one.word == "ARG"]
+    assert re.fullmatch(r"PYTHON_IMAGE=python:3\.11-slim@sha256:[0-9a-f]{64}", argument)
     named = {one.stage for one in STEPS}
     assert {one.rest.split()[0] for one in STEPS if one.word == "FROM"} - named == {"${PYTHON_IMAGE}"}
 

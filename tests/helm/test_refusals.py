@@ -28,6 +28,7 @@ BAD: Sequence[tuple[str, str]] = (
     ("config.health.port=8082", "config.health.port is not to be given here: a pod is one process"),
     ("config.cassandra.username=me", "put it into a Secret and name that in secrets.cassandraLogin"),
     ("secrets.keys.name=", "secrets.keys.name is empty: make a Secret, kubectl create secret generic"),
+    ("secrets.keyRing.unencrypted=false", "secrets.keyRing.name is empty: make a Secret, .* or, for a trial,"),
     ("secrets.keys.name=My_Keys", 'secrets.keys.name is "My_Keys": it must be the name of an object'),
     ("secrets.keys.adminKey=a/b", 'secrets.keys.adminKey is "a/b": it must be the name of an entry'),
     ("secrets.keys.adminKey=", "/secrets/keys/adminKey.*minLength"),

@@ -113,6 +113,23 @@ def test_monitors_look_at_ports_that_exist(rendered: Mapping[str, list[Document]
     assert seen == {"shop-minutehand-api", "shop-minutehand-poller"}
 
 
+def test_metrics_of_apis_may_have_a_port_of_their_own(chart: Chart) -> None:
+    documents = chart.render("secured", "config.api.metrics_port=9100")
+    (monitor,) = of_kind(documents, "ServiceMonitor", "-api")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] == "metrics"
+    assert "scheme" not in endpoint
+    (service,) = of_kind(documents, "Service", "-api-metrics")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert service["spec"]["ports"] == [{"name": "metrics", "port": 9100, "targetPort": "metrics"}]
+    (deployment,) = of_kind(documents, "Deployment", "-api")
+    ports = deployment["spec"]["template"]["spec"]["containers"][0]["ports"]
+    assert {"name": "metrics", "containerPort": 9100} in ports
+    assert [fault for one in documents if one["kind"] not in CUSTOM for fault in faults(one, KUBERNETES[-1])] == []
+    for policy in of_kind(documents, "NetworkPolicy", "-api"):
+        assert {"port": 9100} in [port for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+
+
 def test_monitors_speak_tls_where_the_api_does(rendered: Mapping[str, list[Document]]) -> None:
     (api,) = of_kind(rendered["secured"], "ServiceMonitor", "-api")
     (endpoint,) = api["spec"]["endpoints"]

@@ -21,6 +21,9 @@ SLOW = 'minutehand_storage_request_duration_seconds_bucket{statement="nodes.writ
 ERRORS = 'minutehand_storage_errors_total{statement="nodes.write",kind="%s"}'
 STATUS = 'minutehand_api_requests_total{method="GET",route="/v1/cluster",status="%s"}'
 NODE = 'minutehand_trusted{instance="a"}'
+TAKING = 'minutehand_nodes_taking{instance="%s"}'
+POLLERS = 'minutehand_pollers{instance="%s"}'
+HELD = 'minutehand_leases_held{instance="%s"}'
 LIVE = 'minutehand_members{instance="a",state="live"}'
 DEAD = 'minutehand_members{instance="a",state="dead"}'
 
@@ -74,6 +77,13 @@ CASES = {
     ),
     "MinutehandBooksUnbalanced": Case({"minutehand_audit_findings": stays(1)}, {"minutehand_audit_findings": stays(0)}),
     "MinutehandNoNodes": Case({'minutehand_trusted{instance="a"}': stays(0)}, {NODE: stays(1)}),
+    "MinutehandNobodyTakes": Case(
+        {TAKING % "a": stays(0), TAKING % "b": stays(0)}, {TAKING % "a": stays(0), TAKING % "b": stays(1)}
+    ),
+    "MinutehandPollersUnowned": Case(
+        {POLLERS % "a": stays(20), POLLERS % "b": stays(19), HELD % "a": stays(10), HELD % "b": stays(9)},
+        {POLLERS % "a": stays(20), POLLERS % "b": stays(19), HELD % "a": stays(11), HELD % "b": stays(9)},
+    ),
     "MinutehandNodeDied": Case(
         {"minutehand_lease_takeovers_total": jumps(0, 4)}, {"minutehand_lease_takeovers_total": stays(4)}
     ),

@@ -9,8 +9,10 @@ import pytest_asyncio
 
 from cql.errors import StoreRefused
 from cql.migrate import migrate
+from cql.session import Session
 from cql.storage import Storage, open_storage
 from membership.conditional import APPLIED, Rejected, Unknown
+from membership.identity import Incarnation, Lane, Life, NodeId
 from minutehand.local import RunningCassandra
 from scheduler_service.domain.errors import Overloaded, StoreUnavailable
 from scheduler_service.domain.schedules import Statics
@@ -21,6 +23,7 @@ from tests.contract.conftest import real_settings
 from tests.support.cassandra import SuiteCassandra
 
 TIMEOUT_SECONDS = 0.5
+REQUESTS_IN_FLIGHT = 4
 
 
 @pytest.fixture
@@ -36,7 +39,9 @@ async def storage(cassandra: SuiteCassandra) -> AsyncIterator[Storage]:
     settings = real_settings(cassandra, f"outage_{randomness.bits(32):08x}")
     await migrate(settings, clock=SystemClock(), randomness=randomness)
     storage = await open_storage(
-        replace(settings, request_timeout_seconds=TIMEOUT_SECONDS, requests_in_flight=4, requests_waiting=4)
+        replace(
+            settings, request_timeout_seconds=TIMEOUT_SECONDS, requests_in_flight=REQUESTS_IN_FLIGHT, requests_waiting=4
+        )
     )
     # Prepared statements are warm and the first row of the partition is known.
     await storage.schedules.insert(definition("warm"))
@@ -118,3 +123,20 @@ async def test_what_the_server_refuses_is_an_error_of_ours(storage: Storage) -> 
     await storage.connection.run_script(["DROP TABLE dead_letters"])
     with pytest.raises(StoreRefused):
         await storage.dead_letters.read_page("shop", 0, 0)
+
+
+async def test_heartbeats_do_not_queue_behind_other_requests(storage: Storage) -> None:
+    assert isinstance(storage.connection, Session)
+    room = storage.connection.room
+    for _ in range(REQUESTS_IN_FLIGHT):
+        assert room.enter() is None
+    waiting = asyncio.ensure_future(storage.schedules.read_page(definition("warm").partition))
+    life = Life(NodeId("one"), Incarnation(1))
+    assert await storage.members.begin_life(life) == APPLIED
+    assert await storage.members.renew_life(life, renewals=0) == APPLIED
+    await storage.own_leases.create_lanes([Lane("shop", 0)], watermark=1)
+    assert len(await storage.own_leases.read_leases("shop")) == 1
+    assert not waiting.done()
+    for _ in range(REQUESTS_IN_FLIGHT):
+        room.leave()
+    assert len((await waiting).rows) == 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from uuid import UUID
 
-from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, due_of
+from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, due_of, poller_of
 from tests.simulation.receivers import Call
 
 IN_TIME_MS = 6_000
@@ -44,10 +44,11 @@ def met(asked: dict[str, Asked], call: Call) -> Asked:
 def out_of_order(asked: Iterable[Asked]) -> tuple[ScheduleId, ScheduleId] | None:
     """Of two rows of one key, both created before their minutes were looked for, the later is called only after the
     earlier was called for the last time. Answers two for which that is not so."""
-    keys: dict[tuple[ClientId, str], list[Asked]] = {}
+    keys: dict[tuple[ClientId, PollerId, str], list[Asked]] = {}
     for each in asked:
         if each.ordering_key is not None and each.calls_in_line and each.in_time:
-            keys.setdefault((each.client_id, each.ordering_key), []).append(each)
+            lane = poller_of(each.schedule_id)  # another quota may have moved the key
+            keys.setdefault((each.client_id, lane, each.ordering_key), []).append(each)
     for rows in keys.values():
         rows.sort(key=lambda each: each.schedule_id)
         for earlier, later in pairwise(rows):

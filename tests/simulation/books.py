@@ -16,8 +16,8 @@ Counts = Counter[str]
 OPEN = "open"
 
 
-async def check_books(world: "World") -> None:
-    """Every minute of every client: what the books say is what its rows say, and what the world knows of it."""
+async def check_books(world: "World", *, since: int = 0) -> None:
+    """Every minute of every client, from one on: what the books say is what its rows say, and what the world knows."""
     for client in world.clients.values():
         if client.client_id == CRON_CLIENT:
             continue
@@ -25,7 +25,9 @@ async def check_books(world: "World") -> None:
         shown = await shown_books(world, client.client_id)
         if before != counted_rows(world, client.client_id):
             continue  # something happened while the books were read
-        for minute in before.keys() | shown.keys():
+        for minute in sorted(before.keys() | shown.keys()):
+            if minute < since:
+                continue
             _check_minute(world, client.client_id, minute, before.get(minute), shown.get(minute))
     check_epochs(world)
 
@@ -51,7 +53,7 @@ def counted_rows(world: "World", client_id: ClientId) -> dict[Minute, Counts]:
     """What the table itself holds, counted by nobody's code but this."""
     found: dict[Minute, Counts] = {}
     for row in world.memory.rows("schedules"):
-        if row["client_id"] == client_id and row["kind"] == "call":
+        if row["client_id"] == client_id and row["kind"] == "call" and row["created_at"] is not None:
             state = row["state"] if row["state"] not in (None, "retrying") else OPEN
             found.setdefault(minute_of(row["minute"]), Counter())[state] += 1
     return found

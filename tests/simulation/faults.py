@@ -7,8 +7,9 @@ Plain batches over several partitions may be applied in part.
 
 import asyncio
 import random
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cql.connection import AnswerRows, Connection, Consistency, Item, Parameters
 from membership.conditional import Answer, Unknown
@@ -18,24 +19,35 @@ from tests.simulation.sim_clock import SimClock
 TIMEOUT_SECONDS = 2.0
 _MAY_BE_STALE = frozenset(("nodes.read", "pollers.list"))
 """Plain reads of what others write: those that the protocol must bear being stale."""
+MAY_BE_LATE = frozenset(
+    ("schedules.insert_definition", "occupied_minutes.insert", "catalog.bump", "nodes.write", "cron_runs.insert")
+)
+"""Plain writes that may come in any order: the table goes by arrival, Cassandra by the time of the write."""
 
 
 @dataclass
 class FaultPlan:
     """Chances per request, and a hook that may decide on single ones: 'refuse', 'lose' (apply, lose the answer), 'late'
-    (no answer, and a conditional write that arrives `late_seconds` later all the same), 'crash-before' and
-    'crash-after' (the process dies before or after the request is applied; `crash` is told). Plain reads by statements
-    named in `stale` show what they last showed."""
+    (no answer, and a write that arrives `late_seconds` later all the same; of plain writes those in `MAY_BE_LATE`),
+    'crash-before' and 'crash-after' (the process dies before or after the request is applied; `crash` is told). Plain
+    reads by statements named in `stale` show what they last showed."""
 
     refuse: float = 0.0
     lose_answer: float = 0.0
     slow: float = 0.0
     slow_seconds: float = 1.0
+    late: float = 0.0
     cut_off: bool = False
     late_seconds: float = 3.0
     stale: Container[str] = ()
     hook: Callable[[str, Sequence[Item]], str | None] | None = None
     crash: Callable[[], None] = lambda: None
+
+    @property
+    def faultless(self) -> bool:
+        return not (
+            self.cut_off or self.refuse or self.lose_answer or self.slow or self.late or self.stale or self.hook
+        )
 
 
 class FaultyConnection:
@@ -43,7 +55,7 @@ class FaultyConnection:
 
     def __init__(self, inner: Connection, *, clock: SimClock, rng: random.Random) -> None:
         self.plan = FaultPlan()
-        self._inner = inner
+        self.inner = inner
         self._clock = clock
         self._rng = rng
         self._shown: dict[tuple[str, Parameters], list[tuple[object, ...]]] = {}
@@ -52,7 +64,7 @@ class FaultyConnection:
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[object, ...]]:
         fault = await self._before("select", [(name, parameters)])
-        rows = await self._inner.select(name, parameters, serial=serial, consistency=consistency)
+        rows = await self.inner.select(name, parameters, serial=serial, consistency=consistency)
         if name in _MAY_BE_STALE:
             if name in self.plan.stale:
                 rows = self._shown.get((name, parameters), rows)
@@ -62,32 +74,35 @@ class FaultyConnection:
 
     async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         fault = await self._before("write", [(name, parameters)])
-        await self._inner.write(name, parameters, consistency=consistency)
+        if fault == "late":
+            await self._give_up(lambda: self.inner.write(name, parameters, consistency=consistency))
+        await self.inner.write(name, parameters, consistency=consistency)
         await self._after(fault)
 
     async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         fault = await self._before("write", items)
+        if fault == "late":
+            await self._give_up(lambda: self.inner.write_batch(items, consistency=consistency))
         if fault == "lose" and self._rng.random() < 0.5:
             # Partitions of a plain batch stand or fall by themselves.
             items = items[: self._rng.randrange(len(items) + 1)]
         if items:
-            await self._inner.write_batch(items, consistency=consistency)
+            await self.inner.write_batch(items, consistency=consistency)
         await self._after(fault)
 
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
         try:
             fault = await self._before("conditional", items)
             if fault == "late":
-                self._send_later(items)
-                raise StoreUnavailable("it is still on its way")
-            answer = await self._inner.conditional(items)
+                await self._give_up(lambda: self.inner.conditional(items))
+            answer = await self.inner.conditional(items)
             await self._after(fault)
         except StoreUnavailable as error:
             return Unknown(str(error))
         return answer
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
-        return self._inner.replicas(name, parameters)
+        return self.inner.replicas(name, parameters)
 
     async def close(self) -> None:
         return
@@ -101,6 +116,8 @@ class FaultyConnection:
         chance = self._rng.random()
         if fault is None and chance < plan.refuse + plan.lose_answer:
             fault = "refuse" if chance < plan.refuse else "lose"
+        elif fault is None and chance < plan.refuse + plan.lose_answer + plan.late and _may_be_late(kind, items):
+            fault = "late"
         await self._clock.sleep(0.0005 + self._rng.random() * 0.003)
         if plan.slow and self._rng.random() < plan.slow:
             await self._clock.sleep(self._rng.random() * plan.slow_seconds)
@@ -120,13 +137,16 @@ class FaultyConnection:
             raise StoreUnavailable("the answer was lost by the simulation")
         await self._clock.running()
 
-    def _send_later(self, items: Sequence[Item]) -> None:
+    async def _give_up(self, send: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """No answer comes, and the request arrives later. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
-        loop.call_later(self.plan.late_seconds, lambda: loop.create_task(self._arrive(items), name="late write"))
-
-    async def _arrive(self, items: Sequence[Item]) -> None:
-        await self._inner.conditional(items)
+        loop.call_later(self.plan.late_seconds, lambda: loop.create_task(send(), name="late write"))
+        raise StoreUnavailable("it is still on its way")
 
     async def _die(self) -> None:
         self.plan.crash()
         await asyncio.get_running_loop().create_future()
+
+
+def _may_be_late(kind: str, items: Sequence[Item]) -> bool:
+    return kind == "conditional" or (kind == "write" and all(name in MAY_BE_LATE for name, _ in items))

@@ -62,7 +62,9 @@ class Callers:
                 place=place,
                 lanes=lanes,
                 policy=NetworkPolicy(),
-                admit=AdmitCreates(judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, limit_ms=1_000)),
+                admit=AdmitCreates(
+                    judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000)
+                ),
                 clock=clock,
                 randomness=randomness,
             ),

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from poller_cluster.delivery.request import CallbackRequest
@@ -27,6 +27,8 @@ class Call:
     url: str = ""
     cron_id: str | None = None
     nominal_due: str = ""
+    answer: int | AttemptError = 200
+    """What the receiver's script says; whether anybody hears it is another matter."""
 
 
 @dataclass
@@ -119,6 +121,7 @@ class SimEngine:
             nominal_due=headers["Minutehand-Due"],
         )
         answer = self._receiver.script(call)
+        call = replace(call, answer=answer)
         if answer != "connect-refused":
             self._receiver.calls.append(call)
             self._on_call(call)

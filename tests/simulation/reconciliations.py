@@ -42,7 +42,7 @@ class Reconciliations:
             store=world.api_storage.reconciliations,
             remember=RememberRequest(keys=world.api_storage.idempotency),
             admit=AdmitCreates(
-                judge_clock=JudgeClock(clock=world.api_clock, offset_ms=lambda: None, limit_ms=1_000),
+                judge_clock=JudgeClock(clock=world.api_clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000),
             ),
             clock=world.api_clock,
             randomness=world.api_randomness,

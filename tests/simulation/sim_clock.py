@@ -34,13 +34,17 @@ class SimClock:
         self._parked: list[tuple[_SimTimer, Callable[[], None]]] = []
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self._wall = WallDiscipline(system_ms=self.system_ms(), monotonic=self.monotonic())
+        self._wall = WallDiscipline(system_ms=self.exact_ms(), monotonic=self.monotonic())
 
     def true_ms(self) -> float:
         return EPOCH_MS + self._loop.time() * 1000.0
 
-    def system_ms(self) -> float:
+    def system_ms(self) -> int:
         """What `date` would show on this machine."""
+        return int(self.exact_ms())
+
+    def exact_ms(self) -> float:
+        """The same with fractions: a clock set right by whole milliseconds would not be right."""
         return self.true_ms() + self._skew_ms
 
     def step(self, milliseconds: float) -> None:
@@ -57,7 +61,7 @@ class SimClock:
         return not self._wall.doubtful
 
     def discipline(self) -> WallDiscipline:
-        self._wall.observe(system_ms=self.system_ms(), monotonic=self.monotonic())
+        self._wall.observe(system_ms=self.exact_ms(), monotonic=self.monotonic())
         return self._wall
 
     async def sleep(self, seconds: float) -> None:

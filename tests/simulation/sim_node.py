@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from cql.connection import Connection
 from cql.storage import Storage
 from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
@@ -45,7 +46,7 @@ class SimNode:
         incarnation: int,
         clock: SimClock,
         rng: random.Random,
-        memory: InMemoryConnection,
+        store: Connection,
         receiver: Receiver,
         settings: NodeSettings,
         on_call: Callable[["SimNode", Call], None],
@@ -56,8 +57,9 @@ class SimNode:
         self.name = name
         self.clock = clock
         self.rng = rng
-        self.connection = FaultyConnection(memory, clock=clock, rng=rng)
-        self.storage = Storage.over(self.connection)
+        self.connection = FaultyConnection(store, clock=clock, rng=rng)
+        randomness = SeededRandomness(rng)
+        self.storage = Storage.over(self.connection, clock=clock, randomness=randomness)
         self.engine = SimEngine(
             node=name, clock=clock, receiver=receiver, rng=rng, on_call=lambda call: on_call(self, call)
         )
@@ -71,6 +73,7 @@ class SimNode:
                 schedules=self.storage.schedules,
                 clients=self.storage.clients,
                 members=self.storage.members,
+                own_leases=self.storage.own_leases,
                 leases=self.storage.leases,
                 balances=self.storage.balances,
                 attempts=self.storage.attempts,
@@ -82,7 +85,7 @@ class SimNode:
             ),
             engine=self.engine,
             clock=self.clock,
-            randomness=SeededRandomness(self.rng),
+            randomness=randomness,
             settings=settings,
             membership=MembershipSettings(),
             on_over=self._life_over,
@@ -90,6 +93,8 @@ class SimNode:
             on_fault=on_fault,
             hints=hints,
         )
+
+        self.storage.measures.requests.listener = self.node.budget.observe
 
     def _life_over(self, reason: str) -> None:
         self.over = reason
@@ -110,3 +115,11 @@ class SimNode:
             task.cancel()
         await self.node.crash()
         await self.storage.close()
+
+
+def announced_floor(memory: InMemoryConnection, life: Life) -> int | None:
+    """The floor that this life last announced."""
+    for row in memory.rows("nodes"):
+        if (row["node_id"], row["incarnation"]) == (life.node_id, life.incarnation):
+            return int(row["floor"]) if row["floor"] is not None else None
+    return None

@@ -79,7 +79,8 @@ def test_a_whole_minute_costs_a_few_edits() -> None:
 
         world.api_connection.plan.hook = count
         assert await cancel_many(world, asked) == 250
-        assert sorted(edits) == [50, 100, 100]
+        assert sum(edits) == 250
+        assert len(edits) <= 3, "neighbours share a conditional write"
         await world.settle_down()
         assert not any(one.calls for one in asked)
 

@@ -68,7 +68,7 @@ def test_a_node_that_is_drained_under_load_loses_repeats_and_delays_nothing(seed
         await three_nodes(world)
         load = begin_load(world, seconds=40)
         await world.advance(12 + world.rng.random())
-        world.nodes["a"].node.begin_hand_over()
+        world.nodes["a"].node.hand_over.begin()
         await load
         assert not lanes_of(world, "a")
         await all_delivered_once(world)

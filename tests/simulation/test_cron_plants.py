@@ -16,7 +16,7 @@ FINDERS: dict[str, Callable[[], None]] = {
         faults.test_a_change_while_all_nodes_are_down_takes_back_nothing_that_was_due_before, "same-rule"
     ),
     "older_children_are_not_withdrawn": partial(
-        crons.test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it, 4.0
+        crons.test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it, 1.0
     ),
     "kept_instants_are_placed_again": partial(crons.test_an_edit_just_before_a_fire_neither_doubles_nor_loses_it, 0.2),
     "kept_instants_beyond_the_window_are_forgotten": (

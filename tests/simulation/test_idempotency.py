@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cql.connection import Item
-from cql.storage import Storage
 from tests.simulation.faults import FaultPlan
 from tests.simulation.keyed import Callers
 from tests.simulation.world import World, simulate
@@ -26,8 +25,7 @@ async def shop(world: World) -> Callers:
 
 async def another_process(world: World) -> Callers:
     """What a dead one was about to do nobody goes on with."""
-    await world.api_storage.close()
-    world.api_storage = Storage.over(world.api_connection)
+    await world.restart_api()
     return Callers(world)
 
 

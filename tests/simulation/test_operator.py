@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
 
 from membership.identity import Lane
 from membership.ports import NodeState
@@ -104,7 +107,7 @@ def test_a_drained_node_hands_everything_over_and_stays_a_member() -> None:
         await world.advance_to(base + 10_000)
         drained = world.nodes["a"].node
         for _ in range(2):
-            drained.begin_hand_over()
+            drained.hand_over.begin()
         await within(world, 10.0, lambda: not drained.keeper.leases() and owned(world) == everything(12))
         await world.settle_down()
         assert len(world.receiver.calls) == 120, "a planned move repeats nothing"
@@ -129,7 +132,8 @@ def test_a_node_shows_what_it_holds_and_whom_it_sees() -> None:
         assert at_rest["minutehand_leases_held"] == len(world.nodes["b"].node.keeper.leases()) > 0
         assert at_rest["minutehand_trusted"] == at_rest["minutehand_clock_trusted"] == 1
         assert at_rest['minutehand_members{state="live"}'] == 2
-        at_one = {"minutehand_leases_held", "minutehand_trusted", "minutehand_clock_trusted"}
+        at_one = {"minutehand_leases_held", "minutehand_pollers", "minutehand_trusted", "minutehand_clock_trusted"}
+        at_one |= {"minutehand_background_slots", "minutehand_background_pause_seconds"}
         assert not any(value for name, value in at_rest.items() if name not in at_one and 'state="live"' not in name), (
             at_rest
         )
@@ -150,8 +154,12 @@ def test_a_node_shows_what_it_holds_and_whom_it_sees() -> None:
     simulate(scenario)
 
 
-def test_what_became_of_calls_is_counted_where_they_are_made() -> None:
+@pytest.mark.parametrize(("named", "label"), [(0, "other"), (1, "shop")])
+def test_what_became_of_calls_is_counted_where_they_are_made(named: int, label: str) -> None:
+    """The metrics need no key: clients are named only where the operator wants it."""
+
     async def scenario(world: World) -> None:
+        world.node_settings = replace(world.node_settings, named_clients=named)
         await world.add_client(SHOP, quota=2)
         world.add_node("a")
         await world.advance(20.0)
@@ -161,14 +169,14 @@ def test_what_became_of_calls_is_counted_where_they_are_made() -> None:
             await world.create(SHOP, base + 10_000 + 100 * number)
         await world.advance(12.0)
         during = shown(metrics)
-        assert during["minutehand_backlog_rows"] == during['minutehand_client_backlog_rows{client="shop"}'] < 40
+        assert during["minutehand_backlog_rows"] == during[f'minutehand_client_backlog_rows{{client="{label}"}}'] < 40
         await world.settle_down()
         after = shown(metrics)
         assert after['minutehand_schedules_total{outcome="delivered"}'] == 40
         assert after['minutehand_attempts_total{code_class="2xx"}'] == 40
         assert after["minutehand_attempt_duration_seconds_count"] == 40
         assert after['minutehand_fire_lateness_seconds_bucket{le="1.0",share="guaranteed"}'] == 40
-        assert after['minutehand_client_fires_total{client="shop"}'] == 40
+        assert after[f'minutehand_client_fires_total{{client="{label}"}}'] == 40
         assert after["minutehand_backlog_rows"] == after["minutehand_oldest_due_age_seconds"] == 0
         assert after["minutehand_in_doubt_total"] == after["minutehand_fenced_writes_total"] == 0
 

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.schedules import State
 from tests.simulation.asked import Asked
@@ -162,3 +163,52 @@ def test_a_resumed_client_keeps_the_order() -> None:
         assert sequence(world, rows) == [0, 0, 0, 1, 2, 3]
 
     simulate(scenario)
+
+
+STUCK_ROWS, WAITING_KEYS = 1_000, 7
+
+
+@pytest.mark.parametrize("takeover", [False, True])
+def test_a_stuck_key_delays_no_other_key_where_the_order_is_not_known_yet(takeover: bool) -> None:
+    """On a lane that has just begun, and after a takeover: the first rows of a key wait in memory, however many rows
+    of another one there are before them."""
+
+    async def scenario(world: World) -> None:
+        base = await begin(world, nodes=2, retry=RetrySettings(base_seconds=30, cap_seconds=30, max_attempts=20))
+        start = 70 if takeover else 10
+        stuck = await create(world, base, [start + 0.002 * number for number in range(STUCK_ROWS)])
+        free = [
+            await create(world, base, [start + 2.5 + 0.5 * number for number in range(9)], f"other-{other}")
+            for other in range(WAITING_KEYS)
+        ]
+        script(world, fail(stuck[0]))
+        if takeover:
+            early = await create(world, base, [10.0])
+            script(world, fail(stuck[0], early[0]))
+            await world.advance(start - 8)
+            (owner,) = [name for name, node in world.nodes.items() if node.node.keeper.leases()]
+            world.leave(owner)
+            await world.advance(20)
+        else:
+            await world.advance(start + 12)
+        calls = rows_calls(world, [each for rows in free for each in rows])
+        assert len(calls) == 9 * WAITING_KEYS
+        assert max(call.at_ms - call.due_ms for call in calls) < 1_000
+
+    simulate(scenario)
+
+
+def test_more_keys_than_a_minute_holds_rows_are_called_on_time() -> None:
+    """What stands before whom is learnt from the whole minute, though most of it does not fit into memory."""
+
+    async def scenario(world: World) -> None:
+        base = await begin(world)
+        rows = [
+            asked for number in range(300) for asked in await create(world, base, [10 + 0.02 * number], f"key-{number}")
+        ]
+        await world.advance(30)
+        calls = rows_calls(world, rows)
+        assert len(calls) == 300
+        assert max(call.at_ms - call.due_ms for call in calls) < 1_000
+
+    simulate(scenario, settings=MinuteSettings(window_rows=100))

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.simulation import cases, random_run
+from tests.simulation import cases
+from tests.simulation.drawn.run import run
 from tests.simulation.plants import PLANTS
 from tests.simulation.world import World, simulate
 
@@ -22,7 +23,7 @@ def runs_of(plant: str) -> Iterator[Callable[[], World]]:
     case = CASES.get(plant)
     for seed in SEEDS:
         if case is None:
-            yield lambda seed=seed: random_run.run(seed)  # type: ignore[misc]
+            yield lambda seed=seed: run(seed)  # type: ignore[misc]
         else:
             yield lambda seed=seed: simulate(case, seed=seed)  # type: ignore[misc]
 

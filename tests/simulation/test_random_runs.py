@@ -7,20 +7,25 @@ import os
 
 import pytest
 
-from tests.simulation.random_run import draw, run, shrink
-from tests.simulation.world import Violation
+from tests.simulation.drawn.operations import draw
+from tests.simulation.drawn.run import COUNT, run, shrink
 
 
 def seeds() -> range:
-    first, _, last = os.environ.get("MINUTEHAND_SEEDS", "1:40").partition(":")
+    first, _, last = os.environ.get("MINUTEHAND_SEEDS", "1:80").partition(":")
     return range(int(first), int(last or first) + 1)
 
 
 @pytest.mark.parametrize("seed", seeds())
 def test_whatever_happens_the_promises_hold(seed: int) -> None:
-    operations = draw(seed, 40)
+    operations = draw(seed, COUNT)
     try:
         run(seed, operations=operations)
-    except Violation as violation:
+    except Exception as error:
         shortest = "\n".join(map(str, shrink(seed, operations)))
-        pytest.fail(f"seed {seed}: {violation}\nshortest list of operations that fails:\n{shortest}")
+        pytest.fail(f"seed {seed}: {error!r}\n{error}\nshortest list of operations that fails:\n{shortest}")
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_one_seed_is_one_run(seed: int) -> None:
+    assert run(seed, count=20).trace == run(seed, count=20).trace

@@ -198,6 +198,8 @@ def test_a_crash_between_pointer_and_copy_is_made_good_by_whoever_asks_next(faul
         caller = asyncio.get_running_loop().create_task(redeliveries.ask(asked))
         await world.advance(120)
         caller.cancel()
+        await world.restart_api()
+        redeliveries = Redeliveries(world)
         assert ((await found(world, asked)).state, len(asked.calls)) == ("retrying", 1)
         if asks == "again":
             assert isinstance(await redeliveries.answered(asked), StillOpen)

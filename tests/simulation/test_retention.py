@@ -1,20 +1,25 @@
 """Whole partitions go when their time has come, and nothing that is open ever does."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
 import msgspec
+import pytest
 
+from membership.conditional import Applied
 from poller_cluster.retention import Retention
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.archives import ArchivedDay, day_of
-from scheduler_service.domain.clients import ClientSettings, RetrySettings
-from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of
-from scheduler_service.domain.schedules import State
+from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
+from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of, partition_of
+from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
 from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
+from tests.support.budgets import budget
 
 DAY_SECONDS = 86_400.0
+Strand = Callable[[World], Awaitable[Asked]]
 
 
 def retention_of(world: World, *, archiving: bool = False) -> Retention:
@@ -25,6 +30,8 @@ def retention_of(world: World, *, archiving: bool = False) -> Retention:
         tenants=list,
         positions=lambda client_id: {PollerId(0): Minute(node.node._clients[ClientId("shop")].position(PollerId(0)))},
         trusted=lambda: True,
+        randomness=world.api_randomness,
+        budget=budget(world.api_clock),
         archives=world.api_storage.archives if archiving else None,
     )
 
@@ -183,5 +190,98 @@ def test_a_copy_that_was_left_behind_keeps_nothing() -> None:
         later(world, days=3)
         assert await retention_of(world).sweep(tenant_of(world)) == 4
         assert not world.memory.rows("schedules")
+
+    simulate(scenario)
+
+
+async def stranded_create(world: World) -> Asked:
+    """A create that was never answered and took effect after its minute was settled."""
+    await one_schedule(world)
+    asked, definition = world.define("shop", world.now_ms() + 10_000)
+    await world.advance(900)
+    await world.truth.schedules.insert(definition)
+    return asked
+
+
+async def stranded_redelivery(world: World) -> Asked:
+    """A redelivery whose caller died, unanswered, after its pointer."""
+    asked = await one_schedule(world)
+    await world.advance(900)
+    row = await world.row_of(asked)
+    assert row is not None
+    asked.end = None
+    at = UnixMillis(world.now_ms())
+    outcome = Outcome(state=State.RETRYING, attempts=1, next_attempt_at=at, redelivered_at=at, redelivered_after=1)
+    write = RowWrite(key=row.key, outcome=outcome, expect_state=State.DELIVERED, expect_finished_at=row.finished_at)
+    edit = Edit(
+        partition=partition_of(asked.client_id, asked.schedule_id),
+        edits=UUID(int=7),
+        version=None,
+        version_known=False,
+        writes=(write,),
+    )
+    assert isinstance(await world.truth.schedules.edit(edit), Applied)
+    return asked
+
+
+STRANDED = pytest.mark.parametrize("strand", [stranded_create, stranded_redelivery], ids=["create", "redelivery"])
+
+
+@STRANDED
+@pytest.mark.parametrize("archiving", [False, True], ids=["at-once", "archived"])
+def test_what_nobody_would_call_keeps_nothing_once_it_is_past_retention(strand: Strand, archiving: bool) -> None:
+    async def scenario(world: World) -> None:
+        asked = await strand(world)
+        tenant, retention = tenant_of(world), retention_of(world, archiving=archiving)
+        assert await retention.sweep(tenant) == 0
+        row = await world.row_of(asked)
+        assert row is not None
+        assert not row.ended
+        calls = len(asked.calls)
+        await world.advance(200)
+        later(world, days=3)
+        await retention.sweep(tenant)
+        row = await world.row_of(asked)
+        assert row is not None
+        assert (row.state, row.reason) == (State.CANCELLED, "expired")
+        if archiving:
+            assert await retention.sweep(tenant) == 0
+            await archive(world, asked)
+        assert await retention.sweep(tenant) >= 1
+        assert await world.row_of(asked) is None
+        assert len(asked.calls) == calls
+        world.asked.clear()
+
+    simulate(scenario)
+
+
+@STRANDED
+def test_who_asks_for_what_nobody_would_call_sets_it_going(strand: Strand) -> None:
+    async def scenario(world: World) -> None:
+        asked = await strand(world)
+        await world.advance(600)
+        calls = len(asked.calls)
+        assert await world.edit.resolve(asked.client_id, asked.schedule_id) is not None
+        asked.acknowledged = True
+        await world.advance(10)
+        await world.settle_down()
+        assert len(asked.calls) == calls + 1
+
+    simulate(scenario)
+
+
+def test_what_waits_for_its_lane_is_left_alone() -> None:
+    """A suspended client's schedules are late, and somebody asks for one."""
+
+    async def scenario(world: World) -> None:
+        asked = await one_schedule(world)
+        await world.change_client("shop", state=ClientState.SUSPENDED)
+        await world.advance(3_600)
+        resolved = await world.edit.resolve(asked.client_id, asked.schedule_id)
+        assert resolved is not None
+        assert resolved.row.state is None
+        await world.change_client("shop", state=ClientState.ACTIVE)
+        await world.settle_down()
+        assert len(asked.calls) == 1
 
     simulate(scenario)

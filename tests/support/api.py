@@ -1,5 +1,6 @@
 """The API over the in-memory store: use cases, application and server, with a clock that stands still."""
 
+import asyncio
 import random
 import uuid
 from collections.abc import Callable, Mapping
@@ -15,10 +16,11 @@ from cql.storage import Storage
 from membership.identity import Life
 from membership.settings import MembershipSettings
 from scheduler_service.api.app import build_app
+from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.server import ApiServer
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.domain.errors import NodeUnreachable
+from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.options import decode_headers
 from scheduler_service.domain.ports import SampleCaller, SecretBox
@@ -66,11 +68,15 @@ class ManualClock:
     def wall_ms(self) -> int:
         return self.now
 
+    def system_ms(self) -> int:
+        return self.now
+
     def wall_trusted(self) -> bool:
         return self.trusted
 
     async def sleep(self, seconds: float) -> None:
         self.advance(seconds)
+        await asyncio.sleep(0)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> ManualTimer:
         timer = ManualTimer(self.monotonic() + seconds, callback)
@@ -103,15 +109,38 @@ class RecordedHints:
 
 @dataclass(slots=True)
 class RecordedNodes:
-    """Remembers which lives were told to drain, at which address; those in `silent` don't answer."""
+    """Remembers which lives were told to drain, and not to, at which address; those in `silent` don't answer, and those
+    in `last` don't drain unless they are forced to."""
 
     drained: list[tuple[Life, str]] = field(default_factory=list)
+    undrained: list[tuple[Life, str]] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
+    last: set[str] = field(default_factory=set)
 
-    async def drain(self, life: Life, *, address: str) -> None:
+    async def drain(self, life: Life, *, address: str, force: bool) -> None:
+        self._reach(life, address)
+        if life.node_id in self.last and not force:
+            raise Conflict("last-node", "no other node takes pollers")
+        self.drained.append((life, address))
+
+    async def undrain(self, life: Life, *, address: str) -> None:
+        self._reach(life, address)
+        self.undrained.append((life, address))
+
+    def _reach(self, life: Life, address: str) -> None:
         if life.node_id in self.silent:
             raise NodeUnreachable(f"node {life.node_id} does not answer at {address}")
-        self.drained.append((life, address))
+
+
+class ComparedMembers(WatchMembers):
+    """Agrees with the members' clocks for as long as nothing else is known, unless `compared` is False."""
+
+    compared = True
+
+    @property
+    def first_offset_ms(self) -> int | None:
+        known = super().first_offset_ms
+        return 0 if known is None and self.compared else known
 
 
 @dataclass(slots=True)
@@ -154,8 +183,10 @@ class Reply:
 
     @property
     def faults(self) -> dict[str, str]:
-        """What a 422 lists, by pointer."""
-        return {fault["pointer"]: fault["detail"] for fault in self.json["errors"]}
+        """What a 422 lists, by pointer. Every fault is named once."""
+        listed = [(fault["pointer"], fault["detail"]) for fault in self.json["errors"]]
+        assert len(set(listed)) == len(listed), listed
+        return dict(listed)
 
 
 class ApiHarness:
@@ -183,8 +214,8 @@ class ApiHarness:
         self.connection = connection or InMemoryConnection()
         self.storage = stores or Storage.over(self.connection, settings=storage)
         self._owned = stores is None
-        self.settings = ApiSettings(**{"admin_key": ADMIN_KEY, "port": 0, **settings})
-        self.members = WatchMembers(
+        self.settings = ApiSettings(**{"admin_key": ADMIN_KEY, "port": 0, "metrics_max_age_seconds": 0, **settings})
+        self.members = ComparedMembers(
             store=self.storage.members, clock=self.clock, settings=MembershipSettings(), on_crash=_never
         )
         self.services: ApiServices = build_services(
@@ -199,12 +230,13 @@ class ApiHarness:
             settings=self.settings,
             clock_limit_ms=MembershipSettings().clock_limit_ms,
         )
-        self.registry = registry
+        age = self.settings.metrics_max_age_seconds
+        self.exposition = Exposition(registry or CollectorRegistry(), clock=self.clock, max_age_seconds=age)
         self.server: ApiServer | None = None
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "ApiHarness":
-        app = build_app(services=self.services, settings=self.settings, registry=self.registry)
+        app = build_app(services=self.services, settings=self.settings, exposition=self.exposition)
         self.server = ApiServer(app, services=self.services, settings=self.settings)
         await self.server.start()
         self._session = aiohttp.ClientSession(base_url=f"http://127.0.0.1:{self.server.port}")

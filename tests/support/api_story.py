@@ -1,6 +1,7 @@
 """The document's examples, sent one after the other."""
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -29,9 +30,9 @@ class Story:
             assert set(route.headers) <= set(reply.headers), id_
         return reply
 
-    async def try_(self, id_: str) -> Reply:
-        """Whatever is answered."""
+    async def try_(self, id_: str, **sent: Any) -> Reply:
+        """Whatever is answered. `sent`: what the request has besides, such as another key."""
         route, example = ROUTE[id_], EXAMPLES[id_]
         path = re.sub(r"\{(\w+)\}", lambda match: self.names[match[1]], route.path)
         body = None if example.request is msgspec.UNSET else example.request
-        return await self.api.send(route.method, path, json=body, params=example.query)
+        return await self.api.send(route.method, path, json=body, params=example.query, **sent)

@@ -24,6 +24,8 @@ OPTION = "--cassandra"
 CONTACT_POINTS_VARIABLE = "MINUTEHAND_CASSANDRA_CONTACT_POINTS"
 DATACENTER_VARIABLE = "MINUTEHAND_CASSANDRA_DATACENTER"
 DEFAULT_PORT = 9042
+COLD_SECONDS = 30.0
+"""What a server that has just begun to answer may take for a connection, on a busy machine."""
 IMAGE = "cassandra:5.0"
 
 
@@ -154,7 +156,14 @@ def session_of(host: str, port: int) -> Iterator[Any]:
     from cassandra.policies import WhiteListRoundRobinPolicy
 
     profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([host]))
-    cluster = Cluster([host], port=port, protocol_version=5, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
+    cluster = Cluster(
+        [host],
+        port=port,
+        protocol_version=5,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        connect_timeout=COLD_SECONDS,
+        control_connection_timeout=COLD_SECONDS,
+    )
     try:
         yield cluster.connect()
     finally:

@@ -10,6 +10,8 @@ _TOKEN = re.compile(
     r"|(?P<text>'(?:[^']|'')*')|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>!=|<=|>=|[=<>?(),;+*{}:.]))"
 )
 
+TOKEN = "token"
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -26,7 +28,8 @@ Term: TypeAlias = Parameter | Literal
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`columns op terms`; one of each unless the relation is on a tuple. IN has one term: the list."""
+    """`columns op terms`; one of each unless the relation is on a tuple. IN has one term: the list. TOKEN stands before
+    the columns of a relation of tokens."""
 
     columns: tuple[str, ...]
     operator: str
@@ -63,6 +66,7 @@ class Write:
 class Delete:
     table: str
     where: tuple[Relation, ...]
+    conditions: tuple[Relation, ...] = ()
 
 
 Parsed: TypeAlias = Select | Write | Delete
@@ -106,7 +110,7 @@ class Parser:
                 parsed = self._update()
             case "DELETE":
                 self._expect("FROM")
-                parsed = Delete(self._name(), self._where())
+                parsed = Delete(self._name(), self._where(), self._conditions())
             case _:
                 raise self._error(f"unknown verb {verb}")
         if self._next != len(self._tokens):
@@ -196,11 +200,10 @@ class Parser:
                 values[column] = self._term()
             if not self._take(","):
                 break
-        where = self._where()
-        conditions: list[Relation] = []
-        if self._take("IF"):
-            conditions = self._relations()
-        return Write(table, False, values, increments, where, tuple(conditions), False, timestamp)
+        return Write(table, False, values, increments, self._where(), self._conditions(), False, timestamp)
+
+    def _conditions(self) -> tuple[Relation, ...]:
+        return tuple(self._relations()) if self._take("IF") else ()
 
     def _timestamp(self) -> Term | None:
         if not self._take("USING"):
@@ -219,6 +222,8 @@ class Parser:
         return relations
 
     def _relation(self) -> Relation:
+        if self._take(TOKEN):
+            return self._token_relation()
         columns = self._names() if self._take("(") else (self._name(),)
         operator = self._advance()[1]
         if operator not in ("=", "!=", "<", "<=", ">", ">=", "IN"):
@@ -227,6 +232,17 @@ class Parser:
             return Relation(columns, operator, (self._term(),))
         self._expect("(")
         return Relation(columns, operator, self._terms())
+
+    def _token_relation(self) -> Relation:
+        """`token(column) > token(?)`, or with <=."""
+        self._expect("(")
+        names = self._names()
+        operator = self._advance()[1]
+        if operator not in (">", "<="):
+            raise self._error(f"unknown operator {operator} of tokens")
+        self._expect(TOKEN)
+        self._expect("(")
+        return Relation((TOKEN, *names), operator, self._terms())
 
     def _terms(self) -> tuple[Term, ...]:
         """Up to and with the closing parenthesis."""

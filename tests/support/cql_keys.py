@@ -1,10 +1,11 @@
 """Which keys a statement of the in-memory connection addresses."""
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from cql.connection import UNSET, Parameters
-from tests.support.cql_grammar import Parameter, Relation, Term
+from tests.support.cql_grammar import TOKEN, Parameter, Relation, Term
 from tests.support.cql_tables import Key, Partition, Table, first_after, first_at_or_after
 
 Locate: TypeAlias = Callable[[Partition, Parameters], Iterable[Key]]
@@ -28,6 +29,28 @@ def key_binder(table: Table, names: Sequence[str], where: Sequence[Relation]) ->
         return key
 
     return bind
+
+
+def ring_part(table: Table, relations: Sequence[Relation]) -> Callable[[Parameters], list[Key]]:
+    """The partitions between tokens, in the order of the ring. Only for partition keys of one text."""
+    (column,) = table.definition.partition_key
+    if any(relation.columns != (TOKEN, column) for relation in relations):
+        raise ValueError(f"table {table.definition.name} is addressed by the token of {column}, and nothing beside it")
+
+    def part(parameters: Parameters) -> list[Key]:
+        keys = sorted(table.partitions, key=lambda key: _token(key[0]))
+        for relation in relations:
+            bound = _token(table.check(column, value_of(relation.terms[0], parameters)))
+            after = relation.operator == ">"
+            keys = [key for key in keys if (_token(key[0]) > bound) is after]
+        return keys
+
+    return part
+
+
+def _token(value: str) -> bytes:
+    """No order of names; what is empty comes before everything, as it does in Cassandra."""
+    return blake2b(value.encode(), digest_size=8).digest() if value else b""
 
 
 def locator(table: Table, relations: Sequence[Relation]) -> Locate:

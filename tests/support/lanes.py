@@ -15,7 +15,6 @@ from poller_cluster.job import Job
 from poller_cluster.minute_run import Firing
 from poller_cluster.poller import ClientPollers
 from poller_cluster.record_pace import RecordPace
-from poller_cluster.recovery_slots import RecoverySlots
 from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
@@ -25,6 +24,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.place import Place
 from tests.simulation.sim_clock import SimClock
 from tests.support.api import SeededRandomness
+from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
 from tests.support.minutes import CLIENT, DELIVERED, LANE, MINUTE
 from tests.support.virtual_loop import run_virtual, virtual_loop
@@ -111,7 +111,7 @@ class FaultySchedules:
 class LaneBench:
     """`grant` begins a lane; `advance` lets time pass. Virtual time begins at the start of MINUTE."""
 
-    def __init__(self, *, lanes: int = 2, recovery_slots: int = 2) -> None:
+    def __init__(self, *, lanes: int = 2, recovery_minutes: int = 4) -> None:
         self.clock = SimClock()
         self.storage = Storage.over(InMemoryConnection())
         self.schedules = FaultySchedules(self.storage.schedules)
@@ -150,6 +150,7 @@ class LaneBench:
             record_pace=RecordPace(MinuteSettings()),
             row_window=RowWindow(MinuteSettings()),
             page_reads=asyncio.Semaphore(4),
+            budget=budget(self.clock, minutes_at_once=recovery_minutes),
             cron_children=CronChildren(crons=self.storage.crons, schedules=schedules),
         )
         self.pollers = ClientPollers(
@@ -157,9 +158,6 @@ class LaneBench:
             firing=self.firing,
             settings=MinuteSettings(),
             stagger=0.0,
-            recovery_slots=RecoverySlots(
-                node=asyncio.Semaphore(recovery_slots), client=asyncio.Semaphore(recovery_slots)
-            ),
             spawn=self._spawn,
             on_lost=lambda poller_id, epoch: self.lost.append((poller_id, epoch)),
             on_fault=lambda name, error: self.faults.append(error),

@@ -15,6 +15,7 @@ from cql.connection import UNSET, AnswerRows, Consistency, Item, Parameters
 from cql.statement import Statement, load_statements, read_resource, split_script
 from membership.conditional import APPLIED, Answer, Rejected
 from tests.support.cql_grammar import (
+    TOKEN,
     Delete,
     Literal,
     Parsed,
@@ -24,7 +25,7 @@ from tests.support.cql_grammar import (
     TableDefinition,
     Write,
 )
-from tests.support.cql_keys import Locate, key_binder, locator, value_of
+from tests.support.cql_keys import Locate, key_binder, locator, ring_part, value_of
 from tests.support.cql_tables import Key, Partition, Table
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
@@ -104,6 +105,12 @@ class InMemoryConnection:
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
         return None
+
+    def addressed(self, name: str, parameters: Parameters) -> Hashable:
+        """Table and partition of a statement that names one."""
+        plan = self._plans[name]
+        key = plan.partition_of(parameters) if isinstance(plan, _SelectPlan) else plan.bind(parameters).key
+        return plan.table.definition.name, key
 
     async def close(self) -> None:
         self.closed = True
@@ -198,18 +205,27 @@ class _SelectPlan:
         self._project: Callable[[list[Any]], tuple[Any, ...]] = (
             itemgetter(*positions) if len(positions) > 1 else lambda values: (values[positions[0]],)
         )
-        self._key = key_binder(table, definition.partition_key, parsed.where) if parsed.where else None
-        rest = [relation for relation in parsed.where if relation.columns[0] not in definition.partition_key]
+        of_ring = [relation for relation in parsed.where if relation.columns[0] == TOKEN]
+        self._part = ring_part(table, parsed.where) if of_ring else None
+        by_key = parsed.where and not of_ring
+        self._key = key_binder(table, definition.partition_key, parsed.where) if by_key else None
+        rest = [relation for relation in parsed.where if relation.columns[0] not in (TOKEN, *definition.partition_key)]
         self._locate: Locate | None = locator(table, rest) if rest else None
         if parsed.descending is not None and (parsed.descending,) != definition.clustering:
             raise ValueError(f"table {definition.name} is not ordered by {parsed.descending} alone")
         self._descending = parsed.descending is not None
 
+    def partition_of(self, parameters: Parameters) -> Key:
+        assert self._key is not None, "it reads the whole table"
+        return self._key(parameters)
+
     def run(self, parameters: Parameters) -> list[tuple[Any, ...]]:
         table = self.table
         limit = None if self._limit is None else value_of(self._limit, parameters)
-        if self._key is None:
-            keys: Iterable[Key] = list(table.partitions)
+        if self._part is not None:
+            keys: Iterable[Key] = self._part(parameters)
+        elif self._key is None:
+            keys = list(table.partitions)
         else:
             keys = (self._key(parameters),)
         answer: list[tuple[Any, ...]] = []
@@ -259,10 +275,7 @@ class _WritePlan:
                 raise ValueError(f"{definition.name}.{name} can't be assigned")
             if name in table.regular_position and definition.clustering and not rows:
                 raise ValueError(f"{definition.name}.{name} needs a clustering key")
-        for condition in parsed.conditions:
-            if condition.columns[0] not in table.static_position and condition.columns[0] not in table.regular_position:
-                raise ValueError(f"{definition.name}.{condition.columns[0]} can't be tested")
-        self._conditions = parsed.conditions
+        self._conditions = _testable(table, parsed.conditions)
 
     def bind(self, parameters: Parameters) -> _Bound:
         table = self.table
@@ -276,29 +289,45 @@ class _WritePlan:
                 statics.append((index, value))
             else:
                 cells.append((table.regular_position[name], value))
-        conditions = []
-        for relation in self._conditions:
-            operand = table.check(relation.columns[0], value_of(relation.terms[0], parameters))
-            if operand is UNSET:
-                raise ValueError("a condition can't be unset")
-            conditions.append((relation.columns[0], relation.operator, operand))
+        conditions = _bound_conditions(table, self._conditions, parameters)
         stamp = None if self._timestamp is None else value_of(self._timestamp, parameters)
         return _Bound(self, self._key(parameters), self._clustering(parameters), statics, cells, stamp, conditions)
 
 
 class _DeletePlan:
-    conditional = False
     if_not_exists = False
 
     def __init__(self, table: Table, parsed: Delete) -> None:
         definition = table.definition
         self.table = table
+        self.conditional = bool(parsed.conditions)
+        self._conditions = _testable(table, parsed.conditions)
         self._key = key_binder(table, definition.partition_key, parsed.where)
         rows = any(relation.columns[0] in definition.clustering for relation in parsed.where)
         self._clustering = key_binder(table, definition.clustering if rows else (), parsed.where)
 
     def bind(self, parameters: Parameters) -> _Bound:
-        return _Bound(self, self._key(parameters), self._clustering(parameters), [], [], None, [])
+        conditions = _bound_conditions(self.table, self._conditions, parameters)
+        return _Bound(self, self._key(parameters), self._clustering(parameters), [], [], None, conditions)
+
+
+def _testable(table: Table, conditions: tuple[Relation, ...]) -> tuple[Relation, ...]:
+    for condition in conditions:
+        if condition.columns[0] not in table.static_position and condition.columns[0] not in table.regular_position:
+            raise ValueError(f"{table.definition.name}.{condition.columns[0]} can't be tested")
+    return conditions
+
+
+def _bound_conditions(
+    table: Table, conditions: tuple[Relation, ...], parameters: Parameters
+) -> list[tuple[str, str, Any]]:
+    bound = []
+    for relation in conditions:
+        operand = table.check(relation.columns[0], value_of(relation.terms[0], parameters))
+        if operand is UNSET:
+            raise ValueError("a condition can't be unset")
+        bound.append((relation.columns[0], relation.operator, operand))
+    return bound
 
 
 _Plan: TypeAlias = _SelectPlan | _WritePlan | _DeletePlan

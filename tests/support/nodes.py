@@ -49,3 +49,8 @@ class Nodes:
             }
         )
         assert await self.api.storage.leases.write_lease(expected=row, new=new) == APPLIED
+
+
+async def never_drained(force: bool) -> None:
+    """For a node's own port of which nobody asks that."""
+    raise AssertionError("it was told to drain")

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from cql.storage import Storage
 from membership.conditional import Applied
 from scheduler_service.domain.books import DeadLetter, FailedAttempt
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
@@ -20,10 +21,11 @@ async def created(api: ApiHarness, key: str, **fields: object) -> ScheduleId:
 
 
 async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | None, *, in_flight: bool = False) -> None:
-    """An advance of the owner of epoch 1; without an outcome it only claims."""
+    """An advance of the owner of epoch 1, from a process of its own; without an outcome it only claims."""
     partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
-    statics, _ = await api.storage.schedules.read_rows(partition, [key], serial=True)
-    answer = await api.storage.schedules.advance(
+    schedules = Storage.over(api.storage.connection).schedules
+    statics, _ = await schedules.read_rows(partition, [key], serial=True)
+    answer = await schedules.advance(
         Advance(
             partition=partition,
             epoch=1,

@@ -18,7 +18,7 @@ from cql.migrate import migrate
 from cql.session import Session
 from cql.settings import StorageSettings
 from membership.errors import StoreUnavailable
-from minutehand.client import ClientScope, Minutehand, MinutehandClientError
+from minutehand.client import ClientScope, ClientSettings, Minutehand, MinutehandClientError
 from minutehand.config_page import toml
 from minutehand.local.ports import free_ports
 from minutehand.local.programs import Program
@@ -33,8 +33,8 @@ Tables = Mapping[str, Mapping[str, Any]]
 class Receiver:
     """`tests.support.receiver` as a process."""
 
-    def __init__(self, directory: Path) -> None:
-        (self._port,) = free_ports(1)
+    def __init__(self, directory: Path, *, port: int | None = None) -> None:
+        self._port = port or free_ports(1)[0]
         self.program = Program(
             "receiver",
             ["--port", str(self._port)],
@@ -92,6 +92,7 @@ class Deployment:
         self.api_url = f"{'http' if trust is None else 'https'}://127.0.0.1:{self.api_port}"
         self.receiver = Receiver(directory)
         self.programs: dict[str, Program] = {}
+        self._health_url = self.api_url
         self._poller_ports: dict[str, int] = {}
         self._settings = directory / "minutehand.toml"
         self.storage = StorageSettings(
@@ -109,12 +110,14 @@ class Deployment:
         asyncio.run(migrate(self.storage, clock=SystemClock(), randomness=SystemRandomness()))
 
     def start_api(self, *, processes: int = 1, variables: Mapping[str, str] | None = None) -> Program:
-        """An API that is ready: of several processes, one of them is."""
-        program = self.start("api", ["api", "--processes", str(processes)], variables=variables)
-        if self._trust is None:
-            program.await_ready(f"{self.api_url}/readyz")
-        else:
-            self._await_secured(program)
+        """An API with all its processes; ready if there is a poller, else `start_poller` waits for that."""
+        settings = dict(variables or {})
+        self._health_url = self.api_url
+        if processes > 1:
+            port = settings.setdefault("MINUTEHAND_HEALTH_PORT", str(self._spare.pop()))
+            self._health_url = f"http://127.0.0.1:{port}"
+        program = self.start("api", ["api", "--processes", str(processes)], variables=settings)
+        self._await_api(program)
         return program
 
     def start_poller(self, node_id: str, *, ready: bool = True, tree: Path | None = None) -> Program:
@@ -124,6 +127,8 @@ class Deployment:
         program = self.start(node_id, arguments, variables={"MINUTEHAND_OPS_PORT": str(port)}, tree=tree)
         if ready:
             program.await_ready(f"http://127.0.0.1:{port}/readyz")
+            if (api := self.programs.get("api")) is not None and api.exit_code() is None:
+                self._await_api(api)
         return program
 
     def stop_one(self, name: str) -> None:
@@ -148,11 +153,14 @@ class Deployment:
     def admin(self) -> Minutehand:
         return Minutehand(self.api_url, self.admin_key, timeout_seconds=60, retries=0, ssl_context=self._trust)
 
-    def register(self, client_id: str, *, poller_quota: int) -> str:
+    def register(self, client_id: str, *, poller_quota: int, max_crons: int | None = None) -> str:
         """A client with a signing secret; answers a key of it."""
+        # What these tests and the bench are after is never the limit of creates.
+        settings: ClientSettings = {"create_rate_per_second": 1_000_000}
+        if max_crons is not None:
+            settings["max_crons"] = max_crons
         with self.admin() as api:
-            # What these tests and the bench are after is never the limit of creates.
-            api.clients.register(client_id, poller_quota=poller_quota, settings={"create_rate_per_second": 1_000_000})
+            api.clients.register(client_id, poller_quota=poller_quota, settings=settings)
             api.client(client_id).signing_secrets.create()
             return api.client(client_id).keys.create().key
 
@@ -185,13 +193,23 @@ class Deployment:
             self.programs.pop(name).stop()
         self.receiver.program.stop(2.0)
 
-    def _await_secured(self, program: Program, *, seconds: float = 60.0) -> None:
+    def _await_api(self, program: Program) -> None:
+        """Until it is ready, or, where no poller runs whose clock it could compare with its own, alive."""
+        ready = any(one.exit_code() is None for name, one in self.programs.items() if name != "api")
+        if self._trust is None:
+            program.await_ready(f"{self._health_url}/{'readyz' if ready else 'livez'}")
+        else:
+            self._await_secured(program, ready=ready)
+
+    def _await_secured(self, program: Program, *, ready: bool, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         with self.admin() as api:
             while True:
                 try:
-                    api.health()
-                    return
+                    if api.health().ready or not ready:
+                        return
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"the API is not ready: {api.health()}")
                 except MinutehandClientError as error:
                     if program.exit_code() is not None or time.monotonic() > deadline:
                         raise TimeoutError(f"the API is not ready: {program.last_words()}") from error

@@ -2,7 +2,8 @@
 
     python -m tests.support.receiver --port PORT
 
-A callback is any POST; one to a path that ends in `/flaky` is answered 500 at its first attempt. It costs a few
+A callback is any POST; one to a path that ends in `/flaky` is answered 500 at its first attempt, one to a path that
+ends in `/down` always. It costs a few
 microseconds, so that a bench measures its sender. What came is asked for over the same port: `GET /report` (counts and
 lateness), `GET /calls` (every call), `POST /forget`; `GET /livez` answers 200.
 Lateness is arrival minus `Minutehand-Due`, on this machine's clock.
@@ -140,8 +141,9 @@ class _Connection(asyncio.Protocol):
     def _answer(self, head: bytes) -> bytes:
         if b"\r\nwebhook-id: " in head:
             self._calls.add(head, time.time())
-            flaky = head.startswith(b"post ") and head.split(b" ", 2)[1].endswith(b"/flaky")
-            return _REFUSAL if flaky and b"\r\nminutehand-attempt: 1\r\n" in head else _ANSWER
+            path = head.split(b" ", 2)[1]
+            first = b"\r\nminutehand-attempt: 1\r\n" in head
+            return _REFUSAL if path.endswith(b"/down") or (path.endswith(b"/flaky") and first) else _ANSWER
         path = head.split(b" ", 2)[1]
         if path == b"/forget":
             self._calls.forget()

@@ -31,6 +31,8 @@ CANARY = "canary-7f3a"
 OWNER, THIEF = "shop", "thief"
 UNKNOWN_ID = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
 WINDOW = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-22T00:00:00Z"}
+BUDGET = 1e9
+"""Of requests in a second: what is tried here is never the limit."""
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -236,6 +238,6 @@ class Stage:
         return self._runner.run(what)
 
     async def _open(self) -> None:
-        self._api = await ApiHarness().__aenter__()
+        self._api = await ApiHarness(client_budget_per_second=BUDGET, admin_budget_per_second=BUDGET).__aenter__()
         self.tenants = Tenants(self._api)
         await self.tenants.settle()

@@ -21,6 +21,9 @@ class VirtualClock:
     def wall_ms(self) -> int:
         return int(EPOCH_MS + self.skew_ms + self._loop.time() * 1000.0)
 
+    def system_ms(self) -> int:
+        return self.wall_ms()
+
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
             passed = self._loop.create_future()

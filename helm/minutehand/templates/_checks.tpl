@@ -70,6 +70,9 @@
 {{- if not .keys.name -}}
 {{- fail (printf "secrets.keys.name is empty: make a Secret, kubectl create secret generic minutehand-keys --from-literal=%s=$(openssl rand -hex 24) --from-literal=%s=$(openssl rand -hex 24), and name it with --set secrets.keys.name=minutehand-keys." .keys.adminKey .keys.clusterToken) -}}
 {{- end -}}
+{{- if not (or .keyRing.name .keyRing.unencrypted) -}}
+{{- fail (printf "secrets.keyRing.name is empty: make a Secret, kubectl create secret generic minutehand-key-ring --from-literal=%s=\"first $(openssl rand -base64 32)\", and name it with --set secrets.keyRing.name=minutehand-key-ring; or, for a trial, let signing secrets be stored in the clear: --set secrets.keyRing.unencrypted=true." .keyRing.file) -}}
+{{- end -}}
 {{- if and .cassandraTls.name (not .cassandraTls.ca) -}}
 {{- fail "secrets.cassandraTls.ca is empty: name the entry of that Secret with the authorities that sign Cassandra's certificates." -}}
 {{- end -}}

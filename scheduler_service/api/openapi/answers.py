@@ -2,8 +2,10 @@
 
 everything        malformed, internal
 a key is needed   unauthorized, invalid (unknown parameters), storage-unavailable, overloaded
+a cost or a body  too-many-requests, beside these
 administrators    forbidden
 names in the path not-found
+a client's change built-in-client
 a body            malformed, request-timeout, content-too-large, unsupported-media-type
 idempotent        idempotency-key-reused
 the route's row   `problems`
@@ -15,6 +17,7 @@ from typing import Any, Final
 from scheduler_service.api.auth import Access
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, problem
 from scheduler_service.api.rate_limit import RATE_HEADERS
+from scheduler_service.api.request_budget import TOO_MANY
 from scheduler_service.api.route import Route
 from scheduler_service.domain.errors import FieldError
 
@@ -32,7 +35,7 @@ HEADERS: Final[Mapping[str, Any]] = {
         "required": True,
     },
     **{
-        name: {"description": sentence, "schema": {"type": "string"}, "required": True}
+        name: {"description": sentence, "schema": {"type": "string"}, "required": False}
         for name, sentence in RATE_HEADERS.items()
     },
     "Idempotency-Replayed": {
@@ -58,10 +61,14 @@ def kinds_of(route: Route) -> list[str]:
     kinds = {*_ALWAYS, *route.problems}
     if route.access is not Access.OPEN:
         kinds.update(_WITH_KEY)
+        if route.cost or route.request is not None:
+            kinds.add(TOO_MANY)
     if route.access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
         kinds.add("forbidden")
     if "{" in route.path:
         kinds.add("not-found")
+    if route.access is Access.CLIENT and route.changes:
+        kinds.add("built-in-client")
     if route.request is not None:
         kinds.update(_WITH_BODY)
     if route.idempotent:

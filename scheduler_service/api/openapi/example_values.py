@@ -127,6 +127,13 @@ CRON: Final = {
     "created_at": NOW,
     "changed_at": NOW,
 }
+CRON_DELETED: Final = {
+    **CRON,
+    "state": "deleted",
+    "revision": 2,
+    "next_fires": [],
+    "callback": {"url": "", "method": "POST", "headers": {}, "body": ""},
+}
 PAUSED: Final = {**CRON, "state": "paused", "revision": 2, "next_fires": []}
 TRIGGERED: Final = {
     **SCHEDULE,

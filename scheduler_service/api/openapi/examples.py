@@ -134,7 +134,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "put_cron": Example(request=of.CRON_ASKED, answer=of.CRON),
     "get_cron": Example(answer=of.CRON),
     "list_crons": Example(query={"limit": "50"}, answer=of.page(of.CRON)),
-    "delete_cron": Example(answer={**of.CRON, "state": "deleted", "revision": 2, "next_fires": []}),
+    "delete_cron": Example(answer=of.CRON_DELETED),
     "pause_cron": Example(answer=of.PAUSED),
     "resume_cron": Example(answer={**of.CRON, "revision": 3}),
     "trigger_cron": Example(answer=of.TRIGGERED),
@@ -206,9 +206,11 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "pollers": {"total": 3, "owned": 0},
             "guaranteed_calls_per_minute": 3000,
             "capacity_per_minute": 5000,
+            "not_calling": None,
         }
     ),
     "drain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "draining"}),
+    "undrain_node": Example(answer={"node_id": "node-a", "incarnation": 7, "state": "live"}),
     "list_pollers": Example(
         answer=of.page(
             *(
@@ -235,5 +237,5 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         answer={"openapi": "3.1.1", "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema"}, partial=True
     ),
     "get_docs": Example(answer="<!doctype html>\n", partial=True),
-    "get_problem": Example(answer="Invalid request\n\nHTTP status 422. `errors` lists every fault", partial=True),
+    "get_problem": Example(answer="Invalid request\n\nHTTP status 422. `errors` lists the faults", partial=True),
 }

@@ -30,5 +30,6 @@ ROUTES = (
         summary=f"Who did which administrator's action, newest first, within a window of {MAX_DAYS} days",
         query=AUDIT_LOG_PARAMETERS,
         response=Items[AuditEntryView],
+        cost=5,
     ),
 )

@@ -27,5 +27,6 @@ ROUTES = (
         summary="What audits of the client's books found, newest first",
         query=AUDIT_PARAMETERS,
         response=Items[AuditView],
+        cost=5,
     ),
 )

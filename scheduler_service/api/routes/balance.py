@@ -26,5 +26,6 @@ ROUTES = (
         summary="What was accepted for each minute and what became of it, within a window of 24 hours",
         query=BALANCE_PARAMETERS,
         response=Items[BalanceView],
+        cost=20,
     ),
 )

@@ -118,6 +118,7 @@ ROUTES = (
         handler=list_clients,
         summary="List clients",
         response=Items[ClientView],
+        cost=5,
     ),
     Route(
         method="GET",

@@ -1,10 +1,13 @@
-"""The operator's view: the cluster, one client's pollers, and a node that is to hand over what it owns."""
+"""The operator's view: the cluster, one client's pollers; and nodes that are to hand over what they own, or to stay."""
+
+from typing import Final
 
 from aiohttp import web
 
 from membership.identity import NodeId
 from scheduler_service.api.auth import Access
 from scheduler_service.api.page import Items
+from scheduler_service.api.parameters import choice_parameter
 from scheduler_service.api.route import Call, Route, answer
 from scheduler_service.api.schemas import (
     ClusterView,
@@ -15,10 +18,22 @@ from scheduler_service.api.schemas import (
     PollersView,
     PollerView,
 )
+from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.usecases.show_cluster import NodeShown
 from scheduler_service.usecases.show_pollers import PollerShown
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+FORCE: Final = choice_parameter(
+    "force", "Also when no other node takes pollers, so that nobody is called.", _flag, ("true", "false")
+)
 
 
 async def get_cluster(call: Call) -> web.Response:
@@ -28,14 +43,28 @@ async def get_cluster(call: Call) -> web.Response:
         pollers=PollersView(total=cluster.pollers, owned=cluster.owned),
         guaranteed_calls_per_minute=cluster.guaranteed_calls_per_minute,
         capacity_per_minute=cluster.capacity_per_minute,
+        not_calling=cluster.not_calling,
     )
     return answer(view)
 
 
 async def drain_node(call: Call) -> web.Response:
     await call.no_body()
-    node_id, incarnation = (member := await call.services.drain_node(NodeId(call.path("node_id")))).life
-    call.log("node-drain-asked", node_id=node_id, incarnation=incarnation)
+    faults: list[FieldError] = []
+    force = FORCE.of(call.query(), faults) or False
+    if faults:
+        raise Invalid(faults)
+    member = await call.services.drain_node.drain(NodeId(call.path("node_id")), force=force)
+    node_id, incarnation = member.life
+    call.log("node-drain-asked", node_id=node_id, incarnation=incarnation, forced=str(force).lower())
+    return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
+
+
+async def undrain_node(call: Call) -> web.Response:
+    await call.no_body()
+    member = await call.services.drain_node.undrain(NodeId(call.path("node_id")))
+    node_id, incarnation = member.life
+    call.log("node-undrain-asked", node_id=node_id, incarnation=incarnation)
     return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
 
 
@@ -81,6 +110,7 @@ ROUTES = (
         handler=get_cluster,
         summary="Look at the nodes, at who owns the pollers, and at guarantees against capacity",
         response=ClusterView,
+        cost=5,
     ),
     Route(
         method="POST",
@@ -88,10 +118,22 @@ ROUTES = (
         access=Access.ADMIN,
         handler=drain_node,
         summary="Let a node hand over all its pollers; it stays, draining, until its process is stopped",
+        query=(FORCE,),
         request=NoRequest,
         response=DrainingView,
         status=202,
-        problems=("node-unreachable",),
+        problems=("node-unreachable", "last-node"),
+    ),
+    Route(
+        method="POST",
+        path="/v1/cluster/nodes/{node_id}:undrain",
+        access=Access.ADMIN,
+        handler=undrain_node,
+        summary="Let a draining node take its share of pollers again",
+        request=NoRequest,
+        response=DrainingView,
+        status=202,
+        problems=("node-unreachable", "node-stopping"),
     ),
     Route(
         method="GET",
@@ -100,5 +142,6 @@ ROUTES = (
         handler=list_pollers,
         summary="Look at a client's pollers: owner, epoch, watermark, backlog",
         response=Items[PollerView],
+        cost=10,
     ),
 )

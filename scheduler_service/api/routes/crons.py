@@ -35,12 +35,14 @@ _PREVIEW = Body(PreviewRequest)
 async def put_cron(call: Call) -> web.Response:
     client, crons, cron_id = call.tenant, call.services.request_crons, _cron_id(call)
     crons.admit(client)
+    rate = call.services.rate_limit.take(client)
     request = await call.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
     changed = await crons.put(client, cron_id, request)
-    if not changed.created:
-        return _shown(call, changed.cron)
+    call.record(revision=changed.cron.revision)
     view = cron_view(changed.cron, client, now=call.services.clock.wall_ms())
-    return answer(view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}"})
+    if not changed.created:
+        return answer(view, headers=rate)
+    return answer(view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}", **rate})
 
 
 async def get_cron(call: Call) -> web.Response:
@@ -57,19 +59,19 @@ async def list_crons(call: Call) -> web.Response:
 
 
 async def delete_cron(call: Call) -> web.Response:
-    return _shown(call, await call.services.change_crons.delete(call.tenant.client_id, _cron_id(call)))
+    return _changed(call, await call.services.change_crons.delete(call.tenant.client_id, _cron_id(call)))
 
 
 async def pause_cron(call: Call) -> web.Response:
     cron_id = _cron_id(call)
     await call.no_body()
-    return _shown(call, await call.services.change_crons.pause(call.tenant.client_id, cron_id))
+    return _changed(call, await call.services.change_crons.pause(call.tenant.client_id, cron_id))
 
 
 async def resume_cron(call: Call) -> web.Response:
     cron_id = _cron_id(call)
     await call.no_body()
-    return _shown(call, await call.services.request_crons.resume(call.tenant, cron_id))
+    return _changed(call, await call.services.request_crons.resume(call.tenant, cron_id))
 
 
 async def trigger_cron(call: Call) -> web.Response:
@@ -78,6 +80,7 @@ async def trigger_cron(call: Call) -> web.Response:
     call.services.request_crons.admit(client)
     rate = call.services.rate_limit.take(client)
     definition = await call.services.request_crons.trigger(client, cron_id)
+    call.record(schedule_id=str(definition.schedule_id))
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
     return answer(created_schedule_view(definition), status=201, headers={"Location": location, **rate})
 
@@ -112,6 +115,11 @@ def _cron_id(call: Call) -> CronId:
     return CronId(text)
 
 
+def _changed(call: Call, cron: Cron) -> web.Response:
+    call.record(revision=cron.revision)
+    return _shown(call, cron)
+
+
 def _shown(call: Call, cron: Cron) -> web.Response:
     return answer(cron_view(cron, call.tenant, now=call.services.clock.wall_ms()))
 
@@ -126,9 +134,10 @@ ROUTES = (
         request=CronRequest,
         response=CronView,
         status=201,
-        headers=LOCATION,
+        headers={**LOCATION, **RATE_HEADERS},
         others={200: CronView},
-        problems=CREATES,
+        problems=(*CREATES, *RATED, "too-many-crons"),
+        cost=10,
     ),
     Route(
         method="GET",
@@ -145,6 +154,7 @@ ROUTES = (
         handler=delete_cron,
         summary="Delete a cron: it fires no more, what it did stays readable",
         response=CronView,
+        cost=2,
     ),
     Route(
         method="GET",
@@ -154,6 +164,7 @@ ROUTES = (
         summary="List crons by id",
         query=CRON_PARAMETERS,
         response=Items[CronView],
+        cost=2,
     ),
     Route(
         method="POST",
@@ -164,6 +175,7 @@ ROUTES = (
         request=NoRequest,
         response=CronView,
         problems=("cron-finished",),
+        cost=2,
     ),
     Route(
         method="POST",
@@ -174,6 +186,7 @@ ROUTES = (
         request=NoRequest,
         response=CronView,
         problems=CREATES,
+        cost=5,
     ),
     Route(
         method="POST",
@@ -186,6 +199,7 @@ ROUTES = (
         status=201,
         headers={**LOCATION, **RATE_HEADERS},
         problems=(*CREATES, *RATED),
+        cost=0,
     ),
     Route(
         method="GET",
@@ -195,6 +209,7 @@ ROUTES = (
         summary="List what became of a cron's fires and what is to come, within a window of 31 days",
         query=RUN_PARAMETERS,
         response=Items[RunView],
+        cost=10,
     ),
     Route(
         method="POST",
@@ -204,5 +219,7 @@ ROUTES = (
         summary="Try a rule out: its words and its next fires",
         request=PreviewRequest,
         response=PreviewView,
+        dry_run=True,
+        cost=10,
     ),
 )

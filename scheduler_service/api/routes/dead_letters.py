@@ -38,6 +38,8 @@ async def redeliver_dead_letters(call: Call) -> web.Response:
         client, start=asked.start, end=asked.end, after=asked.after, limit=asked.limit
     )
     cursor = letter_cursor(client.client_id, asked, done.next)
+    call.spend(done.redelivered + done.passed_over)
+    call.record(redelivered=done.redelivered, passed_over=done.passed_over)
     return answer(RedrivenView(redelivered=done.redelivered, passed_over=done.passed_over, next_cursor=cursor))
 
 
@@ -51,6 +53,7 @@ ROUTES = (
         request=RedriveRequest,
         response=RedrivenView,
         problems=CREATES,
+        cost=5,
     ),
     Route(
         method="GET",
@@ -60,5 +63,6 @@ ROUTES = (
         summary="List what gave up, by when it did, within a window of 24 hours",
         query=LETTER_PARAMETERS,
         response=Items[LetterView],
+        cost=5,
     ),
 )

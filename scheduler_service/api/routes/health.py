@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from aiohttp import web
-from prometheus_client import generate_latest
 
 from scheduler_service.api.auth import Access
 from scheduler_service.api.route import SERVER, Call, Route, answer
 from scheduler_service.api.schemas import ReadyView, ReasonView
+from scheduler_service.domain.errors import NotFound
 from scheduler_service.runtime.health import Reason, status_code
 from scheduler_service.runtime.metrics import CONTENT_TYPE
 
@@ -27,7 +27,9 @@ def _health(reasons: Sequence[Reason]) -> web.Response:
 
 
 async def metrics(call: Call) -> web.Response:
-    return web.Response(body=generate_latest(call.registry), headers={"Content-Type": CONTENT_TYPE, **SERVER})
+    if call.settings.metrics_port is not None:
+        raise NotFound("metrics are shown on a port of their own")
+    return web.Response(body=call.exposition.page(), headers={"Content-Type": CONTENT_TYPE, **SERVER})
 
 
 ROUTES = (
@@ -54,7 +56,8 @@ ROUTES = (
         path="/metrics",
         access=Access.OPEN,
         handler=metrics,
-        summary="Metrics for Prometheus",
+        summary="Metrics for Prometheus, unless the operator gave them a port of their own",
         media=(CONTENT_TYPE,),
+        problems=("not-found",),
     ),
 )

@@ -36,6 +36,7 @@ async def create_reconciliation(call: Call) -> web.Response:
         made = await requests.create(client, request, reconciliation_id=requests.new_id(), created_by=created_by)
     else:
         made, replayed = await requests.create_once(client, request, keyed, created_by=created_by)
+    call.record(reconciliation_id=str(made.reconciliation_id))
     if replayed:
         return answer(reconciliation_view(made), headers=REPLAYED)
     location = f"/v1/clients/{client.client_id}/reconciliations/{made.reconciliation_id}"
@@ -59,6 +60,7 @@ async def stop_reconciliation(call: Call) -> web.Response:
     reconciliation_id = _reconciliation_id(call)
     await call.no_body()
     stopped = await call.services.request_reconciliations.stop(call.tenant.client_id, reconciliation_id)
+    call.record(state=stopped.state)
     return answer(reconciliation_view(stopped))
 
 
@@ -88,6 +90,7 @@ ROUTES = (
         others={200: ReconciliationView},
         idempotent=True,
         problems=(*CREATES, "too-many-reconciliations"),
+        cost=10,
     ),
     Route(
         method="GET",
@@ -105,6 +108,7 @@ ROUTES = (
         summary="List reconciliations, the newest first",
         query=RECONCILIATION_PARAMETERS,
         response=Items[ReconciliationView],
+        cost=5,
     ),
     Route(
         method="POST",

@@ -21,11 +21,11 @@ from scheduler_service.api.outcome_views import AttemptView, attempt_view
 from scheduler_service.api.page import Items
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
-from scheduler_service.api.routes.schedules import location_of, no_such_schedule, schedule_id_of, state_of
+from scheduler_service.api.routes.schedules import location_of, no_such_schedule, refused, schedule_id_of, state_of
 from scheduler_service.api.schemas import NoRequest, ScheduleView
 from scheduler_service.api.views import schedule_view
 from scheduler_service.domain.errors import Conflict
-from scheduler_service.usecases.edit_schedule import AlreadyFinished, InFlight, NoSuchSchedule
+from scheduler_service.usecases.edit_schedule import NoSuchSchedule
 from scheduler_service.usecases.redeliver_schedule import (
     EndedOtherwise,
     RedeliveredBefore,
@@ -56,10 +56,14 @@ async def cancel_schedules(call: Call) -> web.Response:
     else:
         found = await call.services.list_schedules(asked.window, limit=asked.limit, position=asked.position)
         texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
+        call.record(start=asked.window.start, end=asked.window.end)
         cursor = None if found.next is None else encode_cursor(asked.window, found.next)
     ids = known_ids(texts)
+    call.spend(len(ids))
     outcomes = await call.services.cancel_schedules(client_id, list(ids.values()))
-    return answer(Items([cancel_item(text, ids.get(text), outcomes) for text in texts], cursor))
+    items = [cancel_item(text, ids.get(text), outcomes) for text in texts]
+    call.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))
+    return answer(Items(items, cursor))
 
 
 async def redeliver_schedule(call: Call) -> web.Response:
@@ -73,6 +77,7 @@ async def redeliver_schedule(call: Call) -> web.Response:
         result, replayed = await call.services.ask_once.redeliver(client, schedule_id, keyed)
     match result:
         case Redelivering(row=row):
+            call.record(state=state_of(row))
             view = schedule_view(client.client_id, row, in_flight=False)
             return answer(view, headers=REPLAYED) if replayed else answer(view, status=202)
         case StillOpen(row=row) | EndedOtherwise(row=row) | RedeliveredBefore(row=row):
@@ -96,16 +101,13 @@ async def reschedule_schedule(call: Call) -> web.Response:
         result, replayed = await call.services.ask_once.reschedule(client, schedule_id, request, keyed)
     match result:
         case Rescheduled(new=new):
+            call.record(schedule_id=str(new.row.schedule_id))
             view = schedule_view(client.client_id, new.row, in_flight=new.in_flight)
             if replayed:
                 return answer(view, headers={**REPLAYED, **rate})
             return answer(view, status=201, headers={**location_of(client, new.row.schedule_id), **rate})
-        case InFlight(row=row):
-            raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
-        case AlreadyFinished(row=row):
-            raise Conflict("already-finished", f"it has ended before: {state_of(row)}", state=state_of(row))
-        case NoSuchSchedule():
-            raise no_such_schedule()
+        case refusal:
+            raise refused(refusal)
 
 
 ROUTES = (
@@ -121,7 +123,8 @@ ROUTES = (
         headers={**LOCATION, **RATE_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
-        problems=(*CREATES, *RATED, "in-flight", "already-finished"),
+        problems=(*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished"),
+        cost=0,
     ),
     Route(
         method="POST",
@@ -131,6 +134,7 @@ ROUTES = (
         summary=f"Cancel up to {MAX_CANCELS} schedules, each for itself: by id, or all of a window of 24 hours",
         request=CancelRequest,
         response=Items[CancelItemView],
+        cost=5,
     ),
     Route(
         method="POST",
@@ -144,6 +148,7 @@ ROUTES = (
         others={200: ScheduleView},
         idempotent=True,
         problems=(*CREATES, "already-open", "cancelled"),
+        cost=2,
     ),
     Route(
         method="GET",
@@ -152,5 +157,6 @@ ROUTES = (
         handler=list_attempts,
         summary="List every attempt of a schedule",
         response=Items[AttemptView],
+        cost=2,
     ),
 )

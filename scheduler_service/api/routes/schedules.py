@@ -1,6 +1,6 @@
 """Schedules: create one or many, look at one, cancel one, list by time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -12,11 +12,13 @@ from scheduler_service.api.decoding import Body
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY, REPLAYED, keyed_of
 from scheduler_service.api.listing import PARAMETERS, read_listing
 from scheduler_service.api.page import Items
-from scheduler_service.api.problems import problem_of
+from scheduler_service.api.pieces import LARGE
+from scheduler_service.api.problems import MAX_FAULTS, problem_of
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.route import CREATES, LOCATION, Call, Route, answer
 from scheduler_service.api.schemas import (
     MAX_BATCH,
+    MAX_BATCH_FAULTS,
     BatchEnvelope,
     BatchItemView,
     BatchRequest,
@@ -29,7 +31,16 @@ from scheduler_service.domain.errors import Conflict, Invalid, MinutehandError, 
 from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.ask_once import Made
-from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, InFlight, NoSuchSchedule, Resolved
+from scheduler_service.usecases.create_schedules import PIECE
+from scheduler_service.usecases.edit_schedule import (
+    AlreadyFinished,
+    Cancelled,
+    InDoubt,
+    InFlight,
+    NoSuchSchedule,
+    Resolved,
+    WasRescheduled,
+)
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
@@ -46,6 +57,7 @@ async def create_schedule(call: Call) -> web.Response:
         return await _create_once(call, rate)
     request = await call.body(_ONE, lambda wrong: create.faults(client, wrong))
     definition = await create.one(client, request)
+    call.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
     return answer(created_schedule_view(definition), status=201, headers=headers)
 
@@ -60,6 +72,7 @@ async def _create_once(call: Call, rate: Mapping[str, str]) -> web.Response:
     (made,) = once.items
     if isinstance(made, MinutehandError):
         raise made
+    call.record(schedule_id=str(made.schedule_id if isinstance(made, Definition) else made.row.schedule_id))
     if isinstance(made, Definition):
         headers = {**location_of(client, made.schedule_id), **rate}
         return answer(created_schedule_view(made), status=201, headers=headers)
@@ -73,18 +86,16 @@ async def create_batch(call: Call) -> web.Response:
     data = await call.read()
     keyed = keyed_of(call, data)
     batch = _BATCH.decode_if_right(data)
-    requests: list[ScheduleRequest | Invalid] = []
-    if batch is not None:
-        requests.extend(batch.items)
-    else:
-        requests.extend(_item(call, item) for item in _ENVELOPE.decode(data).items)
+    requests = batch.items if batch is not None else await _items(call, _ENVELOPE.decode(data).items)
     rate = call.services.rate_limit.take(client, len(requests))
     if keyed is not None:
         once = await call.services.ask_once.create(client, requests, keyed)
-        view = BatchView([_item_view(call, item) for item in once.items])
+        call.record(created=_created(once.items))
+        view = await _batch_view(call, once.items)
         return answer(view, headers={**REPLAYED, **rate} if once.replayed else rate)
     created = await create.many(client, requests)
-    return answer(BatchView([_item_view(call, item) for item in created]), headers=rate)
+    call.record(created=_created(created))
+    return answer(await _batch_view(call, created), headers=rate)
 
 
 async def get_schedule(call: Call) -> web.Response:
@@ -101,13 +112,10 @@ async def cancel_schedule(call: Call) -> web.Response:
     client_id = call.tenant.client_id
     match await call.services.edit_schedule.cancel(client_id, schedule_id_of(call)):
         case Cancelled(row=row):
+            call.record(state=state_of(row))
             return answer(schedule_view(client_id, row, in_flight=False))
-        case InFlight(row=row):
-            raise Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
-        case AlreadyFinished(row=row):
-            raise Conflict("already-finished", f"it has ended before: {state_of(row)}", state=state_of(row))
-        case NoSuchSchedule():
-            raise no_such_schedule()
+        case refusal:
+            raise refused(refusal)
 
 
 async def list_schedules(call: Call) -> web.Response:
@@ -125,21 +133,66 @@ async def list_schedules(call: Call) -> web.Response:
     return answer(Items(views, cursor))
 
 
-def _item(call: Call, item: msgspec.Raw) -> ScheduleRequest | Invalid:
+async def _items(call: Call, items: Sequence[msgspec.Raw]) -> list[ScheduleRequest | Invalid]:
+    """Each read for itself. Other requests have their turns between."""
+    listing = _Listing()
+    requests: list[ScheduleRequest | Invalid] = []
+    for item in items:
+        if len(item) > LARGE or len(requests) % PIECE == PIECE - 1:
+            await call.services.clock.sleep(0)
+        request = _item(call, item, most=listing.most)
+        if isinstance(request, Invalid):
+            listing.listed(request.errors)
+        requests.append(request)
+    return requests
+
+
+def _item(call: Call, item: msgspec.Raw, *, most: int) -> ScheduleRequest | Invalid:
     client, create = call.tenant, call.services.create_schedules
     try:
-        return _ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong))
+        return _ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong), most=most)
     except Invalid as invalid:
         return invalid
 
 
-def _item_view(call: Call, item: Made) -> BatchItemView:
+def _created(items: Sequence[Made]) -> int:
+    return sum(not isinstance(item, MinutehandError) for item in items)
+
+
+class _Listing:
+    """How many faults an item of a batch may list yet. Each lists its first."""
+
+    def __init__(self) -> None:
+        self._left = MAX_BATCH_FAULTS
+
+    @property
+    def most(self) -> int:
+        return max(min(self._left, MAX_FAULTS), 1)
+
+    def listed(self, faults: Sequence[object]) -> None:
+        self._left -= len(faults)
+
+
+async def _batch_view(call: Call, items: Sequence[Made]) -> BatchView:
+    listing = _Listing()
+    views: list[BatchItemView] = []
+    for item in items:
+        if len(views) % PIECE == PIECE - 1:
+            await call.services.clock.sleep(0)
+        view = _item_view(call, item, most=listing.most)
+        if view.problem is not msgspec.UNSET:
+            listing.listed(view.problem.errors)
+        views.append(view)
+    return BatchView(views)
+
+
+def _item_view(call: Call, item: Made, *, most: int) -> BatchItemView:
     if isinstance(item, Definition):
         return BatchItemView(201, schedule=created_schedule_view(item))
     if isinstance(item, Resolved):
         view = schedule_view(call.tenant.client_id, item.row, in_flight=item.in_flight)
         return BatchItemView(201, schedule=view)
-    problem = problem_of(item, request_id=call.request_id)
+    problem = problem_of(item, request_id=call.request_id, most=most)
     return BatchItemView(problem.status, problem=problem)
 
 
@@ -164,6 +217,22 @@ def no_such_schedule() -> NotFound:
     return NotFound("this client has no schedule of that id")
 
 
+def refused(why: InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule) -> Conflict | NotFound:
+    """Why a schedule is neither cancelled nor rescheduled."""
+    match why:
+        case InFlight(row=row):
+            return Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
+        case InDoubt(row=row):
+            return Conflict("in-doubt", "it may have been called, and will be called again", state=state_of(row))
+        case WasRescheduled(row=row):
+            detail = f"it was rescheduled: {row.rescheduled_to} is called instead"
+            return Conflict("rescheduled", detail, state=state_of(row), rescheduled_to=row.rescheduled_to)
+        case AlreadyFinished(row=row):
+            return Conflict("already-finished", f"it has ended before: {state_of(row)}", state=state_of(row))
+        case NoSuchSchedule():
+            return no_such_schedule()
+
+
 def state_of(row: Row) -> str:
     return row.state or State.SCHEDULED.value
 
@@ -182,6 +251,7 @@ ROUTES = (
         others={200: ScheduleView},
         idempotent=True,
         problems=(*CREATES, *RATED),
+        cost=0,
     ),
     Route(
         method="GET",
@@ -196,9 +266,10 @@ ROUTES = (
         path=_SCHEDULES + "/{schedule_id}",
         access=Access.CLIENT,
         handler=cancel_schedule,
-        summary="Cancel a schedule: once this is answered 200, the receiver is not called",
+        summary="Cancel a schedule: once this is answered 200, the receiver is not called. With reason in-doubt it may "
+        "have been called before",
         response=ScheduleView,
-        problems=("in-flight", "already-finished"),
+        problems=("in-flight", "rescheduled", "already-finished"),
     ),
     Route(
         method="POST",
@@ -211,6 +282,7 @@ ROUTES = (
         headers=RATE_HEADERS,
         idempotent=True,
         problems=(*CREATES, *RATED),
+        cost=0,
     ),
     Route(
         method="GET",
@@ -220,5 +292,6 @@ ROUTES = (
         summary="List schedules by due time, within a window of 24 hours",
         query=PARAMETERS,
         response=Items[ScheduleView],
+        cost=5,
     ),
 )

@@ -23,5 +23,6 @@ ROUTES = (
         summary="What was used on each day, as it was counted last, within a window of 31 days",
         query=USAGE_PARAMETERS,
         response=Items[UsageView],
+        cost=5,
     ),
 )

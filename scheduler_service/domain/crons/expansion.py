@@ -49,8 +49,7 @@ LONGEST_SLEEP_MS = 86_400_000
 MAX_CHILDREN = 200
 """Of one expansion. What is left makes the cron due again at once."""
 PUNCTUAL_SECONDS = 60.0
-WAKE_UP_HOST = "cron"
-WAKE_UP_URL = f"minutehand://{WAKE_UP_HOST}"
+WAKE_UP_SCHEME = "minutehand://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,8 @@ def lead_ms(client_id: ClientId, cron_id: CronId) -> int:
 
 
 def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
-    """The row of `$cron` that makes somebody look at this cron at `at`."""
+    """The row of `$cron` that makes somebody look at this cron at `at`. The client takes the place of the URL's host:
+    each client's wake-ups have the limits of one destination, and leave room for the others'."""
     name = f"wake {cron.client_id} {cron.cron_id} {cron.revision}"
     digest = hashlib.blake2b(f"{cron.client_id} {cron.cron_id}".encode(), digest_size=4).digest()
     poller_id = PollerId(int.from_bytes(digest, "big") % quota)
@@ -173,7 +173,7 @@ def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
         due=at,
         schedule_id=derived_schedule_id(due=at, poller_id=poller_id, name=name),
         method="POST",
-        url=WAKE_UP_URL,
+        url=WAKE_UP_SCHEME + cron.client_id,
         headers="[]",
         body=msgspec.json.encode(WakeUp(cron.client_id, cron.cron_id)),
         options="{}",

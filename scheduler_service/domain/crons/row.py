@@ -33,7 +33,7 @@ class CronState(StrEnum):
     FINISHED = "finished"
     """Past its end, or of its last fire."""
     DELETED = "deleted"
-    """The row stays: a cron of that id goes on counting revisions."""
+    """The row stays for the client's retention: a cron of that id goes on counting revisions."""
 
 
 class CronOptions(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -59,6 +59,10 @@ class CronCallback(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     headers: str
     body: bytes
+
+
+NO_CALLBACK = CronCallback(method="POST", url="", headers="[]", body=b"")
+"""Of a cron that was deleted."""
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,11 +97,16 @@ class CronAdvance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronMark(msgspec.Struct, frozen=True, gc=False):
-    """What the search for forgotten crons needs of one."""
+    """What the search through a client's crons needs of one."""
 
     cron_id: CronId
     state: CronState
     wake_at: UnixMillis | None
+    changed_at: UnixMillis
+
+    def over(self, before: int) -> bool:
+        """Whether it was deleted before that instant, and nothing is left to be done for it."""
+        return self.state is CronState.DELETED and self.wake_at is None and self.changed_at < before
 
 
 class CronStanding(msgspec.Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from scheduler_service.domain.ports.books import (
     UsageStore,
 )
 from scheduler_service.domain.ports.calls import HintSender, NodePorts, SampleCaller
-from scheduler_service.domain.ports.clients import AuditLogStore, ClientStore, IdempotencyStore, SecretBox
+from scheduler_service.domain.ports.clients import AuditLogStore, CatalogPart, ClientStore, IdempotencyStore, SecretBox
 from scheduler_service.domain.ports.schedules import CronStore, ScheduleStore
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "AuditLogStore",
     "AuditStore",
     "BalanceStore",
+    "CatalogPart",
     "ClientStore",
     "CronStore",
     "DeadLetterStore",

@@ -19,8 +19,12 @@ class HintSender(Protocol):
 class NodePorts(Protocol):
     """What a node may be told on its own port, by who knows the cluster's token."""
 
-    async def drain(self, life: Life, *, address: str) -> None:
-        """Begin to hand over every lane. Repeatable. Raises NodeUnreachable where exactly this life did not take it."""
+    async def drain(self, life: Life, *, address: str, force: bool) -> None:
+        """Begin to hand over every lane. Repeatable. Raises Conflict where no other node takes lanes, unless forced;
+        NodeUnreachable where exactly this life did not take it."""
+
+    async def undrain(self, life: Life, *, address: str) -> None:
+        """Take lanes again. Repeatable. Raises Conflict where the node is being stopped, NodeUnreachable."""
 
 
 class SampleCaller(Protocol):

@@ -1,7 +1,7 @@
 """Clients, who may act for them, and what they asked for once."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from membership.conditional import Answer
 from scheduler_service.domain.audit_log import AuditEntry, EntryId
@@ -12,6 +12,15 @@ from scheduler_service.domain.ids import (
 )
 
 
+class CatalogPart(NamedTuple):
+    """Some of the clients, deleted ones included, and their signing secrets. `last`: where the next part begins, None
+    after the last one."""
+
+    clients: Sequence[Client]
+    secrets: Mapping[ClientId, Sequence[SigningSecret]]
+    last: ClientId | None
+
+
 class ClientStore(Protocol):
     """Clients, keys, signing secrets and the revision that tells everybody when one of them changed."""
 
@@ -19,6 +28,10 @@ class ClientStore(Protocol):
 
     async def list_clients(self) -> Sequence[Client]:
         """All clients, by client_id. Bounded by the number of tenants, which a node holds in memory anyway."""
+
+    async def read_part(self, after: ClientId | None, *, limit: int) -> CatalogPart:
+        """The clients that follow `after` (None: from the beginning) in the store's own order, up to `limit`. A client
+        that can't be decoded is left out."""
 
     async def create_client(self, client: Client) -> Answer[Client | None]:
         """Insert if it does not exist. Bumps the catalog revision after it was applied."""
@@ -28,6 +41,9 @@ class ClientStore(Protocol):
 
     async def catalog_revision(self) -> int:
         """Changes whenever a client, key or secret changed: a cheap read for everybody who caches them."""
+
+    async def announce(self) -> None:
+        """Change the revision for a change that was made earlier and may lack its announcement."""
 
     async def insert_key(self, key: ApiKey) -> None: ...
 

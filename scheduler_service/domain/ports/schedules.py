@@ -139,7 +139,7 @@ class CronStore(Protocol):
     async def read_marks(
         self, client_id: ClientId, *, after: CronId | None = None, limit: int = 1000
     ) -> Sequence[CronMark]:
-        """The same, of each only what the search for forgotten crons needs."""
+        """The same, of each only what the search through them needs."""
 
     async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
         """Replace all columns if the stored revision is `expected_revision` (None: there is no such cron).
@@ -150,6 +150,9 @@ class CronStore(Protocol):
 
     async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
         """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""
+
+    async def remove(self, client_id: ClientId, mark: CronMark) -> Answer[None]:
+        """Delete the row of a cron that is deleted and was not changed since `mark` was read."""
 
     async def insert_runs(self, runs: Sequence[CronRun]) -> None:
         """Insert them durably; repeating it is harmless. Kept 90 days."""

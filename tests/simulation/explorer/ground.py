@@ -76,6 +76,7 @@ class Ground:
             record_pace=unused,
             row_window=RowWindow(MinuteSettings()),
             page_reads=asyncio.Semaphore(4),
+            budget=unused,
         )
 
     def enter(self, state: State) -> None:

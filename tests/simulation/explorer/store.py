@@ -1,18 +1,19 @@
 """The store of an exploration: the real stores over the in-memory connection, whose tables can be taken out and put
 back."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.connection import Item
 from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
+from cql.partition_turns import PartitionTurns
 from cql.schedule_rows import definition_parameters
 from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Unknown
-from scheduler_service.domain.ids import ClientId, Minute, Partition, hour_of, minute_start
+from scheduler_service.domain.ids import ClientId, Minute, Partition, RowKey, hour_of, minute_start
 from scheduler_service.domain.schedules import Advance, Definition, Edit, Statics, WriteRejection
 from tests.support.cql_tables import Key, Row
 from tests.support.cql_tables import Partition as Stored
@@ -38,10 +39,30 @@ class Directly(GroupCommit):
             await self._memory.write_batch([item])
 
 
+class AtOnce(PartitionTurns):
+    """Requests at once: which of them share one is not explored, and what is waited for is the explorer's choice."""
+
+    async def _queued(
+        self, partition: Partition, work: Edit | RowKey | Callable[[], Awaitable[Any]], *, reads: bool
+    ) -> Any:
+        if isinstance(work, Edit):
+            return await self._send_edit(work)
+        if isinstance(work, RowKey):
+            statics, rows = await self._read(partition, [work])
+            return statics, rows.get(work)
+        return await work()
+
+
 class LossySchedules(CqlScheduleStore):
     """`lose`: the next conditional write is applied and its answer lost."""
 
     lose = False
+
+    def __init__(self, memory: InMemoryConnection) -> None:
+        directly = Directly(memory)
+        nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))  # for turns, which are not taken
+        super().__init__(memory, group_commit=directly, each_quorum=directly, settings=StorageSettings(), **nobody)
+        self._turns = AtOnce(edit=self._send_edit, read=self._read_serially, **nobody)
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         return self._heard(await super().open(partition, epoch=epoch, expect_epoch=expect_epoch))
@@ -65,9 +86,7 @@ class Store:
 
     def __init__(self, *, owners: type[LossySchedules], writers: type[LossySchedules]) -> None:
         self.memory = InMemoryConnection()
-        directly, settings = Directly(self.memory), StorageSettings()
-        self.schedules = owners(self.memory, group_commit=directly, each_quorum=directly, settings=settings)
-        self.writers = writers(self.memory, group_commit=directly, each_quorum=directly, settings=settings)
+        self.schedules, self.writers = owners(self.memory), writers(self.memory)
         self.leases = CqlLeaseStore(self.memory)
         self.balances = CqlBalanceStore(self.memory)
         self.dead_letters = CqlDeadLetterStore(self.memory)

@@ -73,6 +73,9 @@ class Circumstances:
     def wall_ms(self) -> int:
         return self.at
 
+    def system_ms(self) -> int:
+        return self.at
+
     def wall_trusted(self) -> bool:
         return True
 

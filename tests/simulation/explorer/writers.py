@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from membership.errors import StoreUnavailable
-from poller_cluster.minute_run import MinuteRun
+from poller_cluster.payments import pay
 from poller_cluster.steps import FollowUp
+from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.edit_schedule import Cancelled
 from tests.simulation.explorer.ground import At, Ground, Move, machine_name
 from tests.simulation.explorer.redeliver import redeliver
@@ -83,8 +83,9 @@ class Writers:
                 return redeliver(Port("schedules"), ground.place, ground.circumstances, definition)
             case _:
                 _, owed = task.argument
-                shell: Any = SimpleNamespace(_firing=ground.firing(Port("schedules"), Port("balances")))
-                return MinuteRun._pay(shell, owed.definition, owed.outcome)
+                firing = ground.firing(Port("schedules"), Port("balances"))
+                reschedules = CompleteReschedule(schedules=firing.schedules, place=firing.place)
+                return pay(owed, place=firing.place, reschedules=reschedules, books=firing.books)
 
     def _tell(self, state: State, task: Task, answer: Any) -> None:
         at_ms = self._ground.scene.now(state.tick)

@@ -15,15 +15,24 @@ from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.route import Call, Route, no_content
 from scheduler_service.api.routes import ROUTES
 from scheduler_service.domain.audit_log import AuditEntry
+from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.errors import StoreUnavailable
 from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.support.api_story import Story
+from tests.support.cron_calls import end
 from tests.support.nodes import Nodes
+from tests.unit.api.test_examples import GAVE_UP
 
 LOG = "/v1/audit-log"
-AUDITED = {operation_id(route): route for route in ROUTES if route.audited}
-BEFORE = ("put_client", "create_key", "create_secret")
-ALSO = {"delete_client": "suspend_client", "revoke_admin_key": "create_admin_key"}
+AUDITED = {operation_id(route): route for route in ROUTES if route.changes}
+CLIENTS_OWN = {id_: route for id_, route in AUDITED.items() if route.access is Access.CLIENT}
+BEFORE = ("put_client", "create_key", "create_secret", "create_schedule")
+ALSO = {
+    "delete_client": "suspend_client",
+    "revoke_admin_key": "create_admin_key",
+    "stop_reconciliation": "create_reconciliation",
+    **dict.fromkeys(("delete_cron", "pause_cron", "resume_cron", "trigger_cron"), "put_cron"),
+}
 SECRETS = re.compile(r"mh_[0-9a-f]+_|whsec_|[0-9a-f]{32}")
 
 
@@ -35,10 +44,13 @@ async def entries(api: ApiHarness, **params: str) -> list[dict[str, Any]]:
 
 async def story_for(api: ApiHarness, id_: str) -> Story:
     """One of everything is there; the clock moves on, so that what follows is the newest."""
+    await api.add_built_in_clients()
     story = Story(api)
     for one in (*BEFORE, *filter(None, [ALSO.get(id_)])):
         await story.send(one)
         api.clock.advance(0.1)
+    if id_ == "redeliver_schedule":
+        await end(api, story.names["schedule_id"], GAVE_UP)
     nodes = Nodes(api)
     await nodes.beat(await nodes.add("node-a"), seconds=2)
     return story
@@ -50,11 +62,10 @@ def rows(api: ApiHarness) -> Mapping[str, Any]:
 
 def test_what_is_audited_follows_from_the_table() -> None:
     assert AUDITED.keys() == {
-        operation_id(route)
-        for route in ROUTES
-        if route.access in (Access.ADMIN, Access.CONFIGURED_ADMIN) and route.method != "GET"
+        operation_id(route) for route in ROUTES if route.method != "GET" and route.path != "/v1/crons:preview"
     }
     assert {"put_client", "delete_client", "create_key", "revoke_key", "create_admin_key", "drain_node"} <= set(AUDITED)
+    assert {"cancel_schedules", "put_cron", "test_callback", "create_schedule"} <= set(AUDITED)
 
 
 @pytest.mark.parametrize("id_", AUDITED)
@@ -78,7 +89,7 @@ async def test_nothing_is_done_that_can_not_be_recorded(
     api: ApiHarness, id_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = await story_for(api, id_)
-    before, drained = rows(api), list(api.nodes.drained)
+    before, drained, sent = rows(api), list(api.nodes.drained), list(api.samples.sent)
 
     async def lost(entry: AuditEntry) -> None:
         raise StoreUnavailable("nobody answers")
@@ -86,7 +97,26 @@ async def test_nothing_is_done_that_can_not_be_recorded(
     monkeypatch.setattr(api.storage.audit_log, "begin", lost)
     reply = await story.try_(id_)
     assert (reply.status, reply.json["type"]) == (503, "/problems/storage-unavailable")
-    assert (rows(api), api.nodes.drained) == (before, drained)
+    assert (rows(api), api.nodes.drained, api.samples.sent) == (before, drained, sent)
+
+
+@pytest.mark.parametrize("id_", CLIENTS_OWN)
+async def test_what_a_clients_own_key_does_is_not_recorded(api: ApiHarness, id_: str) -> None:
+    story = await story_for(api, id_)
+    key = (await api.send("POST", "/v1/clients/shop/keys")).json["key"]
+    before = api.connection.rows("audit_log")
+    assert (await story.try_(id_, key=key)).status < 300
+    assert api.connection.rows("audit_log") == before
+
+
+@pytest.mark.parametrize("id_", CLIENTS_OWN)
+async def test_built_in_clients_refuse_it(api: ApiHarness, id_: str) -> None:
+    story = await story_for(api, id_)
+    story.names["client_id"] = CRON_CLIENT
+    before = rows(api)
+    reply = await story.try_(id_)
+    assert (reply.status, reply.json["type"]) == (409, "/problems/built-in-client")
+    assert rows(api) == before
 
 
 @pytest.mark.parametrize("id_", AUDITED)
@@ -130,7 +160,7 @@ async def test_the_beginning_is_durable_before_anything_is_done(
         request_id="of-this-test",
         services=api.services,
         settings=api.settings,
-        registry=None,  # type: ignore[arg-type]
+        exposition=None,  # type: ignore[arg-type]
         documents=None,  # type: ignore[arg-type]
         deadline=Deadline(0.0, None),
     )
@@ -235,7 +265,7 @@ def test_a_route_that_is_added_is_audited() -> None:
     for access in Access:
         for method in ("GET", "POST", "PUT", "DELETE"):
             route = Route(method=method, path="/v1/x", access=access, handler=act, summary="X")
-            assert route.audited is (method != "GET" and access in (Access.ADMIN, Access.CONFIGURED_ADMIN))
+            assert route.changes is (method != "GET")
 
 
 def test_the_example_is_of_what_is_audited() -> None:

@@ -1,4 +1,4 @@
-"""The operator's view: nodes, who owns what, guarantees against capacity, pollers, draining; and a doubtful clock."""
+"""The operator's view: nodes, who owns what, guarantees against capacity, pollers, draining."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.usecases import show_pollers
-from tests.support.api import NOW, ApiHarness, schedule
+from tests.support.api import NOW, ApiHarness
 from tests.support.nodes import Nodes
 
 PRESENT = minute_of(NOW)
@@ -67,6 +67,7 @@ async def test_nodes_with_what_they_own_and_guarantees_against_capacity(api: Api
         "pollers": {"total": 6, "owned": 4},
         "guaranteed_calls_per_minute": 6_000,
         "capacity_per_minute": 14_000,
+        "not_calling": None,
     }
 
 
@@ -261,6 +262,58 @@ async def test_draining_tells_the_newest_life(api: ApiHarness, nodes: Nodes) -> 
     assert [line["event"] for line in said] == ["node-drain-asked"] * 2
 
 
+async def test_the_last_node_drains_only_when_it_is_forced(api: ApiHarness, nodes: Nodes) -> None:
+    await nodes.add("a")
+    api.nodes.last.add("a")
+    reply = await api.send("POST", "/v1/cluster/nodes/a:drain")
+    assert (reply.status, reply.json["type"]) == (409, "/problems/last-node")
+    assert (await api.send("POST", "/v1/cluster/nodes/a:drain?force=false")).status == 409
+    assert (await api.send("POST", "/v1/cluster/nodes/a:drain?force=perhaps")).faults.keys() == {"/force"}
+    assert api.nodes.drained == []
+    assert (await api.send("POST", "/v1/cluster/nodes/a:drain?force=true")).status == 202
+    assert len(api.nodes.drained) == 1
+
+
+async def test_a_drain_is_taken_back(api: ApiHarness, nodes: Nodes) -> None:
+    assert (await api.send("POST", "/v1/cluster/nodes/a:undrain")).status == 404
+    a = await nodes.add("a", incarnation=4, state=NodeState.DRAINING)
+    await api.members.look()
+    with capture_logs() as said:
+        reply = await api.send("POST", "/v1/cluster/nodes/a:undrain")
+    assert (reply.status, reply.json) == (202, {"node_id": "a", "incarnation": 4, "state": "live"})
+    assert api.nodes.undrained == [(a, "a:1")]
+    assert [line["event"] for line in said] == ["node-undrain-asked"]
+
+
+async def why_nobody_calls(api: ApiHarness) -> str | None:
+    reason: str | None = (await api.send("GET", "/v1/cluster")).json["not_calling"]
+    return reason
+
+
+async def test_the_cluster_says_why_nobody_calls(api: ApiHarness, nodes: Nodes) -> None:
+    await api.register("shop", quota=1)
+    a = await nodes.add("a")
+    assert await why_nobody_calls(api) is None, "nobody knows yet who beats"
+    await nodes.beat(a, seconds=5)
+    assert "no node owns a poller" in str(await why_nobody_calls(api))
+    await nodes.own(Lane("shop", 0), a)
+    await nodes.beat(a, seconds=3)
+    assert await why_nobody_calls(api) is None
+    await nodes.beat(a, seconds=1, state=NodeState.DRAINING)
+    assert await why_nobody_calls(api) is None, "until it has handed over"
+    await nodes.own(Lane("shop", 0), None)
+    await nodes.beat(a, seconds=3, state=NodeState.DRAINING)
+    assert "minutehand nodes undrain NODE" in str(await why_nobody_calls(api))
+    await nodes.own(Lane("shop", 0), a)
+    await nodes.beat(seconds=9)
+    assert "no node beats" in str(await why_nobody_calls(api)), "also where nobody is left to declare the owner dead"
+
+
+async def test_without_pollers_there_is_nobody_to_call(api: ApiHarness, nodes: Nodes) -> None:
+    await nodes.beat(seconds=9)
+    assert await why_nobody_calls(api) is None
+
+
 async def test_who_is_not_there_cannot_drain(api: ApiHarness, nodes: Nodes) -> None:
     assert (await api.send("POST", "/v1/cluster/nodes/a:drain")).status == 404
     await nodes.add("a", state=NodeState.LEFT)
@@ -282,53 +335,23 @@ async def test_a_node_that_does_not_answer(api: ApiHarness, nodes: Nodes) -> Non
     assert b"minutehand_api_storage_available 1.0" in (await api.send("GET", "/metrics")).body
 
 
-# A clock in doubt.
-
-
-async def assert_nothing_is_created(api: ApiHarness, key: str) -> None:
-    for path, body in (("", schedule()), (":batch", {"items": [schedule()]})):
-        reply = await api.send("POST", f"/v1/clients/shop/schedules{path}", key=key, json=body)
-        assert reply.status == 503, reply.body
-        assert reply.json["type"] == "/problems/clock-in-doubt"
-        assert reply.headers["Retry-After"] == "1"
-    assert api.connection.rows("schedules") == []
-    assert b"minutehand_api_storage_available 1.0" in (await api.send("GET", "/metrics")).body
-
-
-async def test_creates_are_refused_while_the_clock_is_in_doubt(api: ApiHarness, key: str) -> None:
-    api.clock.trusted = False
-    await assert_nothing_is_created(api, key)
-    assert (await api.send("GET", "/v1/clients/shop/schedules", key=key)).status == 200
-    api.clock.trusted = True
-    assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())).status == 201
-
-
-@pytest.mark.parametrize("offset_ms", [1_000, -1_000])
-async def test_creates_are_refused_while_the_clock_is_a_second_off(
-    api: ApiHarness, nodes: Nodes, key: str, offset_ms: int
-) -> None:
-    a = await nodes.add("a")
-    await nodes.beat(a, seconds=31, offset_ms=offset_ms)
-    await assert_nothing_is_created(api, key)
-    await nodes.beat(a, seconds=31, offset_ms=offset_ms // 1_000 * 999)
-    assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())).status == 201
-
-
-async def test_a_suspended_client_hears_of_that_first(api: ApiHarness, key: str) -> None:
-    await api.send("POST", "/v1/clients/shop:suspend")
-    api.clock.trusted = False
-    assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())).status == 403
-
-
 async def test_clock_and_members_are_shown_to_prometheus(api: ApiHarness, nodes: Nodes) -> None:
     metrics = Metrics(program="api", version="0")
     shown = Shown(members=api.members, clock=api.clock, ended={}, hints_dropped=lambda: 0, audit_findings=lambda: None)
     metrics.show(METRICS, of=shown)
     assert b"minutehand_clock_offset_seconds 0.0" in metrics.exposition()
+    assert b"\nminutehand_nodes_taking" not in metrics.exposition(), "nobody knows yet"
     a = await nodes.add("a")
     await nodes.beat(a, seconds=31, offset_ms=300)
     api.clock.trusted = False
     assert b"minutehand_clock_offset_seconds -0.3" in metrics.exposition()
     assert b"minutehand_clock_trusted 0.0" in metrics.exposition()
     assert b'minutehand_members{state="live"} 1.0' in metrics.exposition()
+    assert b"minutehand_nodes_taking 1.0" in metrics.exposition()
+    await nodes.beat(a, seconds=1, state=NodeState.DRAINING)
+    assert b"minutehand_nodes_taking 0.0" in metrics.exposition()
+    await nodes.beat(a, seconds=1, state=NodeState.LIVE)
+    await nodes.beat(seconds=9)
+    assert b'minutehand_members{state="live"} 1.0' in metrics.exposition(), "nobody has declared it dead"
+    assert b"minutehand_nodes_taking 0.0" in metrics.exposition()
     assert b'minutehand_members{state="dead"} 0.0' in metrics.exposition()

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 from tests.support.api import ADMIN_KEY, ApiHarness, callback, schedule
@@ -266,3 +267,20 @@ async def test_an_answer_that_is_taken_slowly_but_in_time_comes_whole(api: ApiHa
     caller.writer.write(LIVE)
     assert (await caller.answer())[0] == 200
     await caller.close()
+
+
+def test_requests_are_read_on_the_loop_that_programs_run_on() -> None:
+    """Long ones too, which are parsed in pieces, and several in a row on one connection."""
+
+    async def scenario() -> None:
+        async with ApiHarness() as api:
+            key = await api.register("shop")
+            item = {"delay_seconds": 90, "callback": {"url": "https://a.example/", "body": "x" * 3_000}}
+            for _ in range(2):
+                reply = await api.send(
+                    "POST", "/v1/clients/shop/schedules:batch", key=key, json={"items": [item] * 200}
+                )
+                assert [one["status"] for one in reply.json["items"]] == [201] * 200
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())

@@ -341,3 +341,29 @@ async def test_what_cannot_be_previewed(
 ) -> None:
     reply = await api.send("POST", "/v1/crons:preview", key=key, json=request_)
     assert (reply.status, set(reply.faults)) == (422, pointers)
+
+
+async def test_a_deleted_crons_callback_is_gone_at_once(api: ApiHarness) -> None:
+    key = await api.register("shop")
+    await api.add_built_in_clients()
+    callback = {"url": "https://a.example/?token=t0p", "headers": {"Authorization": "Bearer s3cret"}, "body": "b0dy"}
+    path = "/v1/clients/shop/crons/nightly"
+    assert (await api.send("PUT", path, key=key, json=cron(callback=callback))).status == 201
+    (row,) = api.connection.rows("crons")
+    assert "s3cret" in row["callback"]
+    reply = await api.send("DELETE", path, key=key)
+    assert (reply.status, reply.json["callback"]["url"]) == (200, "")
+    (row,) = api.connection.rows("crons")
+    assert not {word for word in ("t0p", "s3cret", "b0dy") if word in str(row)}
+
+
+async def test_a_client_has_no_more_crons_than_it_may(api: ApiHarness) -> None:
+    key = await api.register("shop", settings={"max_crons": 2})
+    await api.add_built_in_clients()
+    paths = [f"/v1/clients/shop/crons/{name}" for name in ("a", "b", "c")]
+    assert [(await api.send("PUT", path, key=key, json=cron())).status for path in paths] == [201, 201, 409]
+    refused = await api.send("PUT", paths[2], key=key, json=cron())
+    assert refused.json["type"] == "/problems/too-many-crons"
+    assert (await api.send("PUT", paths[0], key=key, json=cron(expression="0 5 * * *"))).status == 200
+    assert (await api.send("DELETE", paths[0], key=key)).status == 200
+    assert [(await api.send("PUT", path, key=key, json=cron())).status for path in (paths[2], paths[0])] == [201, 409]

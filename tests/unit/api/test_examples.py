@@ -105,7 +105,7 @@ async def test_it_is_answered_as_the_example_says(api: ApiHarness, id_: str) -> 
         await api.add_built_in_clients()
     for one in before:
         await story.send(one)
-    if id_ in ("get_cluster", "drain_node"):
+    if id_ in ("get_cluster", "drain_node", "undrain_node"):
         nodes = Nodes(api)
         await nodes.beat(await nodes.add("node-a"), seconds=2)
     if id_ == "redeliver_schedule":

@@ -32,7 +32,7 @@ OPERATION_IDS = {
     "put_client", "list_clients", "get_client", "delete_client", "suspend_client", "resume_client",
     "create_key", "list_keys", "revoke_key", "create_secret", "list_secrets", "delete_secret",
     "create_admin_key", "list_admin_keys", "revoke_admin_key",
-    "list_audit_log", "get_cluster", "drain_node", "list_pollers", "livez", "readyz", "metrics",
+    "list_audit_log", "get_cluster", "drain_node", "undrain_node", "list_pollers", "livez", "readyz", "metrics",
     "get_openapi", "get_docs", "get_problem",
 }  # fmt: skip
 """Generated clients name their methods by these: adding to them is fine, nothing else."""

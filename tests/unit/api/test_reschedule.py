@@ -3,9 +3,11 @@
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from scheduler_service.domain.ids import ScheduleId, UnixMillis
+from scheduler_service.domain.copies import rescheduled
+from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness, Reply
@@ -53,9 +55,49 @@ async def test_the_same_words_again_are_the_same_schedule(api: ApiHarness, key: 
     again = await reschedule(api, key, one, delay_seconds=300)
     assert (again.status, again.json) == (201, first.json)
     other = await reschedule(api, key, one, delay_seconds=301)
-    assert (other.status, other.json["type"]) == (409, "/problems/already-finished")
+    assert (other.status, other.json["type"]) == (409, "/problems/rescheduled")
+    assert other.json["rescheduled_to"] == first.json["schedule_id"]
     moved = await reschedule(api, key, UUID(first.json["schedule_id"]), due=LATER)
     assert (moved.status, moved.json["rescheduled_from"]) == (201, first.json["schedule_id"])
+
+
+async def test_a_cancel_of_what_was_rescheduled_names_the_schedule_that_is_called(api: ApiHarness, key: str) -> None:
+    one = await created(api, key)
+    new = (await reschedule(api, key, one, due=LATER)).json["schedule_id"]
+    reply = await api.send("DELETE", f"{SCHEDULES}/{one}", key=key)
+    assert (reply.status, reply.json["type"], reply.json["state"]) == (409, "/problems/rescheduled", "cancelled")
+    assert reply.json["rescheduled_to"] == new
+    together = await api.send("POST", f"{SCHEDULES}:cancel", key=key, json={"schedule_ids": [str(one)]})
+    assert together.json["items"] == [
+        {"schedule_id": str(one), "status": 409, "state": "cancelled", "rescheduled_to": new}
+    ]
+    assert (await shown(api, key, new))["state"] == "scheduled"
+    assert (await api.send("DELETE", f"{SCHEDULES}/{new}", key=key)).status == 200
+
+
+async def test_a_cancelled_window_has_what_was_rescheduled_into_it(api: ApiHarness, key: str) -> None:
+    one, other = await created(api, key), await created(api, key)
+    near = (await reschedule(api, key, one, due=format_instant(NOW + 3_700_000))).json["schedule_id"]
+    far = (await reschedule(api, key, other, due=LATER)).json["schedule_id"]
+    window = {"from": format_instant(NOW), "to": format_instant(NOW + 3_800_000)}
+    reply = await api.send("POST", f"{SCHEDULES}:cancel", key=key, json=window)
+    assert [(item["schedule_id"], item["status"]) for item in reply.json["items"]] == [(near, 200)]
+    assert (await shown(api, key, far))["state"] == "scheduled"
+
+
+async def test_what_may_have_been_called_is_refused_and_its_cancel_says_so(api: ApiHarness, key: str) -> None:
+    one, other = await created(api, key), await created(api, key)
+    at = UnixMillis(NOW + 500_000)
+    for each in (one, other):
+        await record(api, each, Outcome(state=State.RETRYING, attempts=0, next_attempt_at=at, reason="in-doubt"))
+    reply = await reschedule(api, key, one, due=LATER)
+    assert (reply.status, reply.json["type"], reply.json["state"]) == (409, "/problems/in-doubt", "retrying")
+    gone = await api.send("DELETE", f"{SCHEDULES}/{one}", key=key)
+    assert (gone.status, gone.json["state"], gone.json["reason"]) == (200, "cancelled", "in-doubt")
+    together = await api.send("POST", f"{SCHEDULES}:cancel", key=key, json={"schedule_ids": [str(other)]})
+    assert together.json["items"] == [
+        {"schedule_id": str(other), "status": 200, "state": "cancelled", "reason": "in-doubt"}
+    ]
 
 
 async def test_too_late_is_too_late(api: ApiHarness, key: str) -> None:
@@ -87,18 +129,20 @@ async def test_a_retrying_schedule_is_cancelled_copy_first(api: ApiHarness, key:
 
 
 async def crashed(api: ApiHarness, key: str, connection: Meddled, **body: object) -> tuple[ScheduleId, str]:
-    """A reschedule whose caller died before it could place the new row: the old one, and the id of the new one."""
+    """A reschedule whose caller died before it could create the new row: the old one, and the id of the new one."""
     one = await created(api, key)
 
     async def die() -> None:
         raise AssertionError("dead")
 
-    connection.before["occupied_minutes.insert"] = die
+    connection.before["schedules.read_rows"] = die
     assert (await reschedule(api, key, one, **body)).status == 500
     row = await row_of(api, one)
     assert row is not None
     assert row.rescheduled_to is not None
-    assert await row_of(api, ScheduleId(row.rescheduled_to)) is None
+    new = await row_of(api, ScheduleId(row.rescheduled_to))
+    assert new is not None
+    assert new.announced
     return one, str(row.rescheduled_to)
 
 
@@ -116,15 +160,36 @@ async def test_a_crash_in_between_is_made_good_by_whoever_asks_next(asks: str) -
         assert (await shown(api, key, new))["due"] == LATER
 
 
-async def test_what_is_called_otherwise_only_its_caller_knows() -> None:
+@pytest.mark.parametrize("looks_at", ["old", "new", "cancels-old"])
+async def test_another_call_is_created_by_whoever_looks_at_either(looks_at: str) -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
         body = {"due": LATER, "callback": {"url": "https://other.example/"}}
         one, new = await crashed(api, key, connection, **body)
-        assert (await shown(api, key, one))["state"] == "cancelled"
-        assert (await api.send("GET", f"{SCHEDULES}/{new}", key=key)).status == 404
-        assert (await reschedule(api, key, one, **body)).json["callback"]["url"] == "https://other.example/"
+        if looks_at == "cancels-old":
+            assert (await api.send("DELETE", f"{SCHEDULES}/{one}", key=key)).status == 409
+        elif looks_at == "old":
+            assert (await shown(api, key, one))["state"] == "cancelled"
+        found = await shown(api, key, new)
+        assert (found["callback"]["url"], found["rescheduled_from"]) == ("https://other.example/", str(one))
+        assert (await reschedule(api, key, one, **body)).json["schedule_id"] == new
+
+
+async def test_what_is_only_announced_is_nobodys(api: ApiHarness, key: str) -> None:
+    """Its caller died before the cancel: it is not shown, listed or counted, and the old one stands."""
+    one = await created(api, key)
+    row = await row_of(api, one)
+    assert row is not None
+    new = derived_schedule_id(due=UnixMillis(NOW + 7_200_000), poller_id=PollerId(0), name="x")
+    definition = rescheduled(ClientId("shop"), msgspec.structs.replace(row, rescheduled_to=new))
+    await api.storage.schedules.insert(msgspec.structs.replace(definition, created_at=None))
+    assert (await api.send("GET", f"{SCHEDULES}/{new}", key=key)).status == 404
+    assert (await api.send("DELETE", f"{SCHEDULES}/{new}", key=key)).status == 404
+    window = f"from={format_instant(NOW)}&to={format_instant(NOW + 8_000_000)}"
+    listed = await api.send("GET", f"{SCHEDULES}?{window}", key=key)
+    assert [item["schedule_id"] for item in listed.json["items"]] == [str(one)]
+    assert (await shown(api, key, one))["state"] == "scheduled"
 
 
 async def test_faults_are_named_and_nothing_is_cancelled(api: ApiHarness, key: str) -> None:

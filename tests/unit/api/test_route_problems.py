@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from scheduler_service.api.openapi.answers import kinds_of
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.route import CREATES, Route
 from scheduler_service.api.routes import ROUTES
@@ -26,7 +27,7 @@ async def doubtful_clock(api: ApiHarness, story: Story) -> None:
     api.clock.trusted = False
 
 
-SITUATIONS = dict(zip(CREATES, (suspended, built_in, doubtful_clock), strict=True))
+SITUATIONS = dict(zip((*CREATES, "built-in-client"), (suspended, doubtful_clock, built_in), strict=True))
 
 
 @pytest.mark.parametrize("kind", SITUATIONS)
@@ -39,4 +40,4 @@ async def test_it_is_answered_where_it_is_named(api: ApiHarness, route: Route, k
     await SITUATIONS[kind](api, story)
     reply = await story.try_(operation_id(route))
     answered = reply.json["type"] if reply.headers.get("Content-Type") == "application/problem+json" else None
-    assert (answered == f"/problems/{kind}") == (kind in route.problems), answered
+    assert (answered == f"/problems/{kind}") == (kind in kinds_of(route)), answered

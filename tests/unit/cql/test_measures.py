@@ -1,6 +1,7 @@
 """What is counted of requests to Cassandra: how long, by which statement, and by what they failed."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from cql.measures import ERROR_KINDS, EditCounts, MeasuredConnection, RequestCou
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from cql.storage import Storage
-from membership.conditional import Unknown
-from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
+from membership.conditional import APPLIED, Rejected, Unknown
+from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
 from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
 from tests.contract.builders import definition
@@ -155,3 +156,25 @@ def test_what_edits_end_is_counted_once_a_schedule() -> None:
         counts.applied(edit)
     assert counts.ended == {"cancelled": 2, "skipped": 1}
     assert counts.skipped == {"missed": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "answered"),
+    [
+        (APPLIED, True),
+        (Rejected([]), True),
+        (Unknown("client-timeout"), False),
+        (StoreUnavailable("away"), False),
+        (Overloaded("full"), False),
+        (ContentTooLarge("big"), True),
+    ],
+)
+async def test_who_listens_hears_how_long_each_request_took_and_whether_it_was_answered(
+    answer: Any, answered: bool
+) -> None:
+    connection, counts = measured(answer)
+    heard: list[tuple[float, bool]] = []
+    counts.listener = lambda seconds, answered: heard.append((seconds, answered))
+    with contextlib.suppress(MinutehandError):
+        await connection.conditional([("leases.take", ())])
+    assert [one for _, one in heard] == [answered]

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import math
 
 import pytest
 from hypothesis import given
@@ -50,11 +51,32 @@ def test_is_the_hmac_of_the_standard_library(secret: bytes, body: bytes, timesta
     assert sign([secret], "id-1", timestamp, body) == "v1," + base64.b64encode(digest).decode()
 
 
-@pytest.mark.parametrize("text", ["", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_*", "whsec_abc", "WHSEC_MfKQ"])
+SHORT_TEXT = "whsec_" + base64.b64encode(b"x" * 23).decode()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_*", "whsec_abc", "WHSEC_MfKQ", "whsec_", SHORT_TEXT]
+)
 def test_texts_that_are_no_secret(text: str) -> None:
     with pytest.raises(ValueError, match="a signing secret") as caught:
         verify(BODY, signed_headers(), text, now=NOW)
     assert "MfKQ" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 23])
+def test_a_signature_under_a_short_key_is_no_proof(key: bytes) -> None:
+    forged = {"webhook-id": ID, "webhook-timestamp": str(NOW), "webhook-signature": sign([key], ID, NOW, BODY)}
+    with pytest.raises(ValueError, match="at least 24 bytes"):
+        verify(BODY, forged, "whsec_" + base64.b64encode(key).decode(), now=NOW)
+
+
+@pytest.mark.parametrize("tolerance", [math.nan, -1, -math.inf])
+def test_a_tolerance_that_is_no_span_is_refused(tolerance: float) -> None:
+    """NaN would take every age for a good one."""
+    with pytest.raises(ValueError, match="tolerance_seconds"):
+        verify(BODY, signed_headers(), SECRET_TEXT, tolerance_seconds=tolerance, now=NOW + 10**6)
+    with pytest.raises(ValueError, match="now"):
+        verify(BODY, signed_headers(), SECRET_TEXT, now=math.nan)
 
 
 def test_a_verified_callback_tells_about_itself() -> None:

@@ -10,9 +10,8 @@ import httpx
 import pytest
 import typer.main
 
-from minutehand.cli import failures, options
+from minutehand.cli import failures
 from minutehand.cli.app import app
-from minutehand.client import Minutehand
 from tests.support.scripted_api import (
     ATTEMPT,
     CRON,
@@ -37,21 +36,9 @@ CLIENT = {
     "guaranteed_calls_per_minute": 2000,
 }
 DAY = "2026-11-21T00:00:00Z"
+CANCEL_WINDOW = "schedules cancel-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z"
 CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "cancelled"}
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    found = Script()
-
-    def connected(url: str, key: str) -> Minutehand:
-        return Minutehand(url, key, transport=httpx.MockTransport(found), retries=0)
-
-    monkeypatch.setattr(options, "Minutehand", connected)
-    monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
-    monkeypatch.delenv("MINUTEHAND_URL", raising=False)
-    return found
 
 
 def commands(group: Any, name: str = "minutehand") -> Iterator[tuple[str, Any]]:
@@ -142,12 +129,23 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
             "7",
         ),
         (
-            "schedules cancel-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z",
+            CANCEL_WINDOW,
             [
                 httpx.Response(200, json={"items": [CANCELLED], "next_cursor": "c"}),
                 httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "state": "delivered"}]}),
             ],
             "delivered",
+        ),
+        (CANCEL_WINDOW, [httpx.Response(200, json={"items": [{**CANCELLED, "reason": "in-doubt"}]})], "1 of them in"),
+        (
+            CANCEL_WINDOW,
+            [httpx.Response(200, json={"items": [{**CANCELLED, "status": 409, "rescheduled_to": "the-new-one"}]})],
+            "the-new-one",
+        ),
+        (
+            "schedules cancel shop X",
+            [httpx.Response(200, json={**SCHEDULE, "state": "cancelled", "reason": "in-doubt"})],
+            "cancelled (in doubt)",
         ),
         ("crons list shop", [httpx.Response(200, json={"items": [CRON]})], "2026-11-22 01:30:00.000Z"),
         ("crons show shop nightly", [httpx.Response(200, json=CRON)], "2026-11-23 01:30:00.000Z"),

@@ -4,8 +4,9 @@ import json
 from datetime import UTC, datetime
 
 import httpx
+import pytest
 
-from minutehand.client import Callback
+from minutehand.client import Callback, MinutehandApiError
 from tests.support.scripted_api import ATTEMPT, EXCHANGE, LETTER, SCHEDULE, Script
 
 ID = SCHEDULE["schedule_id"]
@@ -65,6 +66,14 @@ async def test_redeliver_a_window_step_by_step() -> None:
     assert (done.redelivered, done.passed_over, done.next_cursor, last.next_cursor) == (5, 1, "c", None)
     assert {one.url.path for one in script.requests} == {"/v1/clients/shop/dead-letters:redeliver"}
     assert (script.sent(), script.sent(1)) == ({"from": "2026-11-21T00:00:00+00:00", "limit": 6}, {"cursor": "c"})
+
+
+def test_a_refused_cancel_names_the_schedule_that_is_called_instead() -> None:
+    problem = {"type": "/problems/rescheduled", "title": "t", "status": 409, "rescheduled_to": "the-new-one"}
+    refusal = httpx.Response(409, json=problem, headers={"Content-Type": "application/problem+json"})
+    with Script(refusal).api() as api, pytest.raises(MinutehandApiError) as refused:
+        api.client("shop").schedules.cancel("a")
+    assert (refused.value.kind, refused.value.problem.rescheduled_to) == ("rescheduled", "the-new-one")
 
 
 async def test_cancel_many_by_id_and_by_window() -> None:

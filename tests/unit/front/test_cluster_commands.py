@@ -8,8 +8,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from minutehand.cli import cluster, failures, options
-from minutehand.client import Minutehand
+from minutehand.cli import cluster, failures
 from tests.unit.front.test_client import Script, methods
 
 NODE: dict[str, Any] = {
@@ -41,18 +40,6 @@ POLLER: dict[str, Any] = {
     "cut": True,
 }
 POLLERS = {"items": [POLLER, {**POLLER, "poller_id": 4, "owner": None, "backlog": 0, "cut": False}]}
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    found = Script()
-
-    def connected(url: str, key: str) -> Minutehand:
-        return Minutehand(url, key, transport=httpx.MockTransport(found), retries=0)
-
-    monkeypatch.setattr(options, "Minutehand", connected)
-    monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
-    return found
 
 
 def run(script: Script, arguments: str, *answers: Any) -> None:
@@ -137,6 +124,40 @@ def test_draining_a_node(script: Script, capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out) == draining
 
 
+def test_the_last_node_is_drained_by_force_and_takes_pollers_again(
+    script: Script, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(script, "nodes drain one --force", {"node_id": "one", "incarnation": 7, "state": "draining"})
+    assert str(script.requests[-1].url).endswith("/v1/cluster/nodes/one:drain?force=true")
+    live = {"node_id": "one", "incarnation": 7, "state": "live"}
+    run(script, "nodes undrain one", live)
+    assert (script.requests[-1].method, script.requests[-1].url.path) == ("POST", "/v1/cluster/nodes/one:undrain")
+    assert "The node one takes pollers again" in capsys.readouterr().out
+    run(script, "nodes undrain one --json", live)
+    assert json.loads(capsys.readouterr().out) == live
+
+
+@pytest.mark.parametrize("options", ["--once", "--json", ""])
+def test_a_cluster_that_calls_nobody_ends_with_1(
+    script: Script, capsys: pytest.CaptureFixture[str], options: str
+) -> None:
+    script.answers = [httpx.Response(200, json={**CLUSTER, "not_calling": "every node\x1b[2J drains"})]
+    assert failures.run(["cluster", *options.split()]) == 1
+    said = capsys.readouterr().out
+    if options == "--json":
+        assert json.loads(said)["not_calling"] == "every node\x1b[2J drains"
+    else:
+        assert "No calls are made: every node\\x1b[2J drains." in said
+
+
+def test_it_is_said_in_red(script: Script, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    colours = Console(force_terminal=True, width=150, color_system="standard")
+    monkeypatch.setattr(cluster, "make_console", lambda: colours)
+    script.answers = [httpx.Response(200, json={**CLUSTER, "not_calling": "every node drains"})]
+    assert failures.run(["cluster", "--once"]) == 1
+    assert "\x1b[1;31mNo calls are made: every node drains." in capsys.readouterr().out
+
+
 def test_the_pollers_of_a_client(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     run(script, "clients pollers shop", POLLERS)
     assert script.requests[0].url.path == "/v1/clients/shop/pollers"
@@ -146,16 +167,19 @@ def test_the_pollers_of_a_client(script: Script, capsys: pytest.CaptureFixture[s
 
 
 async def test_both_kinds_of_client_have_these_methods() -> None:
-    answers = [CLUSTER, {"node_id": "one", "incarnation": 7, "state": "draining"}, POLLERS]
+    draining = {"node_id": "one", "incarnation": 7, "state": "draining"}
+    answers = [CLUSTER, draining, {**draining, "state": "live"}, POLLERS]
     plain, waiting = (Script(*(httpx.Response(200, json=one) for one in answers)) for _ in range(2))
     with plain.api() as api:
-        found = (api.cluster(), api.nodes.drain("one"), api.client("shop").pollers())
         nodes, scope = api.nodes, api.client("shop")
+        found = (api.cluster(), nodes.drain("one", force=True), nodes.undrain("one"), scope.pollers())
     async with waiting.async_api() as other:
-        assert (await other.cluster(), await other.nodes.drain("one"), await other.client("shop").pollers()) == found
+        cluster_found = await other.cluster()
+        drained, taken = await other.nodes.drain("one", force=True), await other.nodes.undrain("one")
+        assert (cluster_found, drained, taken, await other.client("shop").pollers()) == found
         assert methods(type(other.nodes)) == methods(type(nodes))
         assert methods(type(other.client("shop"))) == methods(type(scope))
         assert methods(type(other)) == methods(type(api))
     assert [str(one.url) for one in plain.requests] == [str(one.url) for one in waiting.requests]
     assert found[0].nodes[1].beat_age_seconds is None
-    assert found[2][0].owner is not None
+    assert found[3][0].owner is not None

@@ -153,6 +153,7 @@ def test_a_secret_given_wrongly_is_not_repeated(tmp_path: Path) -> None:
     ("environment", "wanted"),
     [
         ({"MINUTEHAND_CASSANDRA_REQUEST_TIMEOUT_SECONDS": "4"}, "must be below membership.trust_seconds (4)"),
+        ({"MINUTEHAND_CASSANDRA_LIVENESS_TIMEOUT_SECONDS": "4"}, "must be below membership.trust_seconds (4)"),
         ({**SECRETS, "MINUTEHAND_API_REQUEST_TIMEOUT_SECONDS": "2"}, "must be below api.request_timeout_seconds (2)"),
         ({"MINUTEHAND_MINUTE_GRACE_MS": "3000"}, "minute.grace_ms is 3000; it must be at least 4000"),
         ({"MINUTEHAND_CASSANDRA_USERNAME": "x"}, "username and password go together"),

@@ -17,6 +17,7 @@ from scheduler_service.runtime.metrics import Metrics
 from scheduler_service.usecases.members_seen import HintTargets
 from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.api import ManualClock
+from tests.support.nodes import never_drained
 
 TOKEN = "the-token-of-the-cluster"
 MINUTE = Minute(29_421_210)
@@ -38,7 +39,8 @@ class Node:
             token=token,
             life=Life(self.node_id, Incarnation(1)),
             on_hints=self._hinted,
-            on_drain=lambda: None,
+            on_drain=never_drained,
+            on_undrain=lambda: True,
             unhealthy=lambda: (),
             unready=lambda: (),
             metrics=Metrics(program="poller", version="1"),

@@ -25,6 +25,7 @@ from scheduler_service.usecases.secret_box import ClearBox
 from tests.support.api import ApiHarness, schedule
 from tests.support.exposition import check_exposition
 from tests.support.memory import InMemoryConnection
+from tests.support.nodes import Nodes, never_drained
 
 
 async def test_an_api_shows_what_is_documented() -> None:
@@ -45,6 +46,7 @@ async def test_an_api_shows_what_is_documented() -> None:
         await api.send("DELETE", f"/v1/clients/shop/schedules/{made.json['schedule_id']}", key=key)
         before = (await api.send("GET", "/metrics", key=None)).body.decode()
         audits.append(3)
+        await Nodes(api).beat(seconds=4)
         text = (await api.send("GET", "/metrics", key=None)).body.decode()
     assert "minutehand_audit_findings" not in check_exposition(before, program="api")
     assert "minutehand_audit_findings 3.0" in text
@@ -90,7 +92,8 @@ async def test_a_poller_shows_what_is_documented() -> None:
         token="t" * 16,
         life=life,
         on_hints=lambda hints: None,
-        on_drain=lambda: None,
+        on_drain=never_drained,
+        on_undrain=lambda: True,
         unhealthy=lambda: (),
         unready=lambda: (),
         metrics=metrics,

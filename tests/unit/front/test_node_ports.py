@@ -1,4 +1,4 @@
-"""An API that speaks to a node's own port: drain, by whom and to whom."""
+"""An API that speaks to a node's own port: drain and undrain, by whom and to whom."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -7,9 +7,10 @@ import aiohttp
 import pytest
 
 from membership.identity import Incarnation, Life, NodeId
+from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.api.node_ports import HttpNodePorts
-from scheduler_service.domain.errors import NodeUnreachable
+from scheduler_service.domain.errors import Conflict, NodeUnreachable, StoreUnavailable
 from scheduler_service.runtime.metrics import Metrics
 
 TOKEN = "the-token-of-the-cluster"
@@ -20,6 +21,17 @@ LIFE = Life(NodeId("a"), Incarnation(7))
 class Node:
     address: str
     drains: list[str] = field(default_factory=list)
+    refuses: Exception | None = None
+    stopping: bool = False
+
+    async def drain(self, force: bool) -> None:
+        if self.refuses is not None and not force:
+            raise self.refuses
+        self.drains.append("forced" if force else "drain")
+
+    def undrain(self) -> bool:
+        self.drains.append("undrain")
+        return not self.stopping
 
 
 @pytest.fixture
@@ -32,7 +44,8 @@ async def node() -> AsyncIterator[Node]:
         token=TOKEN,
         life=LIFE,
         on_hints=lambda hints: None,
-        on_drain=lambda: node.drains.append("drain"),
+        on_drain=node.drain,
+        on_undrain=node.undrain,
         unhealthy=lambda: (),
         unready=lambda: (),
         metrics=Metrics(program="poller", version="0"),
@@ -44,27 +57,55 @@ async def node() -> AsyncIterator[Node]:
 
 async def test_the_life_that_is_meant_drains_as_often_as_it_is_told(node: Node) -> None:
     for _ in range(2):
-        await HttpNodePorts(token=TOKEN).drain(LIFE, address=node.address)
+        await HttpNodePorts(token=TOKEN).drain(LIFE, address=node.address, force=False)
     assert node.drains == ["drain"] * 2
+
+
+async def test_the_last_node_drains_only_when_it_is_forced(node: Node) -> None:
+    node.refuses = LastNode("no other")
+    ports = HttpNodePorts(token=TOKEN)
+    with pytest.raises(Conflict, match="no other node takes pollers") as caught:
+        await ports.drain(LIFE, address=node.address, force=False)
+    assert caught.value.kind == "last-node"
+    await ports.drain(LIFE, address=node.address, force=True)
+    assert node.drains == ["forced"]
+
+
+@pytest.mark.parametrize("error", [NotSeen("not yet"), StoreUnavailable("away")])
+async def test_a_node_that_can_not_judge_is_asked_again(node: Node, error: Exception) -> None:
+    node.refuses = error
+    with pytest.raises(NodeUnreachable, match="answered 503"):
+        await HttpNodePorts(token=TOKEN).drain(LIFE, address=node.address, force=False)
+
+
+async def test_a_drain_is_taken_back_unless_the_node_is_being_stopped(node: Node) -> None:
+    ports = HttpNodePorts(token=TOKEN)
+    await ports.undrain(LIFE, address=node.address)
+    node.stopping = True
+    with pytest.raises(Conflict, match="being stopped"):
+        await ports.undrain(LIFE, address=node.address)
+    with pytest.raises(NodeUnreachable, match="another process"):
+        await ports.undrain(Life(NodeId("a"), Incarnation(6)), address=node.address)
+    assert node.drains == ["undrain"] * 2
 
 
 async def test_another_process_at_the_address_does_nothing(node: Node) -> None:
     other = Life(NodeId("a"), Incarnation(6))
     with pytest.raises(NodeUnreachable, match="another process than node a's answers at"):
-        await HttpNodePorts(token=TOKEN).drain(other, address=node.address)
+        await HttpNodePorts(token=TOKEN).drain(other, address=node.address, force=False)
     assert node.drains == []
 
 
 async def test_another_token(node: Node) -> None:
     with pytest.raises(NodeUnreachable, match="cluster token"):
-        await HttpNodePorts(token="x" * 20).drain(LIFE, address=node.address)
+        await HttpNodePorts(token="x" * 20).drain(LIFE, address=node.address, force=False)
     assert node.drains == []
 
 
 async def test_nobody_at_the_address(node: Node) -> None:
     for address in ("127.0.0.1:1", "no address", ""):
         with pytest.raises(NodeUnreachable, match="node a does not answer at"):
-            await HttpNodePorts(token=TOKEN).drain(LIFE, address=address)
+            await HttpNodePorts(token=TOKEN).drain(LIFE, address=address, force=False)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from poller_cluster.starting import StartingServer
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.health import Reason
 from scheduler_service.runtime.metrics import Metrics
+from tests.support.nodes import never_drained
 
 TOKEN = "the-token-of-the-cluster"
 ID = UUID("01a1fe8c-0f8a-8000-8c91-89a08db81829")
@@ -56,7 +57,8 @@ async def ops() -> AsyncIterator[Ops]:
         token=TOKEN,
         life=Life(NodeId("one"), Incarnation(1)),
         on_hints=found.hints,
-        on_drain=lambda: None,
+        on_drain=never_drained,
+        on_undrain=lambda: True,
         unhealthy=lambda: found.stalled,
         unready=lambda: found.reasons,
         metrics=Metrics(program="poller", version="1"),

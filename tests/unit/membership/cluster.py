@@ -46,6 +46,12 @@ class Host:
     def position(self, lane: Lane) -> int:
         return self.positions[lane]
 
+    def credible(self, lane: Lane, mark: int) -> int:
+        return mark
+
+    def credible_floor(self, floor: int) -> int:
+        return floor
+
     async def drain(self, lane: Lane) -> None:
         assert lane in self.positions
         self.draining[lane] = None

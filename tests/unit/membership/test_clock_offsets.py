@@ -2,7 +2,7 @@
 
 import pytest
 
-from membership.clocks import ClockOffsets
+from membership.clocks import ClockOffsets, Witness
 from membership.identity import Incarnation, Life, NodeId
 from membership.ports import Heartbeat, NodeState
 
@@ -130,3 +130,26 @@ def test_few_beats_of_anybody_are_few() -> None:
         reading.read(1)
     assert not reading.offsets.few_of(members)
     assert reading.offsets.few_of([*members, B])
+
+
+def test_witnesses_are_the_others_with_their_distance_and_step() -> None:
+    reading = Reading(me=500, a=0, b=-300)
+    reading.read(3)
+    assert reading.offsets.witnesses(list(reading.ahead), me=ME) == ()
+    reading.read(1)
+    assert reading.offsets.witnesses(list(reading.ahead), me=ME) == (Witness(A, 4, 500, 0), Witness(B, 4, 800, 0))
+    assert reading.offsets.witnesses([A], me=None) == (Witness(A, 4, 500 + AGE_MS, 0),)
+
+
+def test_a_clock_whose_writer_accepted_a_step_is_compared_anew() -> None:
+    """Set back, its old samples would be the smallest differences for as long as they are kept."""
+    reading = Reading(me=0, a=0, b=0)
+    reading.read(40)
+    reading.ahead[A] = reading.ahead[B] = 600_000
+    reading.read(35)
+    assert reading.offset == -600_000
+    reading.ahead[A] = reading.ahead[B] = 0
+    reading.read(1)
+    assert reading.offset is None
+    reading.read(30)
+    assert reading.offset == 0

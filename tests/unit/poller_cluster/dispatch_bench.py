@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from membership.view import MembersView
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.due_clock import DueClock
 from poller_cluster.job import Job
 from poller_cluster.settings import DestinationSettings
 from poller_cluster.tenants import Tenant, Tenants
@@ -59,6 +61,7 @@ class Bench:
         self.tenants.known["shop"] = tenant()
         self.trusted = True
         self.ahead_ms = 0
+        self.offset_known = True
         self.done: list[tuple[int, Outcome]] = []
         self.results: list[AttemptResult] = []
         self.again: list[int] = []
@@ -71,12 +74,15 @@ class Bench:
             randomness=SeededRandomness(),
             sender=SENDER,
             trusted=lambda: self.trusted,
-            ahead_ms=lambda: self.ahead_ms,
+            due_clock=DueClock(clock=self.clock, view=self._view, limit_ms=1_000),
             on_result=lambda job, came_to, outcome: self.results.append(came_to),
             on_fault=lambda what, error: self.faults.append(what),
             destinations=destinations,
             on_free=self.free.append,
         )
+
+    def _view(self) -> MembersView:
+        return MembersView(ahead_at_most_ms=self.ahead_ms, offset_known=self.offset_known)
 
     def submit(
         self,

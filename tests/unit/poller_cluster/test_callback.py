@@ -1,5 +1,6 @@
 """What goes on the wire for a claimed row, and which rows never do."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,14 @@ def test_a_first_attempt_that_is_too_late_is_skipped() -> None:
     prepared(claim(), for_tenant=lenient, now=NOW + 5_000)
     found = refused(claim(), for_tenant=lenient, now=NOW + 5_001)
     assert (found.state, found.reason, found.finished_at) == (State.SKIPPED, "late", NOW + 5_001)
+
+
+def test_a_row_that_was_only_found_late_is_late_from_then_on() -> None:
+    lenient, of = tenant(late_policy=SKIP), replace(claim(), found_at=NOW + 70_000)
+    prepared(of, for_tenant=lenient, now=NOW + 75_000)
+    assert refused(of, for_tenant=lenient, now=NOW + 75_001).reason == "late"
+    early = replace(claim(), found_at=NOW - 1_000)
+    assert refused(early, for_tenant=lenient, now=NOW + 5_001).reason == "late"
 
 
 def test_without_a_policy_a_call_is_made_however_late() -> None:

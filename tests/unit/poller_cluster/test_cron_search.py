@@ -10,11 +10,14 @@ from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from poller_cluster.cron_search import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
 from poller_cluster.tenants import Tenant
+from scheduler_service.domain.archives import DAY_MS
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
+from scheduler_service.usecases.expand_crons import AT_ONCE
 from tests.contract.cron_builders import cron
 from tests.support.api import NOW, ManualClock
+from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
@@ -68,6 +71,7 @@ class Searched:
             lanes=lambda: self.lanes if lanes is None else [PollerId(lane) for lane in lanes],
             quota=lambda: QUOTA,
             trusted=lambda: self.trusted,
+            budget=budget(self.clock),
             clock=self.clock,
             on_fault=lambda what, error: self.faults.append(what),
         )
@@ -103,7 +107,7 @@ async def test_those_that_are_long_due_are_expanded(searched: Searched) -> None:
     await searched.add("nearly", wake_at=NOW - OVERDUE_MS)
     await searched.add("forgotten", "too", wake_at=NOW - OVERDUE_MS - 1)
     await searched.add("never-again", wake_at=None)
-    assert await searched.search.search(SHOP) == 2
+    assert await searched.search.search(tenant(SHOP)) == 2
     assert searched.expanded == [(SHOP, ["forgotten", "too"])]
     assert searched.search.found == 2
 
@@ -111,8 +115,8 @@ async def test_those_that_are_long_due_are_expanded(searched: Searched) -> None:
 async def test_it_goes_through_all_pages(searched: Searched) -> None:
     names = [f"c{number:05}" for number in range(PAGE + 2)]
     await asyncio.gather(*(searched.add(name, wake_at=0) for name in names))
-    assert await searched.search.search(SHOP) == PAGE + 2
-    assert [len(found) for _, found in searched.expanded] == [PAGE, 2], "never more at once than a page"
+    assert await searched.search.search(tenant(SHOP)) == PAGE + 2
+    assert [len(found) for _, found in searched.expanded] == [AT_ONCE] * (PAGE // AT_ONCE) + [2], "each in a slot"
 
 
 async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(searched: Searched) -> None:
@@ -151,3 +155,21 @@ async def test_every_client_falls_to_one_of_those_who_share_the_lanes(searched: 
     assert set.union(*found) == set(names)
     assert sum(map(len, found)) == len(names)
     assert all(found)
+
+
+async def test_deleted_crons_go_after_the_clients_retention(searched: Searched) -> None:
+    """And none that is in use, still to be withdrawn, or was created again meanwhile."""
+    retention_ms = tenant(SHOP).settings.retention_days * DAY_MS
+    long_ago, lately = UnixMillis(NOW - retention_ms - 1), UnixMillis(NOW - retention_ms)
+    for name, state, wake_at, changed_at in (
+        ("gone", CronState.DELETED, None, long_ago),
+        ("lately", CronState.DELETED, None, lately),
+        ("not-withdrawn", CronState.DELETED, UnixMillis(NOW), long_ago),
+        ("paused", CronState.PAUSED, None, long_ago),
+        ("finished", CronState.FINISHED, None, long_ago),
+    ):
+        one = cron(SHOP, name, state=state, wake_at=wake_at, changed_at=changed_at)
+        assert isinstance(await searched.storage.crons.write(one, expected_revision=None), Applied)
+    await searched.search.search(tenant(SHOP))
+    left = [mark.cron_id for mark in await searched.storage.crons.read_marks(SHOP)]
+    assert left == ["finished", "lately", "not-withdrawn", "paused"]

@@ -8,7 +8,7 @@ import pytest
 from poller_cluster.dispatcher import HELD_BACK_SECONDS
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.tenants import Tenant
-from scheduler_service.domain.clients import ClientState
+from scheduler_service.domain.clients import ClientState, LatePolicy
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import State
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, result, tenant
@@ -56,6 +56,21 @@ async def test_the_clock_may_be_ahead(bench: Bench) -> None:
     assert bench.started == []
     await bench.advance(0.5)
     assert bench.started == [1]
+
+
+@pytest.mark.parametrize(("known", "skipped_after_ms"), [(True, 1_500), (False, 2_500)])
+async def test_lateness_is_judged_by_the_clock_that_starts_calls(
+    bench: Bench, known: bool, skipped_after_ms: int
+) -> None:
+    """What this node is ahead is no lateness; while that is only bounded, neither is the permitted second."""
+    bench.ahead_ms, bench.offset_known = 1_000, known
+    bench.tenants.known["shop"] = tenant(late_policy=LatePolicy(kind="skip", after_seconds=0.5))
+    bench.submit(after_ms=-skipped_after_ms)
+    await bench.settle()
+    assert (bench.started, bench.done) == ([1], [])
+    bench.submit(after_ms=-skipped_after_ms - 1)
+    await bench.settle()
+    assert [(number, outcome.state) for number, outcome in bench.done] == [(2, State.SKIPPED)]
 
 
 async def test_a_clock_set_back_makes_ready_rows_wait_again(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from membership.errors import StoreUnavailable
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.expander import CronEngine, Expander
-from scheduler_service.domain.crons.expansion import WAKE_UP_URL, WakeUp
+from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, WakeUp
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.usecases.expand_crons import AT_ONCE
 from tests.support.api import ManualClock, SeededRandomness
@@ -55,7 +55,9 @@ class Bench:
     def wake(self, cron_id: str, *, client_id: ClientId = SHOP, body: bytes | None = None) -> None:
         wake_up = msgspec.json.encode(WakeUp(client_id, CronId(cron_id))) if body is None else body
         done = self.results.setdefault(cron_id, [])
-        self.expander.start_attempt(request(WAKE_UP_URL, wake_up), done.append, may_start=lambda: self.trusted)
+        self.expander.start_attempt(
+            request(WAKE_UP_SCHEME + SHOP, wake_up), done.append, may_start=lambda: self.trusted
+        )
 
     async def settle(self) -> None:
         self.may_end.set()
@@ -117,7 +119,7 @@ async def test_who_may_not_any_more_lets_go_and_the_others_go_on(bench: Bench) -
 
     bench.errors = [None, StoreUnavailable("away")]
     bench.expander.start_attempt(
-        request(WAKE_UP_URL, msgspec.json.encode(WakeUp(SHOP, CronId("lost")))),
+        request(WAKE_UP_SCHEME + SHOP, msgspec.json.encode(WakeUp(SHOP, CronId("lost")))),
         bench.results.setdefault("lost", []).append,
         may_start=lambda: False,
     )
@@ -170,7 +172,7 @@ async def test_the_engine_tells_wake_ups_from_calls(bench: Bench) -> None:
 
     calls = Calls()
     engine = CronEngine(calls=calls, expander=bench.expander)
-    wake_up = request(WAKE_UP_URL, msgspec.json.encode(WakeUp(SHOP, CronId("tick"))))
+    wake_up = request(WAKE_UP_SCHEME + SHOP, msgspec.json.encode(WakeUp(SHOP, CronId("tick"))))
     for one in (request("https://receiver.example/"), wake_up):
         engine.start_attempt(one, lambda result: None, may_start=lambda: True)
     assert calls.urls == ["https://receiver.example/"]

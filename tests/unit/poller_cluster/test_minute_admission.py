@@ -63,6 +63,9 @@ class Judge:
     def recorded(self, row: Row, outcome: Outcome) -> None:
         self.told.append(("recorded", outcome.state))
 
+    def wants_whole_read(self) -> bool:
+        return False
+
     def whole_read(self) -> None:
         self.told.append(("whole", None))
 

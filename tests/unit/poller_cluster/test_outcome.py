@@ -46,6 +46,16 @@ def test_a_failed_attempt_is_repeated() -> None:
     assert (found.attempts, found.last_status, found.last_error) == (1, None, "timeout")
 
 
+@pytest.mark.parametrize("marked", [False, True], ids=["found-in-flight", "put-off"])
+def test_an_attempt_of_which_nothing_was_sent_leaves_an_earlier_one_in_doubt(marked: bool) -> None:
+    doubtful, options = claim(redelivery=not marked), ScheduleOptions(in_doubt=marked)
+    unsent = concluded(result(None, error="connect-refused", nothing_sent=True), of=doubtful, options=options)
+    assert (unsent.state, unsent.reason, unsent.attempts) == (State.RETRYING, "in-doubt", 1)
+    sent = concluded(result(503), of=doubtful, options=options)
+    assert (sent.state, sent.reason) == (State.RETRYING, None)
+    assert concluded(result(None, error="connect-refused", nothing_sent=True)).reason is None
+
+
 def test_the_first_attempt_stays_the_first() -> None:
     found = concluded(result(500), of=claim(attempt_base=2, first_attempt_at=NOW - 30_000))
     assert (found.first_attempt_at, found.attempts) == (NOW - 30_000, 3)

@@ -51,6 +51,9 @@ def test_the_deadline_counts_from_the_due_or_the_first_attempt(options: Schedule
     late = until_open_again(claim(**tried), options=options, settings=settings, at=AT, now=NOW)
     assert late is not None
     assert (late.state, late.reason, late.attempts, late.finished_at) == (State.FAILED, "deadline", 1, NOW)
+    doubtful = until_open_again(claim(**tried, redelivery=True), options=options, settings=settings, at=AT, now=NOW)
+    assert doubtful is not None
+    assert (doubtful.reason, doubtful.attempts) == ("deadline", 2)
     recent = claim(**tried, first_attempt_at=NOW - 10_000)
     found = until_open_again(recent, options=options, settings=settings, at=AT, now=NOW)
     assert found is not None

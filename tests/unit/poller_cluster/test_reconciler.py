@@ -30,6 +30,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.reconcile import NotOurs, SliceDone
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
 from tests.support.api import SeededRandomness
+from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
@@ -102,6 +103,7 @@ class Bench:
             tenant=lambda client_id: self.tenant if client_id == SHOP else None,
             lanes=lambda client_id: [PollerId(lane) for lane in self.lanes],
             trusted=lambda: self.trusted,
+            budget=budget(self.clock),
             clock=self.clock,
             randomness=self.randomness,
             settings=ReconciliationSettings(),

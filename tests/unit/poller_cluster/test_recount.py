@@ -11,6 +11,7 @@ from poller_cluster import recount
 from poller_cluster.recount import REST, WAIT_SECONDS, Recounts
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId
 from tests.simulation.sim_clock import SimClock
+from tests.support.budgets import budget
 from tests.support.virtual_loop import run_virtual
 
 
@@ -31,10 +32,14 @@ class Bench:
         self._seconds = seconds
         count: Any = self._count
         self.recounts = Recounts(
-            count=count, clock=self.clock, spawn=self._spawn, on_fault=lambda name, error: self.faults.append(error)
+            count=count,
+            budget=budget(self.clock),
+            clock=self.clock,
+            spawn=self._spawn,
+            on_fault=lambda name, error: self.faults.append(error),
         )
 
-    async def _count(self, where: Partition, *, epoch: int) -> None:
+    async def _count(self, where: Partition, *, epoch: int, turn: object) -> None:
         await self.clock.sleep(self._seconds)
         self.counted.append((asyncio.get_running_loop().time(), where.minute, epoch))
         if where.minute in self.broken:

@@ -8,7 +8,9 @@ from poller_cluster.order_ahead import ahead_minutes, look_ahead, look_up_overdu
 from poller_cluster.ordering import OrderingKeys
 from scheduler_service.domain.ids import Minute, minute_start
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
+from tests.support.budgets import budget
 from tests.support.minutes import CLIENT, DELIVERED, LANE, MINUTE, MinuteBench, copy, definition, retrying
+from tests.support.virtual_clock import VirtualClock
 
 KEY = "order-17"
 LATER = Minute(MINUTE + 5)
@@ -35,7 +37,9 @@ def rank(order: OrderingKeys, one: Definition) -> int:
 
 
 async def ahead(bench: MinuteBench, order: OrderingKeys) -> None:
-    await look_ahead(bench.schedules, CLIENT, LANE, order, first=Minute(MINUTE + 1), last=LATER)
+    await look_ahead(
+        bench.schedules, CLIENT, LANE, order, first=Minute(MINUTE + 1), last=LATER, budget=budget(VirtualClock())
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,7 @@ async def test_a_head_that_never_came_is_asked_how_it_stands(
         await bench.create(head)
     if isinstance(found, Outcome):
         await bench.as_owner(epoch=1, writes=[RowWrite(key=head.key, outcome=found)])
-    await look_up_overdue(bench.schedules, CLIENT, order, now=LONG_AFTER)
+    await look_up_overdue(bench.schedules, CLIENT, order, now=LONG_AFTER, budget=budget(VirtualClock()))
     assert rank(order, behind) == rank_left
     if rank_left and found is not None:
         assert order.head_at(KEY) == LONG_AFTER + 600_000

@@ -1,10 +1,15 @@
 """What a step of the system's clock is taken for: the members judge, and where there are none, time."""
 
+from collections.abc import MutableMapping
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
+from membership.clocks import Witness
+from membership.identity import Incarnation, Life, NodeId
 from scheduler_service.runtime.clock import WallDiscipline
-from scheduler_service.runtime.timekeeper import ALONE_BELIEVES_AFTER_SECONDS, Timekeeper
+from scheduler_service.runtime.timekeeper import BELIEVED_AFTER_SECONDS, FRESH_BEATS, Timekeeper
 from tests.support.api import ManualClock
 
 STEP_MS = 60_000
@@ -25,59 +30,128 @@ class SteppedClock(ManualClock):
     def wall_ms(self) -> int:
         return self.wall.wall_ms(self.monotonic())
 
+    def system_ms(self) -> int:
+        return self.now + self.stepped_ms
+
     def wall_trusted(self) -> bool:
         return not self.wall.doubtful
 
 
 class Machine:
-    def __init__(self) -> None:
+    """`others`: by how much this machine's clock was ahead of theirs before any step, and what they stepped by."""
+
+    def __init__(self, *others: tuple[int, int]) -> None:
         self.clock = SteppedClock()
-        self.offset_ms: int | None = 0
-        self.alone = False
-        self.keeper = Timekeeper(clock=self.clock, offset_ms=lambda: self.offset_ms, alone=lambda: self.alone)
+        self.others = list(others)
+        self.beats = 0
+        self.accepted: list[int] = []
+        self.keeper = Timekeeper(
+            clock=self.clock, witnesses=self.witnesses, alone=lambda: not self.others, accepted=self.accepted.append
+        )
+
+    def witnesses(self) -> list[Witness]:
+        own = self.ahead_ms()
+        return [
+            Witness(Life(NodeId(f"n{number}"), Incarnation(1)), self.beats, own + ahead, step)
+            for number, (ahead, step) in enumerate(self.others)
+        ]
 
     def looks(self, seconds: int) -> None:
         for _ in range(seconds):
             self.keeper.look()
             self.clock.advance(1.0)
+            self.beats += 1
 
     def ahead_ms(self) -> int:
         """Of the time that it had before the step."""
         return self.clock.wall_ms() - self.clock.now
 
 
+def verdicts(said: list[MutableMapping[str, Any]]) -> list[str | None]:
+    return [line.get("verdict") for line in said]
+
+
 def test_a_clock_that_goes_right_is_not_spoken_of() -> None:
-    machine = Machine()
+    machine = Machine((0, 0))
     with capture_logs() as said:
         machine.looks(30)
     assert (said, machine.clock.wall_trusted(), machine.ahead_ms()) == ([], True, 0)
 
 
-def test_a_step_away_from_the_members_is_refused() -> None:
-    machine = Machine()
+@pytest.mark.parametrize(
+    "others",
+    [
+        [(0, 0)],
+        [(900, 0), (-900, 0)],
+        [(0, 0), (0, STEP_MS), (0, STEP_MS)],
+        [(0, 0), (0, 0), (STEP_MS, 0)],
+    ],
+    ids=["of one", "within the permitted second", "of who was not stepped too", "of most"],
+)
+def test_a_step_away_from_the_members_is_refused(others: list[tuple[int, int]]) -> None:
+    machine = Machine(*others)
     machine.clock.stepped_ms = STEP_MS
     with capture_logs() as said:
         machine.looks(30)
     assert machine.clock.wall_trusted()
     assert machine.ahead_ms() == 0
-    assert [(line["event"], line.get("verdict")) for line in said] == [
-        ("clock-stepped", None),
-        ("clock-step-judged", "refused"),
-    ]
+    assert verdicts(said) == [None, "refused"]
 
 
-def test_a_step_towards_the_members_is_accepted() -> None:
-    machine = Machine()
-    machine.clock.stepped_ms, machine.offset_ms = -STEP_MS, STEP_MS + 100
-    machine.looks(2)
+@pytest.mark.parametrize("others", [[(STEP_MS + 100, 0)], [(STEP_MS, 0), (0, -STEP_MS), (0, -STEP_MS)]])
+def test_a_step_towards_the_members_is_accepted(others: list[tuple[int, int]]) -> None:
+    """Also towards the only one that was right, while the others, wrong like this one, are set right with it."""
+    machine = Machine(*others)
+    machine.clock.stepped_ms = -STEP_MS
+    machine.looks(FRESH_BEATS + 1)
     assert machine.clock.wall_trusted()
+    assert machine.accepted == [-STEP_MS]
     assert machine.ahead_ms() == pytest.approx(-STEP_MS, abs=100)
 
 
-@pytest.mark.parametrize("offset_ms", [None, STEP_MS // 2])
-def test_a_step_that_the_members_do_not_explain_stays_in_doubt_until_it_is_undone(offset_ms: int | None) -> None:
-    machine = Machine()
-    machine.clock.stepped_ms, machine.offset_ms = STEP_MS, offset_ms
+def test_nobody_judges_before_he_wrote_since_the_step() -> None:
+    """What was read last he wrote before his machine was stepped as well."""
+    machine = Machine((0, 0))
+    machine.clock.stepped_ms = -STEP_MS
+    machine.looks(FRESH_BEATS)
+    assert not machine.clock.wall_trusted()
+    machine.others = [(0, -STEP_MS)]
+    machine.looks(int(BELIEVED_AFTER_SECONDS) + 2)
+    assert machine.accepted == [-STEP_MS]
+
+
+@pytest.mark.parametrize("step_ms", [STEP_MS, -STEP_MS])
+def test_a_step_of_all_machines_is_believed_when_it_lasts(step_ms: int) -> None:
+    machine = Machine((100, step_ms), (-100, step_ms))
+    machine.clock.stepped_ms = step_ms
+    machine.looks(int(BELIEVED_AFTER_SECONDS))
+    assert not machine.clock.wall_trusted()
+    machine.looks(FRESH_BEATS + 1)
+    assert machine.clock.wall_trusted()
+    assert machine.ahead_ms() == step_ms
+
+
+def test_machines_that_are_set_right_one_after_the_other_are_believed_when_the_last_one_is() -> None:
+    machine = Machine((0, 0), (0, 0))
+    machine.clock.stepped_ms = -STEP_MS
+    machine.looks(30)
+    assert machine.ahead_ms() == 0
+    machine.others = [(0, -STEP_MS), (0, 0)]
+    machine.looks(30)
+    assert machine.ahead_ms() == 0
+    machine.others = [(0, -STEP_MS), (0, -STEP_MS)]
+    machine.looks(int(BELIEVED_AFTER_SECONDS) + 2)
+    assert machine.accepted == [-STEP_MS]
+
+
+@pytest.mark.parametrize(
+    "others", [[(STEP_MS // 2, 0)], [(STEP_MS // 2, STEP_MS // 2 + 5_000)], [(0, 0), (-STEP_MS, 0)]]
+)
+def test_a_step_that_the_members_do_not_explain_stays_in_doubt_until_it_is_undone(
+    others: list[tuple[int, int]],
+) -> None:
+    machine = Machine(*others)
+    machine.clock.stepped_ms = STEP_MS
     with capture_logs() as said:
         machine.looks(60)
         assert not machine.clock.wall_trusted()
@@ -85,14 +159,13 @@ def test_a_step_that_the_members_do_not_explain_stays_in_doubt_until_it_is_undon
         machine.clock.stepped_ms = 0
         machine.looks(2)
     assert machine.clock.wall_trusted()
-    assert [line.get("verdict") for line in said] == [None, "back by itself"]
+    assert verdicts(said) == [None, "back by itself"]
 
 
 def test_where_nobody_can_be_asked_a_step_that_lasts_is_believed() -> None:
     machine = Machine()
-    machine.alone, machine.offset_ms = True, None
     machine.clock.stepped_ms = STEP_MS
-    machine.looks(int(ALONE_BELIEVES_AFTER_SECONDS))
+    machine.looks(int(BELIEVED_AFTER_SECONDS))
     assert not machine.clock.wall_trusted()
     machine.looks(2)
     assert machine.clock.wall_trusted()

@@ -64,7 +64,7 @@ class Bench:
         return done
 
     def tenants(self) -> Tenants:
-        return Tenants(store=self.store, box=self.box, clock=self.clock, on_change=lambda: None)
+        return Tenants(store=self.store, box=self.box, clock=self.clock, randomness=RANDOMNESS, on_change=lambda: None)
 
 
 @pytest.fixture

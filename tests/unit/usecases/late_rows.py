@@ -84,17 +84,28 @@ class LateWorld:
         self.clock = ManualClock(LATE)
         self.hints = RecordedHints()
         self.connection = Meddled()
-        self.storage = Storage.over(self.connection)
-        self.store = self.storage.schedules
         randomness = SeededRandomness()
+        # Pauses after unknown answers don't move the clock that the use cases see.
+        self.storage = Storage.over(self.connection, clock=ManualClock(LATE), randomness=randomness)
+        self.store = Storage.over(self.connection).schedules
+        """Another process's: what it does may come between a request of the use cases and its answer."""
+        schedules = self.storage.schedules
         self.place = Place(
+            schedules=schedules,
+            leases=self.storage.leases,
+            clock=self.clock,
+            randomness=randomness,
+            hints=self.hints,
+        )
+        self.elsewhere = Place(
             schedules=self.store,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=randomness,
             hints=self.hints,
         )
-        self.editing = EditSchedule(schedules=self.store, place=self.place, clock=self.clock, randomness=randomness)
+        """That other process's."""
+        self.editing = EditSchedule(schedules=schedules, place=self.place, clock=self.clock, randomness=randomness)
 
     async def lease(self, epoch: int) -> None:
         """The lane is held under `epoch`."""

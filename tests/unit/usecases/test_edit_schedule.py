@@ -15,6 +15,7 @@ from scheduler_service.usecases.edit_schedule import (
     InFlight,
     NoSuchSchedule,
     Resolved,
+    WasRescheduled,
 )
 from scheduler_service.usecases.place import MAX_TURNS
 from tests.contract.builders import edit, write
@@ -188,7 +189,7 @@ async def test_an_original_that_names_another_copy_meanwhile_has_that_cancelled(
     await late.store.insert(first_copy())
 
     async def move() -> None:
-        await late.place.move_original(first_copy(), pointer(T2, attempts=2))
+        await late.elsewhere.move_original(first_copy(), pointer(T2, attempts=2))
         await late.store.insert(second_copy())
 
     late.connection.before[MOVED] = move
@@ -272,5 +273,5 @@ async def test_whoever_cancelled_the_copy_has_said_why(late: LateWorld) -> None:
     moved = write(first_copy(), outcome, expect=State.SCHEDULED)
     assert isinstance(await late.store.edit(edit(first_copy().partition, 1, moved)), Applied)
     result = await cancel(late)
-    assert isinstance(result, Cancelled)
+    assert isinstance(result, WasRescheduled)
     assert (result.row.reason, result.row.rescheduled_to) == ("other", UUID(int=9))

@@ -196,6 +196,51 @@ def test_clocks_of_those_that_ended_do_not_count() -> None:
     assert watched.seen.offset_ms == 40
 
 
+def test_after_a_beat_of_each_ones_own_clock_is_known_well_enough_for_creates() -> None:
+    watched = Watched()
+    beat_all(watched, 1, {"a": 0, "b": -300, "c": 100}, own_offset_ms=-3_600_000)
+    assert watched.seen.first_offset_ms is None, "what was there before may be of any age"
+    assert watched.seen.comparing
+    beat_all(watched, 1, {"a": 0, "b": -300, "c": 100}, own_offset_ms=-3_600_000)
+    assert watched.seen.first_offset_ms == -3_599_960
+    beat_all(watched, 2, {"a": 0, "b": -300, "c": 100}, own_offset_ms=-3_600_000)
+    assert not watched.seen.comparing
+
+
+def test_who_does_not_beat_is_waited_for_no_longer_than_a_beat_and_a_half() -> None:
+    watched = Watched()
+    silent, known = heartbeat(life("silent"), 5), []
+    for beat in range(20):
+        written = NOW_MS + round(watched.at * 1_000)
+        watched.read(silent, heartbeat(life("a"), beat, wall_ms=written), after=0.1)
+        known.append(watched.seen.first_offset_ms)
+    assert known[:15] == [None] * 15
+    assert known[15:] == [100] * 5
+
+
+def test_an_observer_alone_knows_nothing_and_does_not_hurry() -> None:
+    watched = Watched()
+    for _ in range(5):
+        watched.read(heartbeat(life("gone"), 5), heartbeat(life("left"), 9, state=NodeState.LEFT))
+    assert watched.seen.first_offset_ms is None
+    assert watched.seen.alone
+    assert not watched.seen.comparing
+
+
+def test_what_was_known_stays_while_no_member_beats_until_the_clock_is_set() -> None:
+    watched = Watched()
+    beat_all(watched, 31, {"a": 0}, own_offset_ms=400)
+    for _ in range(60):
+        watched.read(heartbeat(life("a"), 31), own_offset_ms=400)
+    assert watched.seen.alone
+    assert watched.seen.offset_ms is None
+    assert watched.seen.first_offset_ms == 440
+    watched.read(heartbeat(life("a"), 31), own_offset_ms=-3_600_000)
+    assert watched.seen.first_offset_ms is None
+    beat_all(watched, 2, {"b": 0}, own_offset_ms=-3_600_000)
+    assert watched.seen.first_offset_ms == -3_599_960
+
+
 # The shell.
 
 
@@ -250,6 +295,21 @@ def test_it_reads_once_a_second_and_asks_about_who_stands_still() -> None:
         assert members.store.requests["read_life"] == asked
         await members.watch.stop()
         assert members.crashes == []
+
+    run_virtual(scenario)
+
+
+def test_the_clock_is_compared_within_two_seconds_of_the_start() -> None:
+    async def scenario() -> None:
+        members = Members("a", "b")
+        members.clock.skew_ms = -3_600_000
+        await members.beat(1)
+        await members.watch.start()
+        assert members.watch.first_offset_ms is None
+        await members.beat(2)
+        assert members.watch.first_offset_ms is not None
+        assert -3_600_000 <= members.watch.first_offset_ms < -3_599_800
+        await members.watch.stop()
 
     run_virtual(scenario)
 

@@ -1,4 +1,5 @@
-"""How many creates a client may ask for: a token bucket for each. Pure; the caller hands in monotonic seconds.
+"""How much somebody may ask for, creates or what requests cost: a token bucket for each. Pure; the caller hands in
+monotonic seconds.
 
 A bucket is one number, the instant at which it will be full again: what is taken moves it on by count / rate, and it
 must not get more than `BURST_SECONDS` ahead of now (the generic cell rate algorithm in its virtual scheduling form,
@@ -17,8 +18,6 @@ requests spread over all of them.
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from scheduler_service.domain.ids import ClientId
-
 BURST_SECONDS: Final = 10
 """A full bucket holds what the rate gives in so long."""
 REMEMBERED_CLIENTS: Final = 100_000
@@ -36,17 +35,17 @@ class Allowance(NamedTuple):
     wait_seconds: float | None
 
 
-class CreateRates:
-    """The buckets of one process's clients."""
+class Rates:
+    """The buckets of one kind, in one process."""
 
     def __init__(self, *, remembered: int = REMEMBERED_CLIENTS) -> None:
         self._remembered = remembered
-        self._full_at: OrderedDict[ClientId, float] = OrderedDict()
+        self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._full_at)
 
-    def take(self, client_id: ClientId, count: int, *, rate: float, now: float) -> Allowance:
+    def take(self, client_id: str, count: float, *, rate: float, now: float) -> Allowance:
         """Take `count` at once, at `rate` a second; `now` never goes back."""
         buckets = self._full_at
         full_at = buckets.get(client_id, -1.0)
@@ -64,6 +63,14 @@ class CreateRates:
             buckets.move_to_end(client_id)
         behind = full_at - now
         return Allowance(max(int((BURST_SECONDS - behind + _ROUNDING) * rate), 0), behind, wait)
+
+    def owe(self, client_id: str, count: float, *, rate: float, now: float) -> None:
+        """Take `count` whether it fits or not: what is asked for next waits until the bucket has been filled by it."""
+        full_at = self._full_at.get(client_id, -1.0)
+        if full_at < 0:
+            self._forget(now)
+        self._full_at[client_id] = max(full_at, now) + count / rate
+        self._full_at.move_to_end(client_id)
 
     def _forget(self, now: float) -> None:
         """Before one comes, at most two of those unused longest: so there are never many that are full."""

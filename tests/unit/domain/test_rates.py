@@ -1,17 +1,17 @@
-"""Token buckets of creates."""
+"""Token buckets."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.domain.create_rates import BURST_SECONDS, CreateRates
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.rates import BURST_SECONDS, Rates
 
 SHOP, OTHER = ClientId("shop"), ClientId("other")
 
 
 def test_a_burst_then_the_rate() -> None:
-    rates = CreateRates()
+    rates = Rates()
     assert all(rates.take(SHOP, 1, rate=100, now=5.0).wait_seconds is None for _ in range(1_000))
     refused = rates.take(SHOP, 1, rate=100, now=5.0)
     assert refused.left == 0
@@ -23,7 +23,7 @@ def test_a_burst_then_the_rate() -> None:
 
 
 def test_what_is_left_is_told() -> None:
-    rates = CreateRates()
+    rates = Rates()
     assert rates.take(SHOP, 1, rate=10, now=0).left == 99
     assert rates.take(SHOP, 49, rate=10, now=0) == (50, pytest.approx(5), None)
     assert rates.take(SHOP, 1, rate=10, now=3).left == 79
@@ -31,7 +31,7 @@ def test_what_is_left_is_told() -> None:
 
 
 def test_a_batch_is_taken_whole_or_not_at_all() -> None:
-    rates = CreateRates()
+    rates = Rates()
     rates.take(SHOP, 950, rate=100, now=0)
     refused = rates.take(SHOP, 100, rate=100, now=0)
     assert refused.wait_seconds == pytest.approx(0.5)
@@ -40,7 +40,7 @@ def test_a_batch_is_taken_whole_or_not_at_all() -> None:
 
 
 def test_what_is_more_than_a_full_bucket_waits_for_one_and_leaves_a_debt() -> None:
-    rates = CreateRates()
+    rates = Rates()
     assert rates.take(SHOP, 1_000, rate=10, now=0).wait_seconds is None
     refused = rates.take(SHOP, 1, rate=10, now=0)
     assert refused.wait_seconds == pytest.approx(90.1)
@@ -54,7 +54,7 @@ def test_what_is_more_than_a_full_bucket_waits_for_one_and_leaves_a_debt() -> No
     st.lists(st.tuples(st.floats(0, 30), st.integers(1, 1_000)), min_size=1, max_size=60),
 )
 def test_no_span_gives_more_than_its_rate_and_one_burst(rate: float, asked: list[tuple[float, int]]) -> None:
-    rates, now = CreateRates(), 1_000_000.0
+    rates, now = Rates(), 1_000_000.0
     granted: list[tuple[float, int]] = []
     for pause, count in asked:
         now += pause
@@ -63,7 +63,7 @@ def test_no_span_gives_more_than_its_rate_and_one_burst(rate: float, asked: list
             granted.append((now, count))
         else:
             assert allowance.wait_seconds > 0
-            again = CreateRates()
+            again = Rates()
             for at, before in granted:
                 again.take(SHOP, before, rate=rate, now=at)
             later = now + allowance.wait_seconds + 1e-5
@@ -78,7 +78,7 @@ def test_no_span_gives_more_than_its_rate_and_one_burst(rate: float, asked: list
 
 
 def test_the_clients_remembered_are_those_of_the_last_seconds() -> None:
-    rates = CreateRates()
+    rates = Rates()
     for number in range(5_000):
         rates.take(ClientId(f"c{number}"), 1, rate=1, now=number * 0.1)
     assert len(rates) <= 12
@@ -91,7 +91,7 @@ def test_the_clients_remembered_are_those_of_the_last_seconds() -> None:
 
 
 def test_there_are_never_more_than_are_remembered() -> None:
-    rates = CreateRates(remembered=10)
+    rates = Rates(remembered=10)
     for number in range(100):
         rates.take(ClientId(f"c{number}"), 1, rate=1, now=0)
     assert len(rates) == 10

@@ -1,0 +1,303 @@
+"""Per partition of `schedules`, one Paxos request of this process under way; edits and serial reads share requests.
+
+    edit, read  ---> queue of the partition --one request at a time--> answered
+    advance, open -->/        ^                                    \\--> no answer: pause, twice as long each time
+                              '-------------- sent again by whoever asked ----------------'
+
+A partition takes one proposal at a time. Proposals that come together preempt each other (a newer ballot ends the round
+of an older one), pause at random and propose again, until they time out; whoever repeats them at once keeps the
+partition busy and, through it, the server: 400 edits of one partition at once, repeated when they timed out, were seen
+to hold Cassandra at 1.7 cores without an end, with heartbeats timing out. So here
+
+- the longest waiting goes first. If it is an edit, other edits that wait go with it, to `ROWS_PER_EDIT` rows, provided
+  that they test the same version (or none) and other rows; if it is a serial read of one row, other such reads go with
+  it. Advances, opens and larger reads go alone. What stands between keeps its place.
+- a shared edit is all or nothing. Its rejection shows every row that was tested, so it says whose condition failed:
+  they are answered, the others are sent again without them. Where it shows none, each is sent by itself.
+- when no answer comes, nothing more is sent for this partition during a pause that grows up to `LONGEST_PAUSE_SECONDS`
+  (`runtime.backoff`), and is forgotten `FORGET_SECONDS` after the last one. Edits and reads hear of it after the pause,
+  so whoever repeats them waits it out and they come together; an advance or an open hears at once, since its owner
+  pauses by itself.
+
+An answer means what it does without this: an edit that is answered Unknown was in a request that may have been applied.
+What is cancelled before it was sent is not sent. A request under way goes on without who asked for it.
+
+What it saves: an edit of 30 rows costs Cassandra 2.7 ms, one of 250 costs 6 ms, each alone about 2.3 ms; so 700 ends of
+one partition cost 18 ms in three writes instead of 1.6 s in 700, without counting the rounds that would be preempted.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.ids import Partition, RowKey, UnixMillis
+from scheduler_service.domain.schedules import Edit, Row, RowWrite, State, Statics, WriteRejection
+from scheduler_service.runtime.backoff import Backoff
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.runtime.signal import Signal
+
+ROWS_PER_EDIT = 250
+KEYS_PER_READ = 100
+FORGET_SECONDS = 10.0
+
+T = TypeVar("T")
+Rows: TypeAlias = Mapping[RowKey, Row]
+SendEdit: TypeAlias = Callable[[Edit], Awaitable[Answer[WriteRejection]]]
+ReadSerially: TypeAlias = Callable[[Partition, Sequence[RowKey]], Awaitable[tuple[Statics, Rows]]]
+
+_CLOSED = "the store was closed before it answered"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """`work`: an edit, the key of a row to be read, or a request that goes alone. `reads`: no answer is an error."""
+
+    answer: asyncio.Future[Any]
+    work: Edit | RowKey | Callable[[], Awaitable[Any]]
+    reads: bool
+
+
+class _Queue:
+    """One partition's. `under_way`: those whose request is, or is to be, sent."""
+
+    __slots__ = ("arrived", "under_way", "waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self.waiting: deque[_Waiting] = deque()
+        self.under_way: Sequence[_Waiting] = ()
+        self.arrived = Signal(clock)
+        """Set by whoever comes while nobody waits."""
+
+    def take(self) -> bool:
+        """Move what goes into the next request to `under_way`. False: nobody waits."""
+        taken: list[_Waiting] = []
+        passed: list[_Waiting] = []
+        keys: set[RowKey] = set()
+        while self.waiting:
+            one = self.waiting.popleft()
+            if one.answer.done():
+                continue
+            if not taken or _goes_with(taken[0].work, one.work, keys):
+                taken.append(one)
+                keys.update(_keys(one.work))
+                if not keys:
+                    break
+            else:
+                passed.append(one)
+        self.waiting.extendleft(reversed(passed))
+        self.under_way = taken
+        return bool(taken)
+
+
+def _goes_with(first: object, other: object, keys: set[RowKey]) -> bool:
+    """Whether `other` may share the request that `first` begins, which has `keys` already."""
+    if isinstance(first, Edit) and isinstance(other, Edit):
+        same = (first.version_known, first.version) == (other.version_known, other.version)
+        shared = _tells_why(first) and _tells_why(other)
+        fits = len(keys) + len(other.writes) <= ROWS_PER_EDIT
+        return same and shared and fits and keys.isdisjoint(_keys(other))
+    if isinstance(first, RowKey) and isinstance(other, RowKey):
+        return other in keys or len(keys) < KEYS_PER_READ
+    return False
+
+
+def _keys(work: object) -> Sequence[RowKey]:
+    if isinstance(work, Edit):
+        return [write.key for write in work.writes]
+    return [work] if isinstance(work, RowKey) else []
+
+
+def _tells_why(edit: Edit) -> bool:
+    """A rejection shows state and next attempt of the rows tested, so not whether `finished_at` was another."""
+    return all(write.expect_finished_at is None for write in edit.writes)
+
+
+class PartitionTurns:
+    """The queues. Lives on one event loop; `tasks` runs the requests, which `edit` and `read` send at once."""
+
+    def __init__(
+        self, *, edit: SendEdit, read: ReadSerially, tasks: Tasks, clock: Clock, randomness: Randomness
+    ) -> None:
+        self._send_edit = edit
+        self._read = read
+        self._tasks = tasks
+        self._clock = clock
+        self._randomness = randomness
+        self._queues: dict[Partition, _Queue] = {}
+
+    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
+        """As `ScheduleStore.edit`."""
+        answer: Answer[WriteRejection] = await self._queued(edit.partition, edit, reads=False)
+        return answer
+
+    async def read(self, partition: Partition, key: RowKey) -> tuple[Statics, Row | None]:
+        """A serial read of one row, with the statics of the same read. Raises StoreUnavailable."""
+        answer: tuple[Statics, Row | None] = await self._queued(partition, key, reads=True)
+        return answer
+
+    async def write_alone(self, partition: Partition, request: Callable[[], Awaitable[Answer[T]]]) -> Answer[T]:
+        """This conditional write, when its turn has come."""
+        answer: Answer[T] = await self._queued(partition, request, reads=False)
+        return answer
+
+    async def read_alone(self, partition: Partition, request: Callable[[], Awaitable[T]]) -> T:
+        """This serial read, when its turn has come."""
+        answer: T = await self._queued(partition, request, reads=True)
+        return answer
+
+    async def _queued(
+        self, partition: Partition, work: Edit | RowKey | Callable[[], Awaitable[Any]], *, reads: bool
+    ) -> Any:
+        one = _Waiting(asyncio.get_running_loop().create_future(), work, reads)
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._queues[partition] = _Queue(self._clock)
+            queue.waiting.append(one)
+            task = self._tasks.spawn(self._serve(partition, queue), name="partition-turns")
+            task.add_done_callback(partial(self._abandon, partition, queue))
+        else:
+            queue.waiting.append(one)
+            queue.arrived.set()
+        return await one.answer
+
+    async def _serve(self, partition: Partition, queue: _Queue) -> None:
+        backoff: Backoff | None = None
+        while True:
+            while queue.take():
+                unanswered = await self._send(partition, queue.under_way)
+                if unanswered is None:
+                    backoff = None
+                    continue
+                if backoff is None:
+                    backoff = Backoff(clock=self._clock, randomness=self._randomness)
+                await backoff.wait()
+                for one in queue.under_way:
+                    _end(one, unanswered)
+            if backoff is None:
+                break
+            queue.under_way = ()
+            queue.arrived = Signal(self._clock)
+            await queue.arrived.wait(FORGET_SECONDS)
+            if not queue.waiting:
+                break
+        # Before anything else runs: who comes now begins a queue of their own.
+        del self._queues[partition]
+
+    def _abandon(self, partition: Partition, queue: _Queue, _: object) -> None:
+        """Whoever is still there when the task has ended, perhaps before it began: the store is closing."""
+        if self._queues.get(partition) is queue:
+            del self._queues[partition]
+        for one in (*queue.under_way, *queue.waiting):
+            _end(one, Unknown(_CLOSED))
+
+    async def _send(self, partition: Partition, group: Sequence[_Waiting]) -> Unknown | None:
+        """Answer them; those whose request got no answer are left, and why is answered."""
+        first = group[0].work
+        if isinstance(first, Edit):
+            return await self._send_edits(group)
+        try:
+            if isinstance(first, RowKey):
+                statics, rows = await self._read(partition, list(dict.fromkeys(_only_keys(group))))
+                for one, key in zip(group, _only_keys(group), strict=True):
+                    _end(one, (statics, rows.get(key)))
+                return None
+            answer = await first()
+        except StoreUnavailable as error:
+            if not isinstance(first, RowKey):
+                _fail(group[0], error)
+            return Unknown(str(error))
+        except Exception as error:
+            for one in group:
+                _fail(one, error)
+            return None
+        _end(group[0], answer)
+        return answer if isinstance(answer, Unknown) else None
+
+    async def _send_edits(self, group: Sequence[_Waiting]) -> Unknown | None:
+        while group:
+            edits = [one.work for one in group if isinstance(one.work, Edit)]
+            try:
+                answer = await self._send_edit(_joined(edits))
+            except Exception as error:
+                if len(group) > 1:
+                    return await self._send_singly(group)
+                _fail(group[0], error)
+                return None
+            match answer:
+                case Unknown():
+                    return answer
+                case Applied():
+                    for one in group:
+                        _end(one, answer)
+                    return None
+                case Rejected(current=current):
+                    lost = [one for one, edit in zip(group, edits, strict=True) if not _holds(edit, current)]
+                    if not lost and len(group) > 1:
+                        return await self._send_singly(group)
+                    for one in lost or group:
+                        _end(one, Rejected(_seen_by(one.work, current)))
+                    group = [one for one in group if not one.answer.done()]
+        return None
+
+    async def _send_singly(self, group: Sequence[_Waiting]) -> Unknown | None:
+        for one in group:
+            if not one.answer.done() and (unanswered := await self._send_edits([one])) is not None:
+                return unanswered
+        return None
+
+
+def _only_keys(group: Sequence[_Waiting]) -> list[RowKey]:
+    return [one.work for one in group if isinstance(one.work, RowKey)]
+
+
+def _joined(edits: Sequence[Edit]) -> Edit:
+    first = edits[0]
+    if len(edits) == 1:
+        return first
+    return Edit(
+        partition=first.partition,
+        edits=first.edits,
+        version=first.version,
+        version_known=first.version_known,
+        writes=tuple(write for edit in edits for write in edit.writes),
+    )
+
+
+def _holds(edit: Edit, current: WriteRejection) -> bool:
+    """Whether a rejection shows nothing that this edit's own conditions exclude."""
+    if edit.version_known and current.statics.version != edit.version:
+        return False
+    return all(_row_holds(write, current.rows.get(write.key, (None, None))) for write in edit.writes)
+
+
+def _row_holds(write: RowWrite, shown: tuple[str | None, UnixMillis | None]) -> bool:
+    state, next_attempt_at = shown
+    expected = None if write.expect_state is State.SCHEDULED else write.expect_state
+    wanted = write.expect_next_attempt_at
+    return state == expected and (wanted is None or next_attempt_at == wanted)
+
+
+def _seen_by(work: object, current: WriteRejection) -> WriteRejection:
+    keys = _keys(work)
+    return WriteRejection(current.statics, {key: row for key, row in current.rows.items() if key in keys})
+
+
+def _end(one: _Waiting, answer: object) -> None:
+    if one.answer.done():
+        return
+    if isinstance(answer, Unknown) and one.reads:
+        one.answer.set_exception(StoreUnavailable(answer.reason))
+    else:
+        one.answer.set_result(answer)
+
+
+def _fail(one: _Waiting, error: Exception) -> None:
+    if not one.answer.done():
+        one.answer.set_exception(error)

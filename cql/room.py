@@ -1,0 +1,83 @@
+"""How many requests of one session may be unanswered at once: fewer while the servers answer hardly any in time.
+
+Servers take requests in the order in which they come, whosever they are. So what one session has there beyond what
+they do within a request's time-out delays everybody, heartbeats on connections of their own too, and is given up before
+it is answered. Kept here it delays nobody else.
+
+    more than half of a window's requests unanswered      half as many, `LEAST` at least
+    less than a tenth of them                             a quarter more, up to the setting
+
+In between nothing changes: one of three servers that stands still is not a reason to ask the other two for less.
+"""
+
+import asyncio
+from collections import deque
+
+WINDOW_SECONDS = 0.5
+ENOUGH = 10
+"""Requests that a window must have before it says anything."""
+LEAST = 32
+
+
+class Room:
+    """Lives on one event loop. `now` is monotonic seconds. At most `waiting` wait for a place."""
+
+    __slots__ = ("_asked", "_began", "_most", "_queue", "_unanswered", "places", "taken", "waiting")
+
+    def __init__(self, *, places: int, waiting: int) -> None:
+        self.places = places
+        """How many there are now."""
+        self.taken = 0
+        self.waiting = waiting
+        self._most = places
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._began: float | None = None
+        self._asked = self._unanswered = 0
+
+    def enter(self) -> asyncio.Future[None] | None:
+        """Take a place. A future: wait for it, and call `left_queue` if that is cancelled. Raises RoomFull."""
+        if self.taken < self.places and not self._queue:
+            self.taken += 1
+            return None
+        if len(self._queue) >= self.waiting:
+            raise RoomFull
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        return turn
+
+    def left_queue(self, turn: asyncio.Future[None]) -> None:
+        """Who waited was cancelled."""
+        if turn.done() and not turn.cancelled():
+            self.leave()
+        elif turn in self._queue:
+            self._queue.remove(turn)
+
+    def leave(self) -> None:
+        self.taken -= 1
+        self._let_in()
+
+    def answered(self, answered: bool, *, now: float) -> None:
+        """A request ended; False: its time was over before an answer came."""
+        if self._began is None:
+            self._began = now
+        self._asked += 1
+        self._unanswered += not answered
+        if now - self._began < WINDOW_SECONDS or self._asked < ENOUGH:
+            return
+        if self._unanswered * 2 > self._asked:
+            self.places = max(self.places // 2, min(LEAST, self._most))
+        elif self._unanswered * 10 < self._asked:
+            self.places = min(self.places + max(self.places // 4, 1), self._most)
+        self._began, self._asked, self._unanswered = now, 0, 0
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._queue and self.taken < self.places:
+            turn = self._queue.popleft()
+            if not turn.done():
+                self.taken += 1
+                turn.set_result(None)
+
+
+class RoomFull(Exception):
+    """Too many wait."""

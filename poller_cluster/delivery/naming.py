@@ -1,0 +1,84 @@
+"""Attempts whose names are being looked up, each until the time for its connection is over."""
+
+import asyncio
+from collections.abc import Callable, Set
+from functools import partial
+
+from poller_cluster.delivery.resolver import Found, Resolver, ResolverBounds, Waiting
+from poller_cluster.delivery.resolver_cares import CaresLookUp
+from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.target import Target
+from poller_cluster.delivery.transfer import Transfer
+
+OnNamed = Callable[[Transfer, Found | None], None]
+
+
+class Naming:
+    """Of one engine, on its loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, settings: DeliverySettings, schemes: frozenset[str]) -> None:
+        self._loop = loop
+        self._schemes = schemes
+        self._look_up = CaresLookUp(
+            loop,
+            nameservers=settings.nameservers,
+            seconds=settings.connect_timeout_seconds,
+            cache=settings.dns_cache_seconds > 0,
+        )
+        self._resolver = Resolver(
+            look_up=self._look_up,
+            now=loop.time,
+            later=lambda seconds, callback: loop.call_later(seconds, callback),
+            bounds=ResolverBounds(
+                cache_seconds=settings.dns_cache_seconds,
+                stale_seconds=settings.connection_lifetime_seconds if settings.dns_cache_seconds else 0,
+                names_at_once=settings.lookups_at_once,
+                names_per_client=settings.lookups_per_client,
+                remembered_per_client=settings.names_per_client,
+            ),
+        )
+        self._waiting: dict[Transfer, tuple[Waiting | None, asyncio.TimerHandle]] = {}
+
+    def find(self, transfer: Transfer, target: Target | None, on_named: OnNamed) -> tuple[str, ...] | None:
+        """The addresses of the prepared transfer's target, without any where libcurl has to say what is wrong with its
+        URL. None: they are being looked up, and `on_named` is called once, with None when that took too long."""
+        if target is None or target.scheme not in self._schemes:
+            return ()
+        if target.addresses is not None:
+            return target.addresses
+        request = transfer.request
+        known = self._resolver.known(request.client_id, target.host)
+        if known is not None and known.failure is None:
+            return known.addresses
+        found = self._resolver.find(request.client_id, target.host, partial(self._found, transfer, on_named))
+        if isinstance(found, Waiting):
+            timer = self._loop.call_later(transfer.connect_timeout_seconds, self._over, transfer, on_named)
+            self._waiting[transfer] = (found, timer)
+            return None
+        if found.failure is None:
+            return found.addresses
+        # Known not to have an address; told later, as every end of an attempt.
+        handle = self._loop.call_later(0, self._found, transfer, on_named, found)
+        self._waiting[transfer] = (None, handle)
+        return None
+
+    def _found(self, transfer: Transfer, on_named: OnNamed, found: Found) -> None:
+        if transfer in self._waiting:
+            _, timer = self._waiting.pop(transfer)
+            timer.cancel()
+            on_named(transfer, found)
+
+    def _over(self, transfer: Transfer, on_named: OnNamed) -> None:
+        waiting, _ = self._waiting.pop(transfer)
+        if waiting is not None:
+            self._resolver.give_up(waiting)
+        on_named(transfer, None)
+
+    def close(self) -> Set[Transfer]:
+        """Nobody is told any more. Answers those that waited."""
+        unnamed = set(self._waiting)
+        for _, timer in self._waiting.values():
+            timer.cancel()
+        self._waiting.clear()
+        self._look_up.close()
+        return unnamed

@@ -1,0 +1,135 @@
+"""A node gives every lane away, because it is told to or because it stops, and takes lanes again when it is told to.
+
+    taking --asked, another node takes lanes, or forced--> handing over --told to take lanes again--> taking
+       `--stops---------------------------------------------^  `--stops: for good
+
+The last node that takes lanes does not hand over unless it is forced to: nobody would own them, and nobody would be
+called. Of several that are asked at the same time one stays at least: each says that it drains, and hands nothing over
+before a read that began after that was seen in storage showed another one that takes lanes.
+"""
+
+from typing import Protocol
+
+import structlog
+
+from membership.errors import MinutehandError
+from membership.identity import Life
+from membership.keeper import Keeper
+from membership.ports import Heartbeat, MemberStore, NodeState, Spawn
+from membership.view import MembersView
+from scheduler_service.runtime.clock import Clock
+
+SEEN_WITHIN_SECONDS = 2.0
+"""How long what a node says of itself may take to be seen in storage; then it is asked to come again."""
+LOOK_SECONDS = 0.05
+_log = structlog.get_logger("minutehand.poller")
+
+
+class LastNode(MinutehandError):
+    """No other node takes lanes."""
+
+
+class NotSeen(MinutehandError):
+    """Storage did not show in time what this node says of itself: nothing was begun; ask again."""
+
+
+class Announcing(Protocol):
+    """What is needed of a `Heartbeater`."""
+
+    @property
+    def view(self) -> MembersView: ...
+
+    def set_state(self, state: NodeState) -> None: ...
+
+
+class HandOver:
+    """Of one node. `silent_after`: seconds without a beat after which a node is not counted on."""
+
+    def __init__(
+        self,
+        *,
+        life: Life,
+        members: Announcing,
+        store: MemberStore,
+        keeper: Keeper,
+        clock: Clock,
+        silent_after: float,
+        spawn: Spawn,
+    ) -> None:
+        self._life = life
+        self._members = members
+        self._store = store
+        self._keeper = keeper
+        self._clock = clock
+        self._silent_after = silent_after
+        self._spawn = spawn
+        self._asking = self._stopping = False
+        self.begun = False
+        """Whether lanes are being handed over, or are."""
+
+    async def ask(self, *, force: bool = False) -> None:
+        """Begin, as an operator asks for it. Repeatable. Raises LastNode, NotSeen, StoreUnavailable."""
+        if not (force or self.begun or self._asking):
+            self._asking = True
+            try:
+                await self._judge()
+            except MinutehandError:
+                if not self.begun:
+                    self._members.set_state(NodeState.LIVE)
+                raise
+            finally:
+                self._asking = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Hand every lane over and take no other; stay a member, as draining, until stopped. Repeatable."""
+        if not self.begun:
+            self._spawn(self._run(), name="hand-over")
+
+    def take_back(self) -> bool:
+        """Take lanes again. Repeatable. False while the node is being stopped."""
+        if self._stopping:
+            return False
+        if self.begun:
+            self.begun = False
+            self._keeper.take_again()
+            _log.info("drain-taken-back", life=str(self._life), lanes=len(self._keeper.leases()))
+        return True
+
+    async def finish(self) -> None:
+        """For good. Returns when every lane is handed over, or that has taken too long."""
+        self._stopping = True
+        await self._run()
+
+    async def _run(self) -> None:
+        began = self._clock.monotonic()
+        first, self.begun = not self.begun, True
+        if first:
+            _log.info("drain-begun", life=str(self._life), lanes=len(self._keeper.leases()))
+        await self._keeper.release_all()
+        if first and self.begun:
+            took = round(self._clock.monotonic() - began, 3)
+            _log.info("drain-ended", life=str(self._life), seconds=took, left=len(self._keeper.leases()))
+
+    async def _judge(self) -> None:
+        """Twice: the first look refuses without anybody having noticed, the second one counts."""
+        await self._require_another()
+        self._members.set_state(NodeState.DRAINING)
+        deadline = self._clock.monotonic() + SEEN_WITHIN_SECONDS
+        while not any(row.life == self._life and row.state is NodeState.DRAINING for row in await self._rows()):
+            if self._clock.monotonic() >= deadline:
+                raise NotSeen("storage does not show yet that this node drains; ask again")
+            await self._clock.sleep(LOOK_SECONDS)
+        await self._require_another()
+
+    async def _require_another(self) -> None:
+        view, rows = self._members.view, {row.life: row for row in await self._rows()}
+        for member in view.members:
+            row = rows.get(member.life, member)
+            beats = view.silence.get(member.life, 0.0) < self._silent_after
+            if member.life != self._life and row.state is NodeState.LIVE and beats:
+                return
+        raise LastNode("no other node takes pollers: nobody would be called")
+
+    async def _rows(self) -> list[Heartbeat]:
+        return list(await self._store.read_heartbeats())

@@ -1,0 +1,92 @@
+"""Where lanes go on when a wall clock was ahead and is set right.
+
+A minute is passed by the wall clock. If that was ahead, minutes were passed before rows came into them, and floors and
+watermarks may say so. Nothing that was recorded by a clock that was ahead is believed:
+
+    this node's clock is set back    every lane stops, and is taken again under a new epoch (as after a doubtful write)
+                                     from the minute in which this life began, in the time that is accepted now
+    a lane is taken whose mark is    whoever recorded it was ahead, since when is unknown: it is walked again from
+    still to come                    `REWALK_MINUTES` before the present
+    a floor is announced             it is at most the present
+
+To begin earlier than recorded costs reads: what has ended is read again and stays as it is. So floors need not fall,
+and no other rule of `membership` changes: a lane that is taken lags, and counts again when it has come to the highest
+floor that this life ever sent.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from membership.identity import Lane
+from scheduler_service.domain.ids import Minute, minute_of
+from scheduler_service.runtime.clock import Clock
+
+TOLERATED_MS = 5_000
+"""A clock that is set back by less has passed its minutes early by less than their grace leaves over."""
+REWALK_MINUTES = 24 * 60
+"""More costs reads of the index, and of minutes long over; less may miss minutes that a clock further ahead passed."""
+
+
+class Passing(Protocol):
+    """A client's lanes on this node."""
+
+    def set_back(self) -> None:
+        """Stand still until the lanes are granted again; go by the time that is accepted now."""
+
+
+class SetBack:
+    """`grace_ms`: from a minute's end to the instant at which it may be passed. `leases()`: the lanes that are held,
+    with their epochs. `clients()`: what passes their minutes. `start_again(lane, epoch)`: let it go, and take it
+    under a new epoch."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        grace_ms: int,
+        leases: Callable[[], Mapping[Lane, int]],
+        clients: Callable[[], Iterable[Passing]],
+        start_again: Callable[[Lane, int], None],
+    ) -> None:
+        self._clock = clock
+        self._grace_ms = grace_ms
+        self._leases = leases
+        self._clients = clients
+        self._start_again = start_again
+        self._begun = clock.monotonic()
+        self._from = Minute(0)
+        self._pending: set[Lane] = set()
+
+    def present(self) -> Minute:
+        """The first minute that can't be over by the accepted time."""
+        return minute_of(self._clock.wall_ms() - self._grace_ms)
+
+    def step_accepted(self, step_ms: int) -> None:
+        """The wall clock was set by so much, and that is right."""
+        if step_ms >= -TOLERATED_MS:
+            return
+        lived_ms = (self._clock.monotonic() - self._begun) * 1000.0
+        self._from = Minute(minute_of(round(self._clock.wall_ms() - lived_ms)) - 1)
+        for client in self._clients():
+            client.set_back()
+        for lane, epoch in list(self._leases().items()):
+            self._pending.add(lane)
+            self._start_again(lane, epoch)
+
+    def credible(self, lane: Lane, mark: int) -> int:
+        """The latest mark at which a lane may begin, or be released, that is recorded at `mark`."""
+        present = self.present()
+        if lane in self._pending:
+            return min(mark, present, self._from)
+        return mark if mark <= present else present - REWALK_MINUTES
+
+    def credible_floor(self, floor: int) -> int:
+        """The same for the floor of this life: one that is too low costs reads, no more."""
+        return min(floor, self.present())
+
+    def granted(self, lane: Lane, epoch: int, start: int) -> None:
+        """A lane begins at `start`. Where that was decided before the clock was set right, it is given up again."""
+        self._pending.discard(lane)
+        if start > self.present() + 1:
+            self._pending.add(lane)
+            self._clock.call_later(0.0, lambda: self._start_again(lane, epoch))

@@ -1,0 +1,62 @@
+"""What requests may cost: a budget for each client and each administrator, in units of about 1 ms of CPU of one core.
+
+    Route.cost          taken before the handler runs; what does not fit is answered 429 with Retry-After
+    a long body         its bytes beyond FREE_BYTES, taken before it is read where its length is announced
+    a long answer       its bytes, owed afterwards: the next request waits for them
+    Call.spend          what a handler did many times over, such as the schedules of a bulk cancel; owed, too
+
+Creates are held to a rate of their own (`api.rate_limit`): their routes cost 0, so only their long bodies count here. A
+route without a cost of its own costs 1, so what is new has a bound too. An administrator's requests count for the
+administrator, never for the client in the path.
+
+Each process has its own budgets. They hold what ten seconds give, as those of creates do (`domain.rates`).
+"""
+
+import math
+from typing import Final
+
+from scheduler_service.api.problems import Refusal
+from scheduler_service.domain.rates import Rates
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.usecases.authenticate import Principal
+
+FREE_BYTES: Final = 128 * 1024
+"""Of a request's body. A create with a payload of the default length has fewer."""
+BODY_BYTES_PER_UNIT: Final = 100 * 1024
+ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
+TOO_MANY: Final = "too-many-requests"
+
+
+class RequestBudget:
+    """One process's judge of what its callers' requests cost."""
+
+    def __init__(self, *, clock: Clock, client_per_second: float, admin_per_second: float) -> None:
+        self._clock = clock
+        self._client_rate = client_per_second
+        self._admin_rate = admin_per_second
+        self._rates = Rates()
+
+    def take(self, principal: Principal, cost: float) -> None:
+        """Raises Refusal (too-many-requests): nothing was taken."""
+        whose, rate = self._of(principal)
+        wait = self._rates.take(whose, cost, rate=rate, now=self._clock.monotonic()).wait_seconds
+        if wait is None:
+            return
+        seconds = max(math.ceil(wait), 1)
+        detail = f"the requests of the last seconds have used up what is given; ask again in {seconds} s"
+        raise Refusal(TOO_MANY, detail, headers={"Retry-After": str(seconds)})
+
+    def owe(self, principal: Principal, cost: float) -> None:
+        """What has been done already."""
+        whose, rate = self._of(principal)
+        self._rates.owe(whose, cost, rate=rate, now=self._clock.monotonic())
+
+    def _of(self, principal: Principal) -> tuple[str, float]:
+        """Whose budget, and what a second adds to it. No client's id has a space."""
+        if principal.client_id is not None:
+            return principal.client_id, self._client_rate
+        return f"administrator {principal.name}", self._admin_rate
+
+
+def cost_of_body(size: int) -> float:
+    return max(size - FREE_BYTES, 0) / BODY_BYTES_PER_UNIT

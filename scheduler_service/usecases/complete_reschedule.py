@@ -1,0 +1,57 @@
+"""Completes reschedules that were cut short.
+
+A reschedule makes three writes, and whoever makes them may die after each:
+
+    announce   the new row's definition, all but `created_at`: every reader passes over such a row
+    cancel     the old row, naming the new one: one conditional write, which competes with the owner's claim
+    create     the same definition with `created_at`, as every create is placed
+
+Without the cancel the announced row is nobody's, and the old schedule is called. With it the new row is created by
+whoever comes first:
+
+- whoever asked for it, or asks for either of the two;
+- the owner of the old row's minute, which does not settle before (the cancelled row was open in it), so one of the two
+  is called whoever dies;
+- the owner of the new row's minute when it reads it, so that this is called at its instant also where the old one
+  would have come much later.
+
+Creating it twice is one row. A row that is neither announced nor there was deleted with its retention, and stays so.
+"""
+
+import msgspec
+
+from scheduler_service.domain.copies import definition_of
+from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.schedules import Row, State
+from scheduler_service.usecases.place import Place
+
+
+class CompleteReschedule:
+    """See the module. Raises StoreUnavailable; then ask again."""
+
+    def __init__(self, *, schedules: ScheduleStore, place: Place) -> None:
+        self._schedules = schedules
+        self._place = place
+
+    async def __call__(self, client_id: ClientId, new: ScheduleId, *, at: UnixMillis) -> None:
+        """A row that was cancelled at `at` names `new`: see that this is created."""
+        partition, key = partition_of(client_id, new), key_of(new)
+        rows = await self._schedules.find_rows(partition, [key])
+        if (row := rows.get(key)) is not None and row.announced:
+            await self._create(partition, row, at=at)
+
+    async def announced(self, partition: Partition, row: Row) -> bool:
+        """Create an announced row if the row it is to replace names it. False: nothing does so far."""
+        assert row.rescheduled_from is not None
+        old = ScheduleId(row.rescheduled_from)
+        key = key_of(old)
+        rows = await self._schedules.find_rows(partition_of(partition.client_id, old), [key], serial=True)
+        known = rows.get(key)
+        if known is None or known.state != State.CANCELLED or known.rescheduled_to != row.schedule_id:
+            return False
+        await self._create(partition, row, at=known.finished_at or known.due)
+        return True
+
+    async def _create(self, partition: Partition, row: Row, *, at: UnixMillis) -> None:
+        await self._place(definition_of(partition, msgspec.structs.replace(row, created_at=at)))

@@ -1,0 +1,150 @@
+"""One simulated API process: the services that the routes speak to, with a clock and a connection of its own."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from cql.storage import Storage
+from membership.identity import Life
+from membership.settings import MembershipSettings
+from poller_cluster.hand_over import LastNode, NotSeen
+from scheduler_service.api.services import ApiServices, build_services
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.errors import Conflict, MinutehandError, NodeUnreachable, Overloaded, StoreUnavailable
+from scheduler_service.domain.ports import HintSender
+from scheduler_service.domain.samples import Exchange, Sample
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.timekeeper import Timekeeper
+from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.watch_members import WatchMembers
+from tests.simulation.faults import FaultyConnection
+from tests.simulation.sim_clock import SimClock
+from tests.simulation.sim_node import SeededRandomness
+from tests.support.memory import InMemoryConnection
+
+T = TypeVar("T")
+SETTINGS = ApiSettings(admin_key="simulated-administrator")
+
+
+class Unanswered(Exception):
+    """No answer came, and the request may have taken effect: the process died, took too long, or said 503."""
+
+
+class Told(Protocol):
+    """Tells a node of this very life; False where nobody of that life hears it."""
+
+    async def drain(self, life: Life, *, force: bool) -> bool: ...
+
+    async def undrain(self, life: Life) -> bool: ...
+
+
+class _Ports:
+    """Other processes' ports: samples are not simulated; a node drains if exactly this life is there to hear it."""
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    async def drain(self, life: Life, *, address: str, force: bool) -> None:
+        try:
+            heard = await self._told.drain(life, force=force)
+        except LastNode as error:
+            raise Conflict("last-node", str(error)) from error
+        except (NotSeen, StoreUnavailable) as error:
+            raise NodeUnreachable(str(error)) from error
+        if not heard:
+            raise NodeUnreachable(f"{life} does not answer")
+
+    async def undrain(self, life: Life, *, address: str) -> None:
+        if not await self._told.undrain(life):
+            raise NodeUnreachable(f"{life} does not answer")
+
+    async def call(self, sample: Sample) -> Exchange:
+        raise Overloaded("samples are not simulated")
+
+
+class ApiProcess:
+    """One run of an API process, from `start` to `kill`."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        clock: SimClock,
+        rng: random.Random,
+        memory: InMemoryConnection,
+        hints: HintSender,
+        told: Told,
+        on_crash: Callable[[str, BaseException], None],
+    ) -> None:
+        self.name = name
+        self.clock = clock
+        self.connection = FaultyConnection(memory, clock=clock, rng=rng)
+        self.storage = Storage.over(self.connection, clock=clock)
+        self.up = False
+        self._tasks = Tasks(on_crash)
+        self._requests: dict[asyncio.Task[Any], None] = {}
+        membership = MembershipSettings()
+        self.members = WatchMembers(store=self.storage.members, clock=clock, settings=membership, on_crash=on_crash)
+        self._timekeeper = Timekeeper(
+            clock=clock, witnesses=lambda: self.members.witnesses, alone=lambda: self.members.alone
+        )
+        ports = _Ports(told)
+        self.services: ApiServices = build_services(
+            storage=self.storage,
+            clock=clock,
+            randomness=SeededRandomness(rng),
+            hints=hints,
+            members=self.members,
+            nodes=ports,
+            samples=ports,
+            box=ClearBox(),
+            settings=SETTINGS,
+            clock_limit_ms=membership.clock_limit_ms,
+        )
+
+    def start(self) -> None:
+        """It listens when it has read the members once, or was given no answer."""
+        self._tasks.spawn(self._timekeeper.run(), name=f"{self.name}.timekeeper")
+        self._tasks.spawn(self._begin(), name=f"{self.name}.start")
+
+    async def _begin(self) -> None:
+        await self.members.start()
+        self.up = True
+
+    async def ask(self, verb: Callable[[ApiServices], Coroutine[Any, Any, T]]) -> T:
+        """One request. Raises Unanswered, and what the verb answers with."""
+        if not self.up:
+            await self.clock.sleep(0.05)
+            raise Unanswered("nobody listens")
+        task = asyncio.get_running_loop().create_task(verb(self.services), name=f"{self.name}.request")
+        self._requests[task] = None
+
+        def expire() -> None:
+            task.cancel()
+
+        timer = self.clock.call_later(SETTINGS.request_timeout_seconds, expire)
+        try:
+            await asyncio.wait([task])
+        finally:
+            timer.cancel()
+            self._requests.pop(task, None)
+        if task.cancelled():
+            raise Unanswered("no answer")
+        error = task.exception()
+        if isinstance(error, MinutehandError) and error.retryable:
+            raise Unanswered(str(error))
+        return task.result()
+
+    async def kill(self) -> None:
+        """SIGKILL: nothing more is done."""
+        self.up = False
+        self.clock.resume()
+        requests = list(self._requests)
+        for task in requests:
+            task.cancel()
+        await self.members.stop()
+        await self._tasks.close()
+        if requests:
+            await asyncio.wait(requests)
+        await self.storage.close()

@@ -1,0 +1,99 @@
+"""What may happen in a random world, and how often: the operations of a run are drawn from its seed."""
+
+import random
+from dataclasses import dataclass
+
+from tests.simulation.drawn.setting import APIS, NODES
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that happens, `after` seconds of nothing. What it does in detail follows from `dice` alone, so that it
+    stays the same when others are left out."""
+
+    after: float
+    name: str
+    node: str
+    api: str
+    amount: float
+    dice: int
+
+
+TENANTS = {
+    "create": 20,
+    "create_under_key": 12,
+    "create_late": 2,
+    "cancel": 10,
+    "cancel_at_its_due": 4,
+    "cancel_many": 3,
+    "redeliver": 8,
+    "reschedule": 6,
+    "look": 3,
+    "reconcile": 4,
+    "stop_reconciliation": 1,
+    "show_balance": 2,
+}
+ADMINISTRATORS = {
+    "suspend": 2,
+    "resume": 3,
+    "quota": 3,
+    "settings": 2,
+    "drain": 1,
+    "undrain": 2,
+}
+NODES_FAIL = {
+    "kill": 4,
+    "start": 6,
+    "stop": 2,
+    "pause": 3,
+    "resume_node": 5,
+    "cut_off": 2,
+    "heal": 4,
+    "flaky": 4,
+    "stale": 2,
+    "crash_at_a_write": 3,
+    "step": 1,
+    "step_for_long": 0,
+    "step_together": 0,
+    "set_clocks_right": 1,
+    "outage": 1,
+}
+APIS_FAIL = {
+    "kill_api": 2,
+    "start_api": 5,
+    "pause_api": 2,
+    "resume_api": 4,
+    "flaky_api": 5,
+    "crash_api_at_a_write": 3,
+    "step_api": 1,
+    "boot_api_wrong": 2,
+}
+RECEIVERS_FAIL = {
+    "slow_receiver": 2,
+    "failing_receiver": 3,
+    "dead_host": 3,
+}
+GROUPS = (TENANTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
+MAY_MAKE_LATE = frozenset((*NODES_FAIL, *ADMINISTRATORS, *RECEIVERS_FAIL))
+"""What excuses calls that come too late to be made. What API processes suffer, and tenants ask, does not."""
+
+
+def draw(seed: int, count: int) -> list[Operation]:
+    """Some runs have more of one kind, or nothing."""
+    rng = random.Random(seed)
+    weights: dict[str, float] = {}
+    for group in GROUPS:
+        often = 1.0 if group is TENANTS else rng.choice((0.0, 0.5, 1.0, 1.0, 3.0))
+        weights.update({name: often * weight for name, weight in group.items()})
+    names = rng.choices(list(weights), weights=list(weights.values()), k=count)
+    return [
+        Operation(
+            after=rng.choice((0.0, 0.3, 1.5, 6.0, 20.0)) * rng.random(),
+            name=name,
+            node=rng.choice(NODES),
+            api=rng.choice(APIS),
+            amount=rng.random(),
+            dice=rng.getrandbits(32),
+        )
+        for name in names
+    ]

@@ -1,0 +1,330 @@
+"""Carries out what was drawn. Whoever asks does so by himself: no operation waits for an answer."""
+
+import random
+from collections.abc import Sequence
+
+from cql.connection import Item
+from poller_cluster.delivery.result import AttemptError
+from scheduler_service.domain.clients import RetrySettings
+from scheduler_service.domain.reconciliations import Action
+from tests.simulation.drawn.administrators import Administrators
+from tests.simulation.drawn.operations import Operation
+from tests.simulation.drawn.schedules import Schedule
+from tests.simulation.drawn.setting import APIS, NODES
+from tests.simulation.drawn.tenants import OTHER_HOST, Tenants
+from tests.simulation.drawn.windows import Windows
+from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.receivers import Call
+
+PATIENCE = (1, 3, None)
+"""How often callers ask: once, some times, or until they are answered."""
+STALE = (("nodes.read", 3.5), ("pollers.list", 20.0))
+"""Reads that may be old, and for how long: heartbeats of longer ago would show the living as dead."""
+
+
+class Performing:
+    """Operations whose subject is not there do nothing, so that any part of a list can be left out."""
+
+    def __init__(self, world: DrawnWorld, tenants: Tenants, windows: Windows, administrators: Administrators) -> None:
+        self.world = world
+        self.tenants = tenants
+        self.windows = windows
+        self.administrators = administrators
+
+    async def perform(self, operation: Operation) -> None:
+        dice = random.Random(operation.dice)
+        await getattr(self, "_" + operation.name)(operation, dice)
+
+    # Tenants.
+
+    async def _create(self, operation: Operation, dice: random.Random) -> None:
+        requests = self.tenants.requests(
+            dice, count=1 + int(8 * operation.amount), spread_seconds=4 + 80 * operation.amount
+        )
+        if dice.random() < 0.5:
+            self.world.spawn(self.tenants.create(self._client(dice), requests))
+        else:
+            for request in requests:
+                self.world.spawn(self.tenants.create(self._client(dice), [request]))
+
+    async def _create_under_key(self, operation: Operation, dice: random.Random) -> None:
+        requests = self.tenants.requests(dice, count=1 + int(3 * operation.amount), spread_seconds=60 * dice.random())
+        client, key = self._client(dice), f"key {operation.dice}"
+        for _ in range(dice.choice((1, 1, 2))):
+            self.world.spawn(
+                self.tenants.create_under_key(client, key, requests, patience=dice.choice((3, None, None)))
+            )
+
+    async def _create_late(self, operation: Operation, dice: random.Random) -> None:
+        """At the very end of the minute, under a key that is asked for until there is an answer."""
+        world = self.world
+        left = (60_000 - world.now_ms() % 60_000) / 1000
+        if left > 25:
+            return
+        requests = self.tenants.requests(dice, count=1, spread_seconds=left)
+        await world.advance(max(left - 2 * operation.amount, 0))
+        world.spawn(self.tenants.create_under_key(self._client(dice), f"key {operation.dice}", requests, patience=None))
+
+    async def _cancel(self, operation: Operation, dice: random.Random) -> None:
+        if (schedule := self._one(dice, ended=False)) is not None:
+            self.world.spawn(self.tenants.cancel(schedule, patience=dice.choice(PATIENCE)))
+
+    async def _cancel_at_its_due(self, operation: Operation, dice: random.Random) -> None:
+        if (schedule := self._one(dice, ended=False)) is None:
+            return
+        before = dice.choice((0.0, 1.0, 5.0)) + 0.1 * dice.random()
+
+        async def cancel() -> None:
+            await self.world.api_clock.sleep(max((schedule.due - self.world.now_ms()) / 1000 - before, 0.0))
+            await self.tenants.cancel(schedule, patience=3)
+
+        self.world.spawn(cancel())
+
+    async def _cancel_many(self, operation: Operation, dice: random.Random) -> None:
+        client = self._client(dice)
+        some = [one for one in self._known(client) if dice.random() < operation.amount]
+        if some:
+            self.world.spawn(self.tenants.cancel_many(some, patience=dice.choice(PATIENCE)))
+
+    async def _redeliver(self, operation: Operation, dice: random.Random) -> None:
+        if (schedule := self._one(dice, ended=True)) is None:
+            return
+        key = f"again {operation.dice}" if dice.random() < 0.5 else None
+        for _ in range(1 + int(3 * dice.random() ** 2)):
+            self.world.spawn(self.tenants.redeliver(schedule, key=key, patience=dice.choice(PATIENCE)))
+
+    async def _reschedule(self, operation: Operation, dice: random.Random) -> None:
+        if (schedule := self._one(dice, ended=False)) is None:
+            return
+        key = f"later {operation.dice}" if dice.random() < 0.5 else None
+        self.world.spawn(
+            self.tenants.reschedule(
+                schedule,
+                delay_seconds=60 * operation.amount,
+                otherwise=dice.random() < OTHERWISE,
+                key=key,
+                patience=dice.choice(PATIENCE),
+            )
+        )
+
+    async def _look(self, operation: Operation, dice: random.Random) -> None:
+        if self.world.schedules:
+            self.world.spawn(self.tenants.look(dice.choice(list(self.world.schedules.values()))))
+
+    async def _reconcile(self, operation: Operation, dice: random.Random) -> None:
+        now, span = self.world.now_ms(), 60_000 * operation.amount
+        start = now - span * dice.choice((0.0, 0.5, 1.0))
+        action = dice.choice(tuple(Action))
+        client = self._client(dice)
+        work = self.windows.reconcile(client, action, start=int(start), end=int(start + span) + 1, dice=dice)
+        self.world.spawn(work)
+
+    async def _stop_reconciliation(self, operation: Operation, dice: random.Random) -> None:
+        if self.windows.asked:
+            client, asked_id = dice.choice(self.windows.asked)
+            self.world.spawn(self.windows.stop(client, asked_id))
+
+    async def _show_balance(self, operation: Operation, dice: random.Random) -> None:
+        self.world.spawn(self.windows.show_balance(self._client(dice)))
+
+    def _client(self, dice: random.Random) -> str:
+        return dice.choice(list(self.world.clients))
+
+    def _known(self, client: str) -> list[Schedule]:
+        return [one for one in self.world.schedules.values() if one.acknowledged and one.client_id == client]
+
+    def _one(self, dice: random.Random, *, ended: bool) -> Schedule | None:
+        found = [
+            one
+            for one in self.world.schedules.values()
+            if one.acknowledged and (one.end is not None) is ended and (ended or not one.cancelled)
+        ]
+        return dice.choice(found) if found else None
+
+    # Administrators.
+
+    async def _suspend(self, operation: Operation, dice: random.Random) -> None:
+        self.world.spawn(self.administrators.suspend(self._client(dice), patience=dice.choice(PATIENCE)))
+
+    async def _resume(self, operation: Operation, dice: random.Random) -> None:
+        if self.administrators.suspended:
+            client = dice.choice(list(self.administrators.suspended))
+            self.world.spawn(self.administrators.resume(client, patience=dice.choice(PATIENCE)))
+
+    async def _quota(self, operation: Operation, dice: random.Random) -> None:
+        quota = 1 + int(5 * operation.amount)
+        self.world.spawn(self.administrators.change_quota(self._client(dice), quota, patience=dice.choice(PATIENCE)))
+
+    async def _settings(self, operation: Operation, dice: random.Random) -> None:
+        retry = RetrySettings(base_seconds=1 + 5 * operation.amount, max_attempts=dice.choice((1, 3, 6)))
+        work = self.administrators.change_settings(self._client(dice), patience=dice.choice(PATIENCE), retry=retry)
+        self.world.spawn(work)
+
+    async def _drain(self, operation: Operation, dice: random.Random) -> None:
+        self.world.spawn(self.administrators.drain(operation.node, patience=dice.choice(PATIENCE)))
+
+    async def _undrain(self, operation: Operation, dice: random.Random) -> None:
+        self.world.spawn(self.administrators.undrain(operation.node, patience=dice.choice(PATIENCE)))
+
+    # Nodes.
+
+    async def _kill(self, operation: Operation, dice: random.Random) -> None:
+        if operation.node in self.world.nodes:
+            await self.world.kill(operation.node)
+
+    async def _start(self, operation: Operation, dice: random.Random) -> None:
+        if operation.node not in self.world.nodes:
+            self.world.start_node(operation.node)
+
+    async def _stop(self, operation: Operation, dice: random.Random) -> None:
+        node = self.world.nodes.get(operation.node)
+        if node is not None and not node.clock.paused:
+            self.world.leave(operation.node)
+
+    async def _pause(self, operation: Operation, dice: random.Random) -> None:
+        if operation.node in self.world.nodes:
+            self.world.pause(operation.node)
+
+    async def _resume_node(self, operation: Operation, dice: random.Random) -> None:
+        if operation.node in self.world.nodes:
+            self.world.resume(operation.node)
+
+    async def _cut_off(self, operation: Operation, dice: random.Random) -> None:
+        if operation.node in self.world.nodes:
+            self.world.cut_off(operation.node)
+
+    async def _heal(self, operation: Operation, dice: random.Random) -> None:
+        self.world.heal()
+
+    async def _flaky(self, operation: Operation, dice: random.Random) -> None:
+        self._make_flaky(operation.node, operation.amount, dice)
+
+    async def _stale(self, operation: Operation, dice: random.Random) -> None:
+        if (plan := self.world.plan_of(operation.node)) is None:
+            return
+        name, longest = dice.choice(STALE)
+        self.world.note(operation.node, f"{name} shows what was")
+        plan.stale = (name,)
+        await self.world.advance(longest * operation.amount)
+        if (plan := self.world.plan_of(operation.node)) is not None:
+            plan.stale = ()
+
+    async def _crash_at_a_write(self, operation: Operation, dice: random.Random) -> None:
+        self._crash_at(operation.node, 1 + int(40 * operation.amount), dice)
+
+    async def _step(self, operation: Operation, dice: random.Random) -> None:
+        """Mended before a node that is alone would believe it."""
+        step_ms = 100_000 * (operation.amount - 0.5)
+        self.world.step(operation.node, step_ms)
+        await self.world.advance(6 * operation.amount)
+        self.world.step(operation.node, -step_ms)
+
+    async def _step_for_long(self, operation: Operation, dice: random.Random) -> None:
+        """Until clocks are set right, or it is stepped again."""
+        self.world.step(operation.node, dice.choice((-1, 1)) * 600_000 * operation.amount**3)
+
+    async def _step_together(self, operation: Operation, dice: random.Random) -> None:
+        """Machines on one host: whoever is on it, nodes and API processes, is off by the same."""
+        step_ms = dice.choice((-1, 1)) * 600_000 * operation.amount**3
+        for name in (*NODES, *APIS):
+            if dice.random() < 0.6:
+                self.world.step(name, step_ms)
+
+    async def _set_clocks_right(self, operation: Operation, dice: random.Random) -> None:
+        self.world.set_clocks_right()
+
+    async def _outage(self, operation: Operation, dice: random.Random) -> None:
+        self.world.cut_off()
+        for api in self.world.apis.values():
+            api.connection.plan.cut_off = True
+        await self.world.advance(40 * operation.amount)
+        self.world.heal()
+
+    # API processes.
+
+    async def _kill_api(self, operation: Operation, dice: random.Random) -> None:
+        if operation.api in self.world.apis:
+            await self.world.kill_api(operation.api)
+
+    async def _start_api(self, operation: Operation, dice: random.Random) -> None:
+        if operation.api not in self.world.apis:
+            self.world.start_api(operation.api)
+
+    async def _pause_api(self, operation: Operation, dice: random.Random) -> None:
+        if operation.api in self.world.apis:
+            self.world.note(operation.api, "is paused")
+            self.world.apis[operation.api].clock.pause()
+
+    async def _resume_api(self, operation: Operation, dice: random.Random) -> None:
+        if operation.api in self.world.apis:
+            self.world.note(operation.api, "goes on")
+            self.world.apis[operation.api].clock.resume()
+
+    async def _flaky_api(self, operation: Operation, dice: random.Random) -> None:
+        self._make_flaky(operation.api, 3 * operation.amount, dice)
+
+    async def _crash_api_at_a_write(self, operation: Operation, dice: random.Random) -> None:
+        self._crash_at(operation.api, 1 + int(12 * operation.amount), dice)
+
+    async def _step_api(self, operation: Operation, dice: random.Random) -> None:
+        step_ms = 100_000 * (operation.amount - 0.5)
+        self.world.step(operation.api, step_ms)
+        await self.world.advance(6 * operation.amount)
+        self.world.step(operation.api, -step_ms)
+
+    async def _boot_api_wrong(self, operation: Operation, dice: random.Random) -> None:
+        """Its host's clock is set right some seconds after it began."""
+        await self.world.kill_api(operation.api)
+        wrong_ms = dice.choice((-1, -1, 1)) * 3_600_000 * operation.amount**2
+        self.world.step(operation.api, wrong_ms)
+        self.world.start_api(operation.api)
+        for _ in range(4):
+            requests = self.tenants.requests(dice, count=1, spread_seconds=30)
+            self.world.spawn(self.tenants.create(self._client(dice), requests))
+            await self.world.advance(3 * dice.random())
+        self.world.step(operation.api, -wrong_ms)
+
+    def _make_flaky(self, name: str, amount: float, dice: random.Random) -> None:
+        if (plan := self.world.plan_of(name)) is not None:
+            self.world.note(name, f"has a bad line ({amount:.2f})")
+            plan.refuse, plan.lose_answer, plan.slow = 0.05 * amount, 0.1 * amount, 0.1
+            plan.late, plan.late_seconds = LATE * amount, dice.choice(LATES)
+
+    def _crash_at(self, name: str, number: int, dice: random.Random) -> None:
+        """Dies before or after one of its next writes."""
+        if (plan := self.world.plan_of(name)) is None:
+            return
+        left, fault = number, dice.choice(("crash-before", "crash-after"))
+
+        def hook(kind: str, items: Sequence[Item]) -> str | None:
+            nonlocal left
+            left -= kind != "select"
+            return fault if left <= 0 and kind != "select" else None
+
+        plan.hook = hook
+
+    # Receivers.
+
+    async def _slow_receiver(self, operation: Operation, dice: random.Random) -> None:
+        self.world.receiver.latency_seconds = 4 * operation.amount**2
+
+    async def _failing_receiver(self, operation: Operation, dice: random.Random) -> None:
+        share = int(16 * operation.amount)
+
+        def script(call: Call) -> int:
+            return 500 if int(call.schedule_id[-1], 16) < share and call.attempt < 3 else 200
+
+        self.world.receiver.script = script
+
+    async def _dead_host(self, operation: Operation, dice: random.Random) -> None:
+        answers: tuple[int | AttemptError, ...] = (503, "connect-refused", "reset", 200)
+        answer = answers[int(4 * operation.amount)]
+        self.world.receiver.script = lambda call: answer if call.url == OTHER_HOST else 200
+
+
+LATE = 0.05
+"""How many writes of a flaky process arrive late, at most."""
+LATES = (1.0, 5.0, 20.0)
+"""After how many seconds they arrive."""
+OTHERWISE = 0.3
+"""How many reschedules are for another call."""

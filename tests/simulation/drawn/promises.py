@@ -1,0 +1,152 @@
+"""What must hold in a random world, beside what every simulated world demands at each call (`world`)."""
+
+import asyncio
+from uuid import UUID
+
+from poller_cluster.retention import EXPIRED
+from scheduler_service.domain.clients import ClientState
+from scheduler_service.domain.schedules import Row, State
+from tests.simulation.asked import out_of_order
+from tests.simulation.books import check_books
+from tests.simulation.drawn.administrators import Administrators
+from tests.simulation.drawn.operations import MAY_MAKE_LATE, Operation
+from tests.simulation.drawn.schedules import Schedule
+from tests.simulation.drawn.setting import SHORT_DAY_MS
+from tests.simulation.drawn.tenants import says_so
+from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.receivers import Call
+from tests.simulation.sim_node import SimNode
+
+HEARD_MS = 75_000
+"""How long after a suspension was answered a node may still call: a minute to hear of it, and a pause or a fault."""
+RECOVERY_SECONDS = 60.0
+"""How long after a trouble calls may still be late for it."""
+ACKNOWLEDGED_AHEAD_MS = 1_000
+"""How long before its due a schedule is acknowledged in time, whatever clocks differ by."""
+
+
+class Promises:
+    """Looks at every call, and at everything once all is well."""
+
+    def __init__(self, world: DrawnWorld, administrators: Administrators) -> None:
+        self.world = world
+        self._administrators = administrators
+        world.at_call = self._at_call
+
+    def _at_call(self, node: SimNode, schedule: Schedule, call: Call) -> None:
+        world = self.world
+        since = self._administrators.suspended.get(call.client_id)
+        if since is not None and call.at_ms > since + HEARD_MS:
+            raise world.violation(f"{call.schedule_id} was called though {call.client_id} was suspended at {since}")
+        last = schedule.calls[-1] if schedule.calls else None
+        if last is not None and last.answer == 200:
+            drop = world.clients[call.client_id].settings.in_doubt == "drop"
+            if drop or not call.redelivery:
+                schedule.repeats += 1
+            if schedule.repeats > schedule.redeliver_wishes:
+                raise world.violation(f"{call.schedule_id} was answered, and is called again without a word")
+
+    async def watch(self, operation: Operation) -> None:
+        """After every operation."""
+        if operation.name in MAY_MAKE_LATE or not self.calm():
+            self.world.disturb(RECOVERY_SECONDS)
+        await check_books(self.world, since=self.world.kept_since)
+
+    def calm(self) -> bool:
+        """Whether nothing keeps nodes from calling in time."""
+        nodes = self.world.nodes.values()
+        return (
+            bool(nodes)
+            and not self._administrators.suspended
+            and all(
+                not node.clock.paused
+                and node.over is None
+                and node.clock.wall_trusted()
+                and node.node.heartbeater.trusted()
+                and node.connection.plan.faultless
+                for node in nodes
+            )
+            and self.world.receiver.latency_seconds < 0.1
+        )
+
+    async def settle(self, *, within: float) -> None:
+        """All is well from here on: whatever was acknowledged comes to its end, and says rightly how."""
+        world, deadline = self.world, asyncio.get_running_loop().time() + within
+        while left := world.unfinished_ones():
+            await world.revive()
+            if asyncio.get_running_loop().time() > deadline:
+                row = await world.row_of(left[0])
+                raise world.violation(f"{len(left)} acknowledged schedules have no end, the first: {left[0]}\n{row}")
+            await world.advance(1.0)
+        await world.advance(1.0)
+        await check_books(world, since=world.kept_since)
+        if (pair := out_of_order(world.asked.values())) is not None:
+            raise world.violation(f"{pair[1]} was called before {pair[0]} had ended")
+        for schedule in world.schedules.values():
+            row = await world.row_of(schedule)
+            if row is not None and row.defined:
+                self._check_end(schedule, row)
+
+    def _check_end(self, schedule: Schedule, row: Row) -> None:
+        violation, known = self.world.violation, schedule.schedule_id
+        if schedule.cancelled and row.state != State.CANCELLED:
+            raise violation(f"{known}: its cancel was answered, its state is {row.state}")
+        if row.state == State.DELIVERED and not schedule.calls:
+            raise violation(f"{known} is delivered but was never called")
+        if row.state == State.CANCELLED:
+            stranded = row.reason == EXPIRED and (not schedule.acknowledged or schedule.redeliver_wishes)
+            if not schedule.cancel_wishes and schedule.cron_id is None and not stranded:
+                raise violation(f"{known} is cancelled though nobody asked: {row}")
+            if schedule.calls and not says_so(row, schedule.calls[-1]):
+                raise violation(f"{known} was called, and does not say so: {row}")
+            if row.rescheduled_to is not None:
+                self._check_successor(known, row.rescheduled_to)
+        elif row.state == State.SKIPPED and self._punctual(schedule):
+            raise violation(f"{known} was acknowledged in time and is skipped though nothing was wrong: {row}")
+        elif row.state == State.FAILED and not row.attempts and row.reason != "in-doubt":
+            raise violation(f"{known} has failed without an attempt: {row}")
+
+    def _check_successor(self, known: UUID, successor: UUID) -> None:
+        following = self.world.schedules.get(str(successor))
+        if following is None or (following.end is None and not following.gone):
+            raise self.world.violation(f"{known} was rescheduled to {successor}, which came to nothing: {following}")
+
+    def _punctual(self, schedule: Schedule) -> bool:
+        """Acknowledged before its due, and nothing was in the way of calling it."""
+        if not schedule.acknowledged or schedule.acknowledged_ms > schedule.due - ACKNOWLEDGED_AHEAD_MS:
+            return False
+        settings = self.world.clients[schedule.client_id].settings
+        first, last = schedule.due - 60_000, schedule.due + 1000 * settings.late_policy.after_seconds
+        return not any(begin <= last and end >= first for begin, end in self.world.disturbed)
+
+    # When all has been well for a while.
+
+    def check_heard(self) -> None:
+        """Every node knows every client as it is."""
+        for row in self.world.memory.rows("clients"):
+            for node in self.world.nodes.values():
+                tenant = node.node.tenants.get(row["client_id"])
+                if tenant is None or tenant.client.revision != row["revision"]:
+                    raise self.world.violation(f"{node.name} has not heard of {row}: it knows {tenant}")
+
+    def check_owned(self) -> None:
+        """Every lane of every active client is acted for."""
+        for name, client in self.world.clients.items():
+            held = sorted(
+                lane.poller_id
+                for node in self.world.nodes.values()
+                if node.node.heartbeater.trusted()
+                for lane in node.node.keeper.leases()
+                if lane.client_id == name
+            )
+            if held != list(range(client.poller_ceiling)) and client.state is ClientState.ACTIVE:
+                raise self.world.violation(f"of {client.poller_ceiling} lanes of {name} only {held} are owned")
+
+    async def check_deleted(self) -> None:
+        """What is over is kept for its time, and then it goes: nothing holds it."""
+        if not self.world.setting.short_days:
+            return
+        await self.world.advance(SHORT_DAY_MS / 1000 + 4 * 60)
+        left = [row for row in self.world.memory.rows("schedules") if not row["client_id"].startswith("$")]
+        if left:
+            raise self.world.violation(f"{len(left)} rows are kept for ever, the first: {left[0]}")

@@ -1,0 +1,133 @@
+"""One run of a random world, and the shortest list of operations that fails as it does."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+
+from poller_cluster.settings import DestinationSettings, NodeSettings
+from tests.simulation.drawn.administrators import Administrators, tenants_of
+from tests.simulation.drawn.operations import Operation, draw
+from tests.simulation.drawn.performing import Performing
+from tests.simulation.drawn.promises import Promises
+from tests.simulation.drawn.setting import APIS, NODES, draw_setting, small_scale
+from tests.simulation.drawn.tenants import Tenants
+from tests.simulation.drawn.windows import Windows
+from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.world import Violation
+from tests.support.virtual_loop import run_virtual
+
+COUNT = 40
+"""Operations of a run."""
+EASILY_OPENED = DestinationSettings(breaker_failures=2, breaker_open_seconds=2, breaker_longest_seconds=60)
+HEARD_SECONDS = 75.0
+"""How long all is well before everybody must know every client, and clocks must have been compared."""
+PROBE_MS = 4_000
+"""How late a call may be when all has been well for long: clocks differ, and its row comes on short notice."""
+
+
+def run(seed: int, *, operations: Sequence[Operation] | None = None, count: int = COUNT) -> DrawnWorld:
+    """One run; a Violation, or whatever else goes wrong, is raised."""
+    chosen = draw(seed, count) if operations is None else operations
+
+    async def scenario() -> DrawnWorld:
+        world = DrawnWorld(seed, draw_setting(seed), node_settings=NodeSettings(destinations=EASILY_OPENED))
+        try:
+            with small_scale(world.setting):
+                await _Run(world).whole(chosen)
+        except BaseException:
+            with suppress(Violation):  # that one again, or what followed from it
+                await world.close()
+            raise
+        await world.close()
+        return world
+
+    return run_virtual(scenario, seed=seed)
+
+
+class _Run:
+    def __init__(self, world: DrawnWorld) -> None:
+        self.world = world
+        self.administrators = Administrators(world)
+        self.tenants = Tenants(world)
+        self.windows = Windows(world)
+        self.performing = Performing(world, self.tenants, self.windows, self.administrators)
+        self.promises = Promises(world, self.administrators)
+
+    async def whole(self, operations: Sequence[Operation]) -> None:
+        await self._begin()
+        for operation in operations:
+            await self.world.advance(operation.after)
+            self.world.note("run", str(operation))
+            await asyncio.wait_for(self.performing.perform(operation), 120)
+            await self.promises.watch(operation)
+        await self._all_is_well()
+        await self.promises.settle(within=900)
+        await self.windows.ended(within=300)
+        self.promises.check_owned()
+        await self._probe()
+        await self.promises.check_deleted()
+
+    async def _begin(self) -> None:
+        world, setting = self.world, self.world.setting
+        for name in APIS[: setting.apis]:
+            world.start_api(name)
+        for name, (quota, settings) in tenants_of(setting).items():
+            await self.administrators.register(name, quota=quota, settings=settings)
+        for name in NODES[: setting.nodes]:
+            world.start_node(name)
+        await world.advance(4)
+
+    async def _all_is_well(self) -> None:
+        world = self.world
+        world.heal()
+        world.set_clocks_right()
+        world.receiver.latency_seconds = 0.01
+        world.receiver.script = lambda call: 200
+        world.hints_lost = world.hints_crowded = 0.0
+        if not world.nodes:
+            world.start_node(NODES[0])
+        if not world.apis:
+            world.start_api(APIS[0])
+        await world.revive()
+        await world.advance(HEARD_SECONDS)
+        self.promises.check_heard()
+        for client in world.clients:
+            await asyncio.wait_for(self.administrators.resume(client), 120)
+        await world.callers_gone(within=300)
+
+    async def _probe(self) -> None:
+        """New schedules of every client are called at their due."""
+        world = self.world
+        known, dice = len(world.schedules), random.Random(0)
+        for client in world.clients:
+            requests = self.tenants.requests(dice, count=2, spread_seconds=10)
+            await self.tenants.create_under_key(client, f"probe {client}", requests, patience=None)
+        await world.advance(20)
+        for schedule in list(world.schedules.values())[known:]:
+            late_ms = schedule.calls[0].at_ms - schedule.due if schedule.calls else None
+            if late_ms is None or late_ms > PROBE_MS:
+                raise world.violation(f"all is well, and {schedule} is called {late_ms} ms after its due")
+
+
+def shrink(seed: int, operations: list[Operation]) -> list[Operation]:
+    """A shorter list that still fails: pieces are left out as long as that goes on failing."""
+    size = len(operations) // 2
+    while size >= 1:
+        start = 0
+        while start < len(operations):
+            candidate = operations[:start] + operations[start + size :]
+            if fails(seed, candidate):
+                operations = candidate
+            else:
+                start += size
+        size //= 2
+    return operations
+
+
+def fails(seed: int, operations: list[Operation]) -> bool:
+    try:
+        run(seed, operations=operations)
+    except Exception:
+        return True
+    return False

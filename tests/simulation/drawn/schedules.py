@@ -1,0 +1,74 @@
+"""Every schedule of the world, as those who asked for it know it, and the table that tells when its row appears."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from cql.connection import UNSET, Consistency, Item, Parameters
+from cql.statement import load_statements
+from scheduler_service.domain.ids import ScheduleId
+from scheduler_service.domain.schedules import Kind
+from tests.simulation.asked import Asked
+from tests.support.memory import InMemoryConnection
+
+INSERT = "schedules.insert_definition"
+
+
+@dataclass
+class Schedule(Asked):
+    """A row of kind `call`. Wishes are counted when they are asked, whatever is answered."""
+
+    cron_id: str | None = None
+    rescheduled_from: UUID | None = None
+    cancel_wishes: int = 0
+    redeliver_wishes: int = 0
+    acknowledged_ms: int = 0
+    gone: bool = False
+    """Its row was deleted, its time being over."""
+    repeats: int = 0
+    """Calls after one that was answered 200, which did not say that they may be repeats."""
+    redelivery_given_up: bool = False
+    """A redelivery was not answered and not asked for again: it may have begun, and nobody completes it."""
+
+
+class TellingMemory(InMemoryConnection):
+    """Tells of every definition that is inserted, whoever inserts it."""
+
+    def __init__(self, on_insert: Callable[[dict[str, object]], None]) -> None:
+        super().__init__()
+        self._on_insert = on_insert
+        text = load_statements()[INSERT].text
+        found = re.search(r"\(([^)]*)\)", text)
+        assert found is not None
+        self._columns = [name.strip() for name in found[1].split(",")]
+
+    async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._tell([(name, parameters)])
+        await super().write(name, parameters, consistency=consistency)
+
+    async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
+        self._tell(items)
+        await super().write_batch(items, consistency=consistency)
+
+    def _tell(self, items: Sequence[Item]) -> None:
+        for name, parameters in items:
+            if name == INSERT:
+                values = (None if value is UNSET else value for value in parameters)
+                columns = dict(zip(self._columns, values, strict=True))
+                if columns["kind"] == Kind.CALL:
+                    self._on_insert(columns)
+
+
+def schedule_of(columns: dict[str, object]) -> Schedule:
+    """What its columns say of a schedule."""
+    schedule_id = columns["schedule_id"]
+    assert isinstance(schedule_id, UUID)
+    return Schedule(
+        client_id=columns["client_id"],  # type: ignore[arg-type]
+        schedule_id=ScheduleId(schedule_id),
+        due=columns["due"],  # type: ignore[arg-type]
+        ordering_key=columns["ordering_key"],  # type: ignore[arg-type]
+        cron_id=columns["cron_id"],  # type: ignore[arg-type]
+        rescheduled_from=columns["rescheduled_from"],  # type: ignore[arg-type]
+    )

@@ -1,0 +1,61 @@
+"""How a random world is: what stays as it is during its run."""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+NODES = ("a", "b", "c")
+APIS = ("x", "y")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`skew_ms`: how far hosts' clocks are off at most, either way. `skip_after_seconds`: the late policy of the client
+    `hasty`. `hints_lost`, `hints_crowded`: chances of a hint. `short_days`: rows are kept for minutes, not for days."""
+
+    nodes: int
+    apis: int
+    skew_ms: float
+    skip_after_seconds: float
+    hints_lost: float
+    hints_crowded: float
+    short_days: bool
+
+
+SKIPS = (90.0, 120.0)
+SKEWS = (0.0, 50.0, 100.0)
+SHORT_DAY_MS = 8 * 60_000
+SHORT_MARGIN_MS = 2 * 60_000
+SHORT_ROUND_SECONDS = 60.0
+
+
+def draw_setting(seed: int) -> Setting:
+    rng = random.Random(f"setting {seed}")
+    return Setting(
+        nodes=1 + seed % len(NODES),
+        apis=rng.choice((1, 2)),
+        skew_ms=rng.choice(SKEWS),
+        skip_after_seconds=rng.choice(SKIPS),
+        hints_lost=rng.choice((0.0, 0.3, 0.6)),
+        hints_crowded=rng.choice((0.0, 0.2)),
+        short_days=rng.random() < 0.25,
+    )
+
+
+@contextmanager
+def small_scale(setting: Setting) -> Iterator[None]:
+    """Reconciliations look at few rows at a time; where days are short, what counts them knows."""
+    usecases = "scheduler_service.usecases"
+    with ExitStack() as patches:
+        for name, rows in (("SLICE_ROWS", 4), ("LANE_ROWS", 2), ("TOGETHER", 3)):
+            patches.enter_context(patch(f"{usecases}.reconcile.{name}", rows))
+        if setting.short_days:
+            for module in ("ask_once", "redeliver_schedule", "reschedule_schedule"):
+                patches.enter_context(patch(f"{usecases}.{module}.DAY_MS", SHORT_DAY_MS))
+            for module in ("ask_once", "redeliver_schedule"):
+                patches.enter_context(patch(f"{usecases}.{module}.DELETION_MARGIN_MS", SHORT_MARGIN_MS))
+            patches.enter_context(patch("poller_cluster.retention.DAY_MS", SHORT_DAY_MS))
+            patches.enter_context(patch("poller_cluster.retention.ROUND_SECONDS", SHORT_ROUND_SECONDS))
+        yield

@@ -1,0 +1,244 @@
+"""What tenants ask for in a random world, through API processes, and what the answers entitle them to."""
+
+import random
+from collections.abc import Sequence
+from uuid import UUID
+
+from membership.errors import MinutehandError
+from scheduler_service.api.services import ApiServices
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import ClientSuspended, Invalid, NotFound
+from scheduler_service.domain.idempotency import Keyed, fingerprint_of
+from scheduler_service.domain.ids import ClientId, ScheduleId, minute_of, minute_start
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.usecases.ask_once import Made
+from scheduler_service.usecases.cancel_schedules import Outcome
+from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult
+from scheduler_service.usecases.redeliver_schedule import Redelivering, RedeliverResult
+from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
+from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
+from tests.simulation.asked import IN_TIME_MS
+from tests.simulation.drawn.api import Unanswered
+from tests.simulation.drawn.schedules import Schedule
+from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.receivers import Call
+
+URL = "http://receiver.test/"
+OTHER_HOST = "http://other.test/"
+OTHERWISE = "http://receiver.test/otherwise"
+"""What a reschedule may call instead."""
+CHAINS_END = False
+"""Whether a cancel that is answered also counts for what the schedule was rescheduled to."""
+REFUSED = (ClientSuspended, Invalid, NotFound)
+
+
+class Tenants:
+    """`patience`: how often somebody asks for the same, None until there is an answer."""
+
+    def __init__(self, world: DrawnWorld) -> None:
+        self.world = world
+        self._kept: dict[str, tuple[UUID, ...]] = {}
+
+    # Create.
+
+    def requests(self, dice: random.Random, *, count: int, spread_seconds: float) -> list[ScheduleRequest]:
+        """A third have one of few ordering keys, a third go to another host."""
+        made = []
+        for _ in range(count):
+            chance, delay = dice.random(), 0.2 + spread_seconds * dice.random()
+            absolute = dice.random() < 0.3
+            made.append(
+                ScheduleRequest(
+                    callback=CallbackRequest(url=OTHER_HOST if 1 / 3 <= chance < 2 / 3 else URL),
+                    due=format_instant(int(self.world.now_ms() + 1000 * delay)) if absolute else None,
+                    delay_seconds=None if absolute else delay,
+                    ordering_key=f"key-{int(chance * 9)}" if chance < 1 / 3 else None,
+                )
+            )
+        return made
+
+    async def create(self, client: str, requests: Sequence[ScheduleRequest]) -> None:
+        """Once, whatever comes of it."""
+
+        async def verb(services: ApiServices) -> Sequence[Made]:
+            known = await services.catalog.client(ClientId(client))
+            if len(requests) == 1:
+                return [await services.create_schedules.one(known, requests[0])]
+            return await services.create_schedules.many(known, requests)
+
+        try:
+            self._acknowledged(await self.world.ask(verb))
+        except (Unanswered, *REFUSED) as error:
+            self.world.note("tenant", f"create for {client}: {error}")
+
+    async def create_under_key(
+        self, client: str, key: str, requests: Sequence[ScheduleRequest], *, patience: int | None
+    ) -> None:
+        keyed = Keyed(ClientId(client), key, fingerprint_of("POST", "/schedules", key.encode()))
+
+        async def verb(services: ApiServices) -> Sequence[Made]:
+            known = await services.catalog.client(ClientId(client))
+            items = (await services.ask_once.create(known, requests, keyed)).items
+            if any(isinstance(item, MinutehandError) and item.retryable for item in items):
+                self._acknowledged(items)
+                raise Unanswered("not every item")
+            return items
+
+        try:
+            items = await self.world.asked_until_answered(verb, tries=patience)
+        except (Unanswered, *REFUSED) as error:
+            self.world.note("tenant", f"create under {key}: {error}")
+            return
+        ids = self._acknowledged(items)
+        known = self._kept.setdefault(key, ids)
+        if known != ids:
+            raise self.world.violation(f"{key} stood for {known}, now for {ids}")
+
+    def _acknowledged(self, items: Sequence[Made]) -> tuple[UUID, ...]:
+        ids: list[UUID] = []
+        for item in items:
+            if isinstance(item, MinutehandError):
+                continue
+            ids.append(item.schedule_id if isinstance(item, Definition) else item.row.schedule_id)
+            self.acknowledge(ScheduleId(ids[-1]))
+        return tuple(ids)
+
+    def acknowledge(self, schedule_id: ScheduleId) -> None:
+        schedule = self.world.schedules[str(schedule_id)]
+        if not schedule.acknowledged:
+            self.world.note("tenant", f"{schedule_id} is acknowledged")
+            now = self.world.now_ms()
+            schedule.acknowledged, schedule.acknowledged_ms = True, now
+            schedule.in_time = now < minute_start(minute_of(schedule.due)) - IN_TIME_MS
+
+    # Cancel.
+
+    async def cancel(self, schedule: Schedule, *, patience: int | None) -> None:
+        schedule.cancel_wishes += 1
+
+        async def verb(services: ApiServices) -> CancelResult:
+            return await services.edit_schedule.cancel(schedule.client_id, schedule.schedule_id)
+
+        try:
+            result = await self.world.asked_until_answered(verb, tries=patience)
+        except Unanswered:
+            self.world.note("tenant", f"cancel {schedule.schedule_id} is not answered")
+            return
+        self._cancel_answered(schedule, result)
+
+    async def cancel_many(self, schedules: Sequence[Schedule], *, patience: int | None) -> None:
+        """Of one client."""
+        left = {schedule.schedule_id: schedule for schedule in schedules}
+        for schedule in schedules:
+            schedule.cancel_wishes += 1
+        while left and (patience is None or patience > 0):
+            ids = list(left)
+
+            async def verb(services: ApiServices, ids: Sequence[ScheduleId] = ids) -> dict[ScheduleId, Outcome]:
+                return await services.cancel_schedules(schedules[0].client_id, ids)
+
+            try:
+                results = await self.world.asked_until_answered(verb, tries=patience)
+            except Unanswered:
+                return
+            for schedule_id, result in results.items():
+                if not isinstance(result, MinutehandError):
+                    self._cancel_answered(left.pop(schedule_id), result)
+            patience = None if patience is None else patience - 1
+
+    def _cancel_answered(self, schedule: Schedule, result: object) -> None:
+        self.world.note("tenant", f"cancel {schedule.schedule_id}: {type(result).__name__}")
+        if isinstance(result, Cancelled):
+            self.promised_no_call(schedule, result.row)
+
+    def promised_no_call(self, schedule: Schedule, row: Row) -> None:
+        """Nobody is called from here on: neither for this one nor for what it was rescheduled to."""
+        schedule.cancelled = True
+        if schedule.calls and not says_so(row, schedule.calls[-1]):
+            raise self.world.violation(f"{schedule.schedule_id} was called, and its cancel does not say so: {row}")
+        successor = self.world.schedules.get(str(row.rescheduled_to)) if CHAINS_END else None
+        if successor is not None and not successor.cancelled:
+            self.promised_no_call(successor, row)
+
+    # Reschedule.
+
+    async def reschedule(
+        self, schedule: Schedule, *, delay_seconds: float, otherwise: bool, key: str | None, patience: int | None
+    ) -> None:
+        schedule.cancel_wishes += 1
+        request = RescheduleRequest(
+            delay_seconds=delay_seconds, callback=CallbackRequest(url=OTHERWISE) if otherwise else None
+        )
+        client_id, schedule_id = schedule.client_id, schedule.schedule_id
+
+        async def verb(services: ApiServices) -> RescheduleResult:
+            client = await self._admitted(services, client_id)
+            if key is None:
+                return await services.reschedule_schedule(client, schedule_id, request)
+            keyed = Keyed(client_id, key, fingerprint_of("POST", f"/{schedule_id}:reschedule", key.encode()))
+            return (await services.ask_once.reschedule(client, schedule_id, request, keyed))[0]
+
+        try:
+            result = await self.world.asked_until_answered(verb, tries=patience)
+        except (Unanswered, *REFUSED) as error:
+            self.world.note("tenant", f"reschedule {schedule_id}: {error}")
+            return
+        self.world.note("tenant", f"reschedule {schedule_id}: {type(result).__name__}")
+        if isinstance(result, Rescheduled):
+            if any(call.answer == 200 for call in schedule.calls) and not schedule.redeliver_wishes:
+                raise self.world.violation(f"{schedule_id} was answered and is rescheduled all the same")
+            schedule.cancelled = True
+            self.acknowledge(result.new.row.schedule_id)
+
+    # Redeliver.
+
+    async def redeliver(self, schedule: Schedule, *, key: str | None, patience: int | None) -> None:
+        if schedule.in_line is None:
+            schedule.in_line = len(schedule.calls)
+        schedule.redeliver_wishes += 1
+        client_id, schedule_id = schedule.client_id, schedule.schedule_id
+
+        async def verb(services: ApiServices) -> RedeliverResult:
+            client = await self._admitted(services, client_id)
+            if key is None:
+                schedule.redeliver_wishes += 1  # without a key every repeat is a wish of its own
+                return await services.redeliver_schedule(client, schedule_id)
+            keyed = Keyed(client_id, key, fingerprint_of("POST", f"/{schedule_id}:redeliver", b""))
+            return (await services.ask_once.redeliver(client, schedule_id, keyed))[0]
+
+        try:
+            result = await self.world.asked_until_answered(verb, tries=patience)
+        except (Unanswered, *REFUSED) as error:
+            self.world.note("tenant", f"redeliver {schedule_id}: {error}")
+            schedule.redelivery_given_up = True
+            return
+        self.world.note("tenant", f"redeliver {schedule_id}: {type(result).__name__}")
+        if isinstance(result, Redelivering) and schedule.cancelled and result.row.state != State.CANCELLED:
+            raise self.world.violation(f"{schedule_id} was cancelled and is redelivered")
+
+    async def look(self, schedule: Schedule) -> None:
+        """Which may complete what others left half done."""
+
+        async def verb(services: ApiServices) -> object:
+            client = await services.catalog.client(schedule.client_id)
+            consistency = client.settings.read_consistency
+            return await services.edit_schedule.resolve(
+                schedule.client_id, schedule.schedule_id, consistency=consistency
+            )
+
+        try:
+            await self.world.ask(verb)
+        except Unanswered:
+            return
+
+    @staticmethod
+    async def _admitted(services: ApiServices, client_id: ClientId) -> Client:
+        client = await services.catalog.client(client_id)
+        services.create_schedules.admit(client)
+        return client
+
+
+def says_so(row: Row, last: Call) -> bool:
+    """Whether a cancelled row tells that the receiver may have been called."""
+    return (row.attempts or 0) >= last.attempt or "doubt" in (row.reason or "")

@@ -1,0 +1,273 @@
+"""The random world's processes: hosts with clocks, nodes and API processes that fail and are started again."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
+
+from membership.identity import Life
+from poller_cluster.settings import NodeSettings
+from scheduler_service.api.services import ApiServices
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.ids import ClientId, minute_of, minute_start, poller_of
+from scheduler_service.domain.reconciliations import Action
+from scheduler_service.domain.schedules import State
+from tests.simulation.drawn.api import ApiProcess, Unanswered
+from tests.simulation.drawn.schedules import Schedule, TellingMemory, schedule_of
+from tests.simulation.drawn.setting import APIS, NODES, SHORT_DAY_MS, Setting
+from tests.simulation.faults import FaultPlan
+from tests.simulation.receivers import Call
+from tests.simulation.sim_clock import SimClock
+from tests.simulation.sim_node import SimNode
+from tests.simulation.world import CLOCK_TOLERANCE_MS, World
+from tests.support.memory import InMemoryConnection
+
+T = TypeVar("T")
+
+
+class Window(NamedTuple):
+    """Somebody wants something done with all that is due in it."""
+
+    client_id: ClientId
+    action: Action
+    start: int
+    end: int
+
+
+class DrawnWorld(World):
+    """See the package. `skews`: how far each host's clock is off, in milliseconds; its processes begin with it."""
+
+    def __init__(self, seed: int, setting: Setting, *, node_settings: NodeSettings) -> None:
+        super().__init__(seed, node_settings=node_settings)
+        self.setting = setting
+        self.schedules: dict[str, Schedule] = {}
+        self.asked = self.schedules  # type: ignore[assignment]
+        self.apis: dict[str, ApiProcess] = {}
+        self.usual_skews = {name: self.rng.uniform(-1, 1) * setting.skew_ms for name in (*NODES, *APIS)}
+        self.skews = dict(self.usual_skews)
+        self.rates = {name: 1 + self.rng.uniform(-1, 1) * setting.skew_ms / 100_000 for name in self.skews}
+        self.disturbed: list[tuple[float, float]] = []
+        self.at_call: Callable[[SimNode, Schedule, Call], None] = lambda node, schedule, call: None
+        self._callers: dict[asyncio.Task[None], None] = {}
+        self._turn = 0
+        self._windows: list[Window] = []
+        self.hints_lost, self.hints_crowded = setting.hints_lost, setting.hints_crowded
+
+    def storage(self) -> InMemoryConnection:
+        return TellingMemory(self._inserted)
+
+    # Processes.
+
+    def start_node(self, name: str) -> None:
+        node = self.add_node(name, skew_ms=self.skews[name], rate=self.rates[name])
+        node.connection.plan = self.plan_for(name)
+
+    def start_api(self, name: str) -> None:
+        self.note(name, "starts")
+        api = self.apis[name] = ApiProcess(
+            name=name,
+            clock=SimClock(skew_ms=self.skews[name], rate=self.rates[name]),
+            rng=random.Random(self.rng.getrandbits(64)),
+            memory=self.memory,
+            hints=self,
+            told=self,
+            on_crash=self.crashed,
+        )
+        api.connection.plan = self.plan_for(name)
+        api.start()
+
+    async def kill(self, name: str) -> None:
+        if name in self.nodes:
+            await super().kill(name)
+
+    async def kill_api(self, name: str) -> None:
+        if name in self.apis:
+            self.note(name, "is killed")
+            await self.apis.pop(name).kill()
+
+    def plan_for(self, name: str) -> FaultPlan:
+        """No faults. What a hook lets crash is killed, and stays down until it is started."""
+        return FaultPlan(crash=lambda: self.spawn(self._crash(name)))
+
+    async def _crash(self, name: str) -> None:
+        await self.kill_api(name)
+        await self.kill(name)
+
+    def plan_of(self, name: str) -> FaultPlan | None:
+        """The faults between one process and the store; None where it does not run."""
+        process: SimNode | ApiProcess | None = self.apis.get(name) or self.nodes.get(name)
+        return None if process is None else process.connection.plan
+
+    def clock_of(self, name: str) -> SimClock | None:
+        process: SimNode | ApiProcess | None = self.apis.get(name) or self.nodes.get(name)
+        return None if process is None else process.clock
+
+    def step(self, name: str, milliseconds: float) -> None:
+        """Somebody sets a host's clock."""
+        self.note(name, f"its clock is stepped by {milliseconds:.0f} ms")
+        self.skews[name] += milliseconds
+        if (clock := self.clock_of(name)) is not None:
+            clock.step(milliseconds)
+
+    def set_clocks_right(self) -> None:
+        for name, usual in self.usual_skews.items():
+            if self.skews[name] != usual:
+                self.step(name, usual - self.skews[name])
+
+    async def drain(self, life: Life, *, force: bool) -> bool:
+        if (node := self._reached(life)) is not None:
+            await node.node.hand_over.ask(force=force)
+        return node is not None
+
+    async def undrain(self, life: Life) -> bool:
+        node = self._reached(life)
+        return node is not None and node.node.hand_over.take_back()
+
+    def _reached(self, life: Life) -> SimNode | None:
+        node = self.nodes.get(life.node_id)
+        return None if node is None or node.node.life != life or node.clock.paused else node
+
+    def heal(self) -> None:
+        self.note("world", "heals")
+        processes: dict[str, SimNode | ApiProcess] = {**self.nodes, **self.apis}
+        for name, process in processes.items():
+            process.connection.plan = self.plan_for(name)
+            process.clock.resume()
+
+    @property
+    def kept_since(self) -> int:
+        """Rows of minutes before this one may have been deleted."""
+        return minute_of(self.now_ms() - SHORT_DAY_MS + 2_000) if self.setting.short_days else 0
+
+    def disturb(self, seconds: float) -> None:
+        """What happens now may make calls late until so many seconds from now."""
+        self.disturbed.append((self.now_ms(), self.now_ms() + 1000 * seconds))
+
+    # Whoever asks.
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Somebody outside who goes on by himself."""
+        task = asyncio.get_running_loop().create_task(work, name=f"outside.{len(self._callers)}")
+        self._callers[task] = None
+        task.add_done_callback(self._gone)
+
+    def _gone(self, task: asyncio.Task[None]) -> None:
+        self._callers.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.crashed(task.get_name(), error)
+
+    async def callers_gone(self, *, within: float) -> None:
+        """Wait until nobody asks any more."""
+        for _ in range(round(within)):
+            if not self._callers:
+                return
+            await self.advance(1.0)
+        raise self.violation(f"{len(self._callers)} callers get no answer although all is well")
+
+    async def ask(self, verb: Callable[[ApiServices], Coroutine[Any, Any, T]], *, of: str | None = None) -> T:
+        """One request to an API process, to each in turn unless one is named. Raises Unanswered."""
+        self._turn += 1
+        names = list(self.apis)
+        api = self.apis.get(of) if of is not None else self.apis[names[self._turn % len(names)]] if names else None
+        if api is None:
+            await self.api_clock.sleep(0.05)
+            raise Unanswered("nobody listens")
+        return await api.ask(verb)
+
+    async def asked_until_answered(
+        self, verb: Callable[[ApiServices], Coroutine[Any, Any, T]], *, tries: int | None = None
+    ) -> T:
+        """Ask again after every request without an answer; so often at most. Raises Unanswered after the last."""
+        pause = 0.3
+        while True:
+            try:
+                return await self.ask(verb)
+            except Unanswered:
+                if tries is not None:
+                    tries -= 1
+                    if tries <= 0:
+                        raise
+            await self.api_clock.sleep(pause)
+            pause = min(pause * 1.5, 5.0)
+
+    def client(self, name: str) -> Client:
+        return self.clients[name]
+
+    def asked_of_window(self, window: Window) -> None:
+        """It is asked of every schedule in it, of those to come too."""
+        self._windows.append(window)
+        for schedule in self.schedules.values():
+            self._wished(schedule, window)
+
+    @staticmethod
+    def _wished(schedule: Schedule, window: Window) -> None:
+        if schedule.client_id != window.client_id or not window.start <= schedule.due < window.end:
+            return
+        schedule.cancel_wishes += window.action is Action.CANCEL
+        if window.action is Action.REDELIVER:
+            schedule.redeliver_wishes += 1
+            if schedule.in_line is None:
+                schedule.in_line = len(schedule.calls)
+
+    # What is seen.
+
+    def _inserted(self, columns: dict[str, object]) -> None:
+        schedule = schedule_of(columns)
+        if schedule.client_id.startswith("$"):
+            return
+        if str(schedule.schedule_id) not in self.schedules:
+            self.schedules[str(schedule.schedule_id)] = schedule
+            for window in self._windows:
+                self._wished(schedule, window)
+
+    def called(self, node: SimNode, call: Call) -> None:
+        self.at_call(node, self.schedules[call.schedule_id], call)
+        super().called(node, call)
+
+    def tolerance_ms(self, node: SimNode) -> float:
+        """Where hosts' clocks differ, the members' median is what counts."""
+        errors = sorted(self.skews[name] for name in self.nodes)
+        ahead = errors[len(errors) // 2] if len(errors) > 2 else max(errors, default=0.0)
+        return max(ahead, 0.0) + (CLOCK_TOLERANCE_MS if self.skewed else 0.0)
+
+    async def check_ends(self) -> None:
+        """An end changes only by a redelivery that somebody asked for, and a cancelled one by none."""
+        for schedule in self.schedules.values():
+            state = self.state_of(schedule)
+            if state is None and self.kept_since > minute_of(schedule.due):
+                schedule.gone = True
+                continue
+            fixed = schedule.redeliver_wishes == 0 or schedule.end == State.CANCELLED
+            if fixed and schedule.end is not None and state != schedule.end:
+                raise self.violation(f"{schedule.schedule_id} had ended as {schedule.end}, now it is {state}")
+            schedule.end = state if state is not None and State(state).ended else None
+
+    def unfinished_ones(self) -> list[Schedule]:
+        """Acknowledged and without an end, for all that is promised of them."""
+        return [
+            schedule
+            for schedule in self.schedules.values()
+            if schedule.acknowledged
+            and not schedule.gone
+            and not schedule.redelivery_given_up
+            and not State(self.state_of(schedule) or State.SCHEDULED).ended
+        ]
+
+    def state_of(self, schedule: Schedule) -> str | None:
+        """As the table has it, without a read that takes its time."""
+        table = self.memory.tables["schedules"]
+        minute = minute_start(minute_of(schedule.due))
+        partition = table.partitions.get((schedule.client_id, poller_of(schedule.schedule_id), minute))
+        row = None if partition is None else partition.rows.get((schedule.due, schedule.schedule_id))
+        state: str | None = None if row is None else row.cells[table.regular_position["state"]]
+        return state
+
+    async def close(self) -> None:
+        callers = list(self._callers)
+        for task in callers:
+            task.cancel()
+        if callers:
+            await asyncio.wait(callers)
+        for name in list(self.apis):
+            await self.kill_api(name)
+        await super().close()

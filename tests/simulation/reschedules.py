@@ -1,0 +1,107 @@
+"""Reschedules in a simulated world."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from uuid import UUID
+
+from cql.connection import Item
+from cql.storage import Storage
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.ids import ScheduleId, due_of
+from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.quotas import LaneChooser
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.reschedule_schedule import (
+    Rescheduled,
+    RescheduleRequest,
+    RescheduleResult,
+    RescheduleSchedule,
+)
+from tests.simulation.asked import Asked
+from tests.simulation.faults import FaultPlan, FaultyConnection
+from tests.simulation.world import World
+
+
+class DyingApi:
+    """An API process that dies, once, before or after its `write`th write; what it had under way is never answered."""
+
+    def __init__(self, world: World, *, write: int, fault: str) -> None:
+        self._world = world
+        self._write, self._fault, self._writes = write, fault, 0
+        connection = FaultyConnection(world.memory, clock=world.api_clock, rng=random.Random(write))
+        connection.plan = FaultPlan(hook=self._hook)
+        self.storage = Storage.over(connection)
+        place = Place(
+            schedules=self.storage.schedules,
+            leases=self.storage.leases,
+            clock=world.api_clock,
+            randomness=world.api_randomness,
+            hints=world,
+        )
+        self.reschedule = RescheduleSchedule(
+            schedules=self.storage.schedules,
+            edit=EditSchedule(
+                schedules=self.storage.schedules, place=place, clock=world.api_clock, randomness=world.api_randomness
+            ),
+            place=place,
+            lanes=LaneChooser(world.api_randomness),
+            policy=NetworkPolicy(),
+            clock=world.api_clock,
+        )
+
+    def _hook(self, kind: str, items: Sequence[Item]) -> str | None:
+        self._writes += kind != "select"
+        return self._fault if kind != "select" and self._writes == self._write else None
+
+    async def ask(self, asked: Asked, request: RescheduleRequest, *, within: float = 2.0) -> None:
+        """One request, that may never be answered."""
+        world = self._world
+        client = world.clients[asked.client_id]
+        caller = asyncio.get_running_loop().create_task(self.reschedule(client, asked.schedule_id, request))
+        await world.advance(within)
+        caller.cancel()
+        await self.storage.close()
+        for row in world.memory.rows("schedules"):
+            if row["rescheduled_from"] is not None:
+                new = ScheduleId(UUID(str(row["schedule_id"])))
+                world.asked.setdefault(str(new), Asked(asked.client_id, new, due_of(new)))
+
+
+async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest) -> RescheduleResult:
+    """One request. Raises StoreUnavailable."""
+    verb = RescheduleSchedule(
+        schedules=world.api_storage.schedules,
+        edit=world.edit,
+        place=world.place,
+        lanes=LaneChooser(world.api_randomness),
+        policy=NetworkPolicy(),
+        clock=world.api_clock,
+    )
+    return await verb(world.clients[asked.client_id], asked.schedule_id, request)
+
+
+async def reschedule(world: World, asked: Asked, delay_seconds: float) -> bool:
+    """Ask until there is an answer; whether the new one is called instead."""
+    while True:
+        try:
+            result = await reschedule_once(world, asked, RescheduleRequest(delay_seconds=delay_seconds))
+        except StoreUnavailable:
+            # The new row may be there already, and be called before anybody has said so.
+            await register(world, asked)
+            continue
+        if isinstance(result, Rescheduled):
+            (await register(world, asked)).acknowledged = True
+            asked.cancelled = True
+            return True
+        return False
+
+
+async def register(world: World, asked: Asked) -> Asked:
+    """What it was rescheduled to, if it was; itself otherwise."""
+    row = await world.row_of(asked)
+    if row is None or row.rescheduled_to is None:
+        return asked
+    new = ScheduleId(UUID(str(row.rescheduled_to)))
+    return world.asked.setdefault(str(new), Asked(asked.client_id, new, due_of(new)))

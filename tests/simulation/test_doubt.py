@@ -1,0 +1,146 @@
+"""What an earlier owner may have called stays in doubt until an attempt's outcome is recorded, wherever it is put."""
+
+import pytest
+
+from poller_cluster.settings import DestinationSettings
+from scheduler_service.domain.clients import ClientSettings, RetrySettings
+from scheduler_service.domain.ids import PollerId
+from scheduler_service.domain.schedules import Row, State
+from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.edit_schedule import Cancelled, InDoubt
+from scheduler_service.usecases.reschedule_schedule import RescheduleRequest
+from tests.simulation.asked import Asked
+from tests.simulation.cluster import owner_of, three_nodes, until
+from tests.simulation.receivers import Call
+from tests.simulation.reschedules import reschedule_once
+from tests.simulation.world import World, simulate
+
+TOUCHY = DestinationSettings(breaker_failures=2, breaker_open_seconds=120, breaker_longest_seconds=120)
+PATIENT = RetrySettings(base_seconds=200, cap_seconds=600, max_attempts=20)
+
+
+async def found(world: World, asked: Asked) -> Row:
+    row = await world.row_of(asked)
+    assert row is not None
+    return row
+
+
+async def created_in(world: World, poller_id: int, due_ms: float) -> Asked:
+    """A schedule of this lane."""
+    while True:
+        asked, definition = world.define("shop", due_ms)
+        if definition.poller_id == PollerId(poller_id):
+            await world.place(definition)
+            asked.acknowledged = True
+            return asked
+        del world.asked[str(asked.schedule_id)]
+
+
+async def put_off_in_doubt(world: World) -> Asked:
+    """The receiver has the call; its owner dies before it hears the answer, and the next owner's breaker is open."""
+    await three_nodes(world, quota=2, names="ab", settings=ClientSettings(retry=PATIENT))
+    mine = 0
+    first = owner_of(world, mine)
+    second = "b" if first == "a" else "a"
+    base = world.now_ms()
+    failing = [await created_in(world, 1 - mine, base + 3_000 + 100 * number) for number in range(2)]
+    asked = await created_in(world, mine, base + 5_000)
+    down = {str(one.schedule_id) for one in failing}
+
+    def script(call: Call) -> int:
+        if call.node == first and call.schedule_id == str(asked.schedule_id):
+            world.receiver.latency_seconds = 30.0
+            return 200
+        world.receiver.latency_seconds = 0.01
+        return 500 if call.schedule_id in down else 200
+
+    world.receiver.script = script
+    await until(world, lambda: bool(asked.calls), within=20, step=0.01)
+    await world.kill(first)
+    await until(world, lambda: bool(world.nodes[second].node.keeper.leases()), within=20)
+    await world.advance(20)
+    row = await found(world, asked)
+    assert (row.state, row.reason, row.attempts, len(asked.calls)) == (State.RETRYING, "in-doubt", 0, 1)
+    return asked
+
+
+async def all_is_well(world: World) -> None:
+    world.receiver.script = lambda call: 200
+    await world.settle_down(within=3_000)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "many"])
+def test_a_cancel_of_what_may_have_been_called_says_so(together: bool) -> None:
+    async def scenario(world: World) -> None:
+        asked = await put_off_in_doubt(world)
+        if together:
+            verb = CancelSchedules(
+                schedules=world.api_storage.schedules,
+                edit=world.edit,
+                clock=world.api_clock,
+                randomness=world.api_randomness,
+            )
+            result = (await verb(asked.client_id, [asked.schedule_id]))[asked.schedule_id]
+            asked.cancelled = True
+        else:
+            found_out = await world.cancel(asked)
+            assert found_out is not None
+            result = found_out
+        assert isinstance(result, Cancelled)
+        assert (result.row.state, result.row.reason) == (State.CANCELLED, "in-doubt")
+        again = await world.cancel(asked)
+        assert isinstance(again, Cancelled)
+        assert again.row.reason == "in-doubt"
+        await all_is_well(world)
+        assert len(asked.calls) == 1
+
+    simulate(scenario, destinations=TOUCHY)
+
+
+def test_what_may_have_been_called_is_not_rescheduled() -> None:
+    async def scenario(world: World) -> None:
+        asked = await put_off_in_doubt(world)
+        assert isinstance(await reschedule_once(world, asked, RescheduleRequest(delay_seconds=60)), InDoubt)
+        await all_is_well(world)
+        assert [(call.attempt, call.redelivery) for call in asked.calls] == [(1, False), (1, True)]
+        assert (await found(world, asked)).state == State.DELIVERED
+
+    simulate(scenario, destinations=TOUCHY)
+
+
+def test_a_caller_who_would_call_something_else_instead_leaves_it() -> None:
+    """As a cron's change does, which withdraws the fires of the old rule and places those of the new one."""
+
+    async def scenario(world: World) -> None:
+        asked = await put_off_in_doubt(world)
+        result = await world.edit.cancel(asked.client_id, asked.schedule_id, reason="cron-changed")
+        assert isinstance(result, InDoubt)
+        await all_is_well(world)
+        assert len(asked.calls) == 2
+
+    simulate(scenario, destinations=TOUCHY)
+
+
+def test_an_attempt_of_which_nothing_was_sent_does_not_end_the_doubt() -> None:
+    async def scenario(world: World) -> None:
+        asked = await put_off_in_doubt(world)
+        world.receiver.script = lambda call: "connect-refused"  # type: ignore[return-value]
+        while not (row := await found(world, asked)).attempts:
+            await world.advance(10)
+        assert (row.state, row.reason, len(asked.calls)) == (State.RETRYING, "in-doubt", 1)
+        assert isinstance(await reschedule_once(world, asked, RescheduleRequest(delay_seconds=60)), InDoubt)
+        await all_is_well(world)
+        assert asked.calls[1].redelivery
+
+    simulate(scenario, destinations=TOUCHY)
+
+
+def test_what_is_in_doubt_is_not_called_again_once_its_client_wants_one_call_at_most() -> None:
+    async def scenario(world: World) -> None:
+        asked = await put_off_in_doubt(world)
+        await world.change_client("shop", settings=ClientSettings(retry=PATIENT, in_doubt="drop"))
+        await all_is_well(world)
+        row = await found(world, asked)
+        assert (row.state, row.reason, len(asked.calls)) == (State.FAILED, "in-doubt", 1)
+
+    simulate(scenario, destinations=TOUCHY)

@@ -1,0 +1,142 @@
+"""A node that is asked to hand over and to take its share again: the last one stays, nothing is lost or repeated."""
+
+import asyncio
+
+import pytest
+
+from membership.errors import StoreUnavailable
+from membership.ports import NodeState
+from poller_cluster.hand_over import HandOver, LastNode, NotSeen
+from tests.simulation.cluster import (
+    all_delivered,
+    all_delivered_once,
+    begin_load,
+    calls_since,
+    everything,
+    lanes_of,
+    owned,
+    three_nodes,
+    until,
+)
+from tests.simulation.world import World, simulate
+
+
+def hand_over(world: World, name: str) -> HandOver:
+    return world.nodes[name].node.hand_over
+
+
+async def drained(world: World, *names: str) -> list[bool]:
+    """Asks all of them at once; which of them have begun."""
+    asked = [asyncio.get_running_loop().create_task(hand_over(world, name).ask()) for name in names]
+    await world.advance(5.0)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert all(answer is None or isinstance(answer, LastNode) for answer in answers), answers
+    begun = [answer is None for answer in answers]
+    assert begun == [hand_over(world, name).begun for name in names]
+    return begun
+
+
+def test_the_last_node_does_not_hand_over() -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world)
+        load = begin_load(world, seconds=60)
+        assert [await drained(world, name) for name in "abc"] == [[True], [True], [False]]
+        await until(world, lambda: len(lanes_of(world, "c")) == len(everything()), within=30.0)
+        await load
+        await all_delivered_once(world)
+        state = world.nodes["c"].node.heartbeater.view.heartbeats[world.nodes["c"].node.life].state
+        assert state is NodeState.LIVE
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_all_nodes_asked_at_once_one_stays_at_least(seed: int) -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world)
+        load = begin_load(world, seconds=60)
+        await world.advance(world.rng.random())
+        begun = await drained(world, "a", "b", "c")
+        assert not all(begun)
+        await until(world, lambda: owned(world) == everything(), within=40.0)
+        await load
+        await all_delivered(world)
+
+    simulate(scenario, seed=seed)
+
+
+def test_a_node_that_is_silent_is_not_counted_on() -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world, names="ab")
+        world.pause("b")
+        await world.advance(6.2)
+        assert await drained(world, "a") == [False]
+        world.heal()
+        await world.revive()
+
+    simulate(scenario)
+
+
+def test_a_node_that_storage_does_not_answer_begins_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world, names="ab")
+        world.cut_off("a")
+        asked = asyncio.get_running_loop().create_task(hand_over(world, "a").ask())
+        await world.advance(3.0)
+        with pytest.raises((StoreUnavailable, NotSeen)):
+            await asked
+        world.heal()
+        await until(world, lambda: owned(world) == everything(), within=40.0)
+        assert not hand_over(world, "a").begun
+
+    simulate(scenario)
+
+
+def test_all_nodes_drained_by_force_call_nobody_until_one_is_told_to_take_pollers_again() -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world)
+        for name in "abc":
+            await hand_over(world, name).ask(force=True)
+        await until(world, lambda: not owned(world), within=30.0)
+        drained_at = world.now_ms()
+        asked = [await world.create("shop", drained_at + 1_000 * number) for number in range(90)]
+        await world.advance(30.0)
+        assert not calls_since(world, drained_at)
+        assert hand_over(world, "b").take_back()
+        await until(world, lambda: lanes_of(world, "b") == set(range(6)), within=10.0)
+        await all_delivered_once(world)
+        assert {call.node for one in asked for call in one.calls} == {"b"}
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3, 2.0])
+def test_a_drain_that_is_taken_back_under_way_loses_and_repeats_nothing(seconds: float) -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world)
+        load = begin_load(world, seconds=40, per_second=10)
+        await world.advance(10.0)
+        hand_over(world, "a").begin()
+        await world.advance(seconds)
+        assert hand_over(world, "a").take_back()
+        await until(world, lambda: owned(world) == everything(), within=20.0)
+        await load
+        assert lanes_of(world, "a")
+        hand_over(world, "a").begin()
+        await until(world, lambda: not lanes_of(world, "a"), within=20.0)
+        await all_delivered_once(world)
+
+    simulate(scenario)
+
+
+def test_a_node_that_is_being_stopped_takes_nothing_back() -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world)
+        node = world.nodes["a"].node
+        world.leave("a")
+        await world.advance(0.1)
+        assert not node.hand_over.take_back()
+        assert node.draining
+        await until(world, lambda: owned(world) == everything(), within=20.0)
+
+    simulate(scenario)

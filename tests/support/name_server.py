@@ -1,0 +1,74 @@
+"""A name server on loopback that answers by a script, and stays silent where it is told to."""
+
+import asyncio
+import struct
+from ipaddress import ip_address
+from typing import cast
+
+A, AAAA = 1, 28
+SERVER_FAILED, NO_SUCH_NAME = 2, 3
+
+
+class NameServer:
+    """`answers`: the addresses of a name; `codes`: an error instead. Names below `silent` get no answer, all others
+    are unknown. `asked`: every name as it was asked for, with its type."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, tuple[str, ...]] = {}
+        self.codes: dict[str, int] = {}
+        self.silent = "silent.test"
+        self.seconds = 60
+        self.asked: list[tuple[str, int]] = []
+        self._transport: asyncio.DatagramTransport | None = None
+
+    @property
+    def name(self) -> str:
+        """As settings name it."""
+        assert self._transport is not None
+        host, port = self._transport.get_extra_info("sockname")
+        return f"{host}:{port}"
+
+    def asked_for(self, name: str) -> int:
+        """How often, by questions for IPv4 addresses."""
+        return self.asked.count((name, A))
+
+    async def __aenter__(self) -> "NameServer":
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self), local_addr=("127.0.0.1", 0))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._transport is not None
+        self._transport.close()
+
+    def answer(self, question: bytes) -> bytes | None:
+        number, _, _, _, _, _ = struct.unpack("!6H", question[:12])
+        labels, place = [], 12
+        while length := question[place]:
+            labels.append(question[place + 1 : place + 1 + length].decode().lower())
+            place += 1 + length
+        (kind,) = struct.unpack("!H", question[place + 1 : place + 3])
+        name = ".".join(labels)
+        self.asked.append((name, kind))
+        if name == self.silent or name.endswith("." + self.silent):
+            return None
+        code = self.codes.get(name, 0 if name in self.answers else NO_SUCH_NAME)
+        found = [ip_address(text) for text in self.answers.get(name, ()) if not code]
+        packed = [each.packed for each in found if (AAAA if each.version == 6 else A) == kind]
+        head = struct.pack("!6H", number, 0x8180 | code, 1, len(packed), 0, 0)
+        records = [struct.pack("!HHHIH", 0xC00C, kind, 1, self.seconds, len(each)) + each for each in packed]
+        return head + question[12 : place + 5] + b"".join(records)
+
+
+class _Protocol(asyncio.DatagramProtocol):
+    def __init__(self, server: NameServer) -> None:
+        self._server = server
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        answer = self._server.answer(data)
+        if answer is not None and self._transport is not None:
+            self._transport.sendto(answer, addr)

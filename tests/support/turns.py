@@ -1,0 +1,39 @@
+"""How long an event loop is held: the CPU time of its thread between two looks for what has become ready."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Turns:
+    """`longest`: seconds of CPU that the longest turn of the loop took so far."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+
+@contextmanager
+def measured_turns() -> Iterator[Turns]:
+    """Of the running loop, within the block. The collector is still, as programs spare it."""
+    selector: Any = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+    select, turns, began = selector.select, Turns(), 0.0
+
+    def looking(timeout: float | None = None) -> Any:
+        nonlocal began
+        turns.longest = max(turns.longest, time.thread_time() - began)
+        found = select(timeout)
+        began = time.thread_time()
+        return found
+
+    gc.collect()
+    gc.disable()
+    began = time.thread_time()
+    selector.select = looking
+    try:
+        yield turns
+    finally:
+        selector.select = select
+        gc.enable()

@@ -1,0 +1,111 @@
+"""What requests cost, and what is answered when a budget is used up."""
+
+import pytest
+
+from scheduler_service.api.auth import Access
+from scheduler_service.api.openapi.answers import kinds_of
+from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.rate_limit import RATED
+from scheduler_service.api.request_budget import TOO_MANY
+from scheduler_service.api.route import Route
+from scheduler_service.api.routes import ROUTES
+from tests.support.api import ADMIN_KEY, ApiHarness, Reply, schedule
+from tests.support.api_story import Story
+
+SCHEDULES = "/v1/clients/shop/schedules"
+PREVIEW = "/v1/crons:preview"
+RULE = {"expression": "* * * * *", "timezone": "UTC"}
+COSTLY = [route for route in ROUTES if route.access is not Access.OPEN and route.cost]
+
+
+async def previews(api: ApiHarness, key: str, count: int) -> list[int]:
+    return [(await api.send("POST", PREVIEW, key=key, json=RULE)).status for _ in range(count)]
+
+
+def is_refused(reply: Reply) -> bool:
+    return reply.status == 429 and reply.json["type"] == "/problems/too-many-requests"
+
+
+async def test_ten_seconds_worth_may_be_spent_at_once_and_then_what_comes_in() -> None:
+    async with ApiHarness(client_budget_per_second=10) as api:
+        key = await api.register("shop")
+        assert await previews(api, key, 11) == [200] * 9 + [429] * 2, "a preview costs 10, its answer a little"
+        refused = await api.send("POST", PREVIEW, key=key, json=RULE)
+        assert is_refused(refused)
+        assert refused.headers["Retry-After"] == "1"
+        assert "ask again in 1 s" in refused.json["detail"]
+        api.clock.advance(2)
+        assert await previews(api, key, 3) == [200, 200, 429]
+
+
+async def test_one_clients_requests_take_nothing_from_another_or_from_administrators() -> None:
+    async with ApiHarness(client_budget_per_second=10) as api:
+        key, other = await api.register("shop"), await api.register("other")
+        assert 429 in await previews(api, key, 12)
+        assert (await api.send("GET", SCHEDULES.replace("shop", "other"), key=other)).status == 200
+        assert (await api.send("GET", SCHEDULES, key=ADMIN_KEY)).status == 200
+        assert is_refused(await api.send("POST", PREVIEW, key=key, json=RULE))
+
+
+async def test_each_administrator_has_a_budget_that_no_client_in_the_path_shares() -> None:
+    async with ApiHarness(client_budget_per_second=1, admin_budget_per_second=30) as api:
+        key = await api.register("shop")
+        ops = (await api.send("POST", "/v1/admin-keys", json={"name": "ops"})).json["key"]
+        api.clock.advance(60)
+        statuses = [(await api.send("GET", SCHEDULES, key=ops)).status for _ in range(70)]
+        assert set(statuses[:50]) == {200}
+        assert statuses[-1] == 429
+        assert (await api.send("GET", SCHEDULES)).status == 200, "the other administrator's is whole"
+        assert (await api.send("GET", SCHEDULES, key=key)).status == 200, "and so is the client's"
+
+
+async def test_creates_go_on_when_the_budget_is_used_up() -> None:
+    async with ApiHarness(client_budget_per_second=1) as api:
+        key = await api.register("shop")
+        while not is_refused(await api.send("GET", SCHEDULES, key=key)):
+            pass
+        assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 201
+        batch = await api.send("POST", SCHEDULES + ":batch", key=key, json={"items": [schedule()] * 100})
+        assert batch.status == 200
+
+
+async def test_long_bodies_count_on_every_route(api: ApiHarness) -> None:
+    async with ApiHarness(client_budget_per_second=1) as api:
+        key = await api.register("shop")
+        long = b'{"callback":{"url":"https://a.example/","json":"%b"}}' % (b"x" * 1_000_000)
+        headers = {"Content-Type": "application/json"}
+        assert (await api.send("POST", SCHEDULES, key=key, data=long, headers=headers)).status == 422
+        assert is_refused(await api.send("POST", SCHEDULES, key=key, data=long, headers=headers))
+        assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 201
+
+
+async def test_a_bulk_cancel_costs_what_it_cancels() -> None:
+    async with ApiHarness(client_budget_per_second=10) as api:
+        key = await api.register("shop")
+        made = await api.send("POST", SCHEDULES + ":batch", key=key, json={"items": [schedule()] * 300})
+        ids = [item["schedule"]["schedule_id"] for item in made.json["items"]]
+        assert (await api.send("POST", SCHEDULES + ":cancel", key=key, json={"schedule_ids": ids})).status == 200
+        refused = await api.send("GET", SCHEDULES, key=key)
+        assert is_refused(refused)
+        assert 20 <= int(refused.headers["Retry-After"]) <= 25
+
+
+@pytest.mark.parametrize("route", COSTLY, ids=operation_id)
+async def test_every_route_with_a_cost_is_refused(route: Route) -> None:
+    async with ApiHarness(admin_budget_per_second=1) as api:
+        while not is_refused(await api.send("GET", "/v1/admin-keys")):
+            pass
+        assert is_refused(await Story(api).try_(operation_id(route)))
+
+
+def test_what_has_no_cost_has_a_rate_of_its_own() -> None:
+    free = {operation_id(route) for route in ROUTES if route.access is not Access.OPEN and not route.cost}
+    assert free <= {operation_id(route) for route in ROUTES if RATED[0] in route.problems}
+    assert all(TOO_MANY in kinds_of(route) for route in COSTLY)
+
+
+@pytest.mark.parametrize("value", [0, -1])
+@pytest.mark.parametrize("name", ["client_budget_per_second", "admin_budget_per_second"])
+def test_a_budget_of_nothing_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        ApiHarness(**{name: value})

@@ -1,0 +1,92 @@
+"""How many requests a session has at the servers, and who waits for a place."""
+
+import asyncio
+
+import pytest
+
+from cql.room import ENOUGH, LEAST, WINDOW_SECONDS, Room, RoomFull
+
+PLACES = 1024
+
+
+class Windows:
+    def __init__(self, places: int = PLACES) -> None:
+        self.room = Room(places=places, waiting=10)
+        self.now = 5.0
+        self.room.answered(True, now=self.now)
+
+    def window(self, *, answered: int = 100, unanswered: int = 0) -> int:
+        ends = [True] * answered + [False] * unanswered
+        for end in ends[:-1]:
+            self.room.answered(end, now=self.now)
+        self.now += WINDOW_SECONDS
+        self.room.answered(ends[-1], now=self.now)
+        return self.room.places
+
+
+def test_it_halves_while_most_are_unanswered_and_grows_back() -> None:
+    windows = Windows()
+    assert [windows.window(answered=10, unanswered=90) for _ in range(7)] == [512, 256, 128, 64, LEAST, LEAST, LEAST]
+    grown = [windows.window() for _ in range(20)]
+    assert grown[0] == LEAST + LEAST // 4
+    assert grown[-1] == PLACES
+
+
+def test_one_server_of_three_that_stands_still_changes_nothing() -> None:
+    windows = Windows()
+    assert {windows.window(answered=67, unanswered=33) for _ in range(5)} == {PLACES}
+
+
+def test_a_few_requests_say_nothing() -> None:
+    windows = Windows()
+    assert windows.window(answered=0, unanswered=ENOUGH // 2) == PLACES
+
+
+def test_a_small_setting_stays_as_it_is() -> None:
+    assert Windows(places=4).window(answered=0, unanswered=50) == 4
+
+
+async def test_who_waits_is_let_in_in_order_as_places_are_left() -> None:
+    room = Room(places=1, waiting=2)
+    assert room.enter() is None
+    first, second = room.enter(), room.enter()
+    assert first is not None
+    assert second is not None
+    with pytest.raises(RoomFull):
+        room.enter()
+    room.leave()
+    assert (first.done(), second.done(), room.taken) == (True, False, 1)
+    room.leave()
+    assert second.done()
+    room.leave()
+    assert room.taken == 0
+
+
+async def test_fewer_places_let_nobody_in_until_enough_have_left() -> None:
+    windows = Windows(places=64)
+    room = windows.room
+    for _ in range(64):
+        assert room.enter() is None
+    turn = room.enter()
+    assert turn is not None
+    windows.window(answered=0, unanswered=50)
+    for _ in range(64 - LEAST):
+        room.leave()
+    assert not turn.done()
+    room.leave()
+    assert turn.done()
+
+
+async def test_who_gives_up_waiting_keeps_no_place() -> None:
+    room = Room(places=1, waiting=5)
+    room.enter()
+    in_queue, granted = room.enter(), room.enter()
+    assert in_queue is not None
+    assert granted is not None
+    in_queue.cancel()
+    room.left_queue(in_queue)
+    room.leave()
+    assert granted.done()
+    room.left_queue(granted)
+    assert room.taken == 0
+    await asyncio.sleep(0)

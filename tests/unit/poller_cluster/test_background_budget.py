@@ -1,0 +1,170 @@
+"""Who gets a slot of the budget for the past, and when."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from poller_cluster.background_budget import BackgroundBudget, minutes_per_client
+from poller_cluster.background_pace import WINDOW_SECONDS
+from poller_cluster.settings import BackgroundSettings
+from scheduler_service.domain.ids import ClientId
+from tests.simulation.sim_clock import SimClock
+from tests.support.budgets import budget
+from tests.support.virtual_loop import run_virtual, virtual_loop
+
+HOG, OTHER = ClientId("hog"), ClientId("other")
+ANSWER_SECONDS = 0.01
+
+
+class Bench:
+    def __init__(self, *, slots: int = 16, pause: float = 5.0) -> None:
+        self.clock = SimClock()
+        settings = BackgroundSettings(requests_at_once=slots, longest_pause_seconds=pause)
+        self.budget: BackgroundBudget = budget(self.clock, settings)
+        self.began: list[tuple[float, ClientId]] = []
+        self.under_way = self.most = 0
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def ask(self, client_id: ClientId, times: int) -> None:
+        for _ in range(times):
+            self.tasks.append(asyncio.get_running_loop().create_task(self._ask(client_id)))
+
+    async def _ask(self, client_id: ClientId) -> None:
+        async with self.budget.slot(client_id):
+            self.began.append((self.clock.monotonic(), client_id))
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+            try:
+                await self.clock.sleep(ANSWER_SECONDS)
+            finally:
+                self.under_way -= 1
+
+    async def storage(self, *, seconds: float, answered: bool, rate: float = 20.0) -> None:
+        """What the node asks otherwise, and how it is answered."""
+        for _ in range(int(seconds * rate)):
+            await virtual_loop().advance(1 / rate)
+            self.budget.observe(0.002 if answered else 2.0, answered)
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def on_bench(scenario: Callable[[Bench], Awaitable[None]], **given: float) -> None:
+    async def run() -> None:
+        bench = Bench(**given)  # type: ignore[arg-type]
+        try:
+            await scenario(bench)
+        finally:
+            await bench.close()
+        assert (bench.budget.slots.held, bench.budget.slots.waiting) == (0, 0)
+
+    run_virtual(run)
+
+
+def test_no_more_are_under_way_than_there_are_slots() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.ask(HOG, 50)
+        await virtual_loop().advance(0)
+        assert (bench.under_way, bench.budget.slots.waiting) == (4, 46)
+        await virtual_loop().advance(1.0)
+        assert (len(bench.began), bench.most) == (50, 4)
+
+    on_bench(scenario)
+
+
+def test_a_long_queue_of_one_client_costs_another_one_turn() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.ask(HOG, 1000)
+        await virtual_loop().advance(0)
+        bench.ask(OTHER, 3)
+        await virtual_loop().advance(2 * ANSWER_SECONDS)
+        assert sum(client_id == OTHER for _, client_id in bench.began) == 3
+
+    on_bench(scenario)
+
+
+def test_it_trickles_with_jittered_pauses_while_nothing_is_answered_and_recovers() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.storage(seconds=8, answered=False)
+        assert bench.budget.pace.pause_seconds == 5.0
+        bench.ask(HOG, 1000)
+        await bench.storage(seconds=60, answered=False)
+        instants = [at for at, _ in bench.began]
+        pauses = {round(later - at, 1) for at, later in itertools.pairwise(instants)}
+        assert 60 / 7.5 - 1 <= len(instants) <= 60 / 2.5 + 1
+        assert len(pauses) > 3
+        assert all(2.5 <= pause <= 7.6 for pause in pauses)
+        await bench.storage(seconds=20, answered=True)
+        assert bench.budget.pace.size == 16
+        assert len(bench.began) == 1000
+
+    on_bench(scenario)
+
+
+def test_a_window_that_makes_room_wakes_those_who_wait() -> None:
+    async def scenario(bench: Bench) -> None:
+        held = [bench.budget.slot(HOG) for _ in range(4)]
+        for slot in held:
+            await slot.__aenter__()
+        bench.ask(OTHER, 1)
+        await virtual_loop().advance(WINDOW_SECONDS)
+        assert bench.began == []
+        bench.budget.observe(0.001, True)
+        await virtual_loop().advance(0)
+        assert len(bench.began) == 1
+        for slot in held:
+            await slot.__aexit__(None, None, None)
+
+    on_bench(scenario)
+
+
+def test_who_gives_up_waiting_keeps_nothing() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.ask(HOG, 10)
+        await virtual_loop().advance(0)
+        for task in bench.tasks[2:7]:
+            task.cancel()
+        await virtual_loop().advance(1.0)
+        assert len(bench.began) == 4 + 3
+
+    on_bench(scenario)
+
+
+def test_who_is_cancelled_between_its_turn_and_its_work_gives_the_slot_back() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.ask(HOG, 5)
+        await virtual_loop().advance(0)
+        first, last = bench.tasks[0], bench.tasks[4]
+        first.add_done_callback(lambda _: last.cancel())
+        await virtual_loop().advance(1.0)
+        bench.ask(HOG, 4)
+        await virtual_loop().advance(0)
+        assert bench.under_way == 4
+
+    on_bench(scenario)
+
+
+@pytest.mark.parametrize(("minutes", "most"), [(1, 1), (2, 1), (3, 1), (4, 2), (9, 4)])
+def test_half_of_the_minutes_in_recovery_may_be_one_clients(minutes: int, most: int) -> None:
+    assert minutes_per_client(minutes) == most
+
+
+def test_a_clients_backlog_of_minutes_leaves_room_for_anothers() -> None:
+    async def scenario(bench: Bench) -> None:
+        places = bench.budget.minutes
+        waiting = [asyncio.ensure_future(places.acquire(HOG)) for _ in range(10)]
+        await virtual_loop().advance(0)
+        assert sum(task.done() for task in waiting) == 2
+        async with asyncio.timeout(1):
+            await places.acquire(OTHER)
+        places.release(HOG)
+        await virtual_loop().advance(0)
+        assert sum(task.done() for task in waiting) == 3
+        for task in waiting:
+            task.cancel()
+
+    on_bench(scenario)

@@ -1,0 +1,88 @@
+"""How many rows wait in memory for their ordering keys, and which of them are put off instead."""
+
+from typing import cast
+
+from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.minute_admission import MinuteAdmission
+from poller_cluster.open_rows import Hold, OpenRow, OpenRows
+from poller_cluster.ordering import OrderingKeys
+from poller_cluster.settings import MinuteSettings
+from scheduler_service.domain.schedules import Row, State
+from tests.unit.poller_cluster.builders import PARTITION, at, row
+from tests.unit.poller_cluster.claimed import tenant
+
+WINDOW = 300
+
+
+class Held:
+    """Rows of one minute, judged in turn by an admission that knows the order or does not."""
+
+    def __init__(self) -> None:
+        self.known = False
+        self.rows = OpenRows()
+        self.admission = MinuteAdmission(
+            minute=PARTITION.minute,
+            order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
+            knows_order=lambda: self.known,
+            tenant=lambda: tenant(),
+            dispatcher=cast(Dispatcher, None),
+            settings=MinuteSettings(window_rows=WINDOW),
+        )
+
+    def judge(self, rows: list[Row], seconds: float = 0) -> None:
+        for each in rows:
+            self.admission.read(each)
+            self.rows.add(each, redelivery=False)
+        self.pick(seconds)
+
+    def pick(self, seconds: float) -> None:
+        self.rows.reconsider(self.admission, at(seconds))
+        self.rows.pick(horizon=at(60), room=10_000, judge=self.admission, now=at(seconds))
+
+    def put_off(self, rows: list[Row]) -> list[Row]:
+        entries = [self.rows.get(each.key) for each in rows]
+        ended = [entry for entry in entries if entry is not None and entry.outcome is not None]
+        assert all(entry.outcome is not None and entry.outcome.state is State.RETRYING for entry in ended)
+        return [entry.row for entry in ended]
+
+
+def keyed(number: int, key: str, seconds: float = 5) -> Row:
+    return row(seconds + number / 1000, number, ordering_key=key)
+
+
+def test_the_first_row_of_every_key_is_held_behind_any_number_of_rows_of_another() -> None:
+    held = Held()
+    stuck = [keyed(number, "stuck") for number in range(1_000)]
+    others = [keyed(1_000 + number, f"key-{number}") for number in range(500)]
+    held.judge(stuck + others)
+    assert held.put_off(others) == []
+    assert stuck[0] not in held.put_off(stuck)
+
+
+def test_one_key_leaves_room_for_rows_behind_the_first_of_others() -> None:
+    held = Held()
+    stuck = [keyed(number, "stuck") for number in range(1_000)]
+    others = [keyed(1_000 + number, f"key-{number % 5}") for number in range(40)]
+    held.judge(stuck + others)
+    assert len(stuck) - len(held.put_off(stuck)) == WINDOW // 3 // 2 + 1
+    assert held.put_off(others) == []
+
+
+def test_first_rows_that_wait_for_a_long_recovery_leave_most_of_the_window_to_others() -> None:
+    held = Held()
+    rows = [keyed(number, f"key-{number}") for number in range(250)]
+    held.judge(rows)
+    held.pick(4)
+    assert held.put_off(rows) == []
+    held.pick(7)
+    assert len(held.put_off(rows)) == 250 - WINDOW // 3
+    held.pick(8)
+    assert len(held.put_off(rows)) == 250 - WINDOW // 3
+
+
+def test_a_held_row_says_what_it_waits_for() -> None:
+    held = Held()
+    one = keyed(1, "key")
+    verdict = held.admission.judge(OpenRow(one, redelivery=False), at(0))
+    assert isinstance(verdict, Hold)
+    assert verdict.line == ("key", "key")

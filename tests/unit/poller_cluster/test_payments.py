@@ -1,0 +1,142 @@
+"""What a minute owes others is paid in groups, each in one slot of the background budget."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from membership.errors import StoreUnavailable
+from poller_cluster.payments import TOGETHER, Payments
+from poller_cluster.settings import BackgroundSettings
+from poller_cluster.steps import FollowUp
+from scheduler_service.domain.schedules import Definition, Outcome, State
+from scheduler_service.runtime.lifecycle import Tasks
+from tests.simulation.sim_clock import SimClock
+from tests.support.api import SeededRandomness
+from tests.support.budgets import budget
+from tests.support.minutes import DELIVERED, MINUTE, copy, definition
+from tests.support.virtual_loop import run_virtual, virtual_loop
+
+ANSWER_SECONDS = 0.1
+
+
+class Bench:
+    """Stands in for `Place`, and counts what is asked of it at a time."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.budget = budget(self.clock, BackgroundSettings(requests_at_once=1))
+        self.tasks = Tasks(lambda name, error: self.crashes.append(error))
+        self.crashes: list[BaseException] = []
+        self.over = False
+        self.refusals = 0
+        self.asked: list[tuple[float, Definition]] = []
+        self.paid: list[FollowUp] = []
+        self.letters = 0
+        stand_in: Any = self
+        self.payments = Payments(
+            place=stand_in,
+            reschedules=stand_in,
+            books=stand_in,
+            budget=self.budget,
+            clock=self.clock,
+            randomness=SeededRandomness(),
+            spawn=lambda work, name: self.tasks.spawn(work, name=name),
+            over=lambda: self.over,
+            on_paid=self.paid.append,
+        )
+
+    async def move_original(self, definition: Definition, outcome: Outcome) -> bool:
+        self.asked.append((asyncio.get_running_loop().time(), definition))
+        await self.clock.sleep(ANSWER_SECONDS)
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreUnavailable("planted")
+        return True
+
+    async def complete(self, definition: Definition, outcome: Outcome) -> None:
+        await self.move_original(definition, outcome)
+
+    async def dead_letter(self, definition: Definition, outcome: Outcome) -> None:
+        self.letters += 1
+
+    def owe(self, count: int, *, minute: int = MINUTE, outcome: Outcome = DELIVERED) -> None:
+        for number in range(count):
+            original = definition(number / 100, tail=number, minute=minute)
+            self.payments.owe(FollowUp(copy(original, original.due + 90_000), outcome))
+
+    def groups(self) -> list[int]:
+        """How many were asked at each instant."""
+        instants = [at for at, _ in self.asked]
+        return [instants.count(at) for at in sorted(set(instants))]
+
+
+def on_bench(scenario: Callable[[Bench], Awaitable[None]]) -> None:
+    async def run() -> None:
+        bench = Bench()
+        try:
+            await scenario(bench)
+        finally:
+            await bench.tasks.close()
+        assert bench.crashes == []
+        assert bench.budget.slots.held == 0
+
+    run_virtual(run)
+
+
+def test_what_is_owed_to_one_partition_is_paid_hundreds_at_a_time_one_group_after_the_other() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.owe(2 * TOGETHER + 7)
+        await virtual_loop().advance(1.0)
+        assert bench.groups() == [TOGETHER, TOGETHER, 7]
+        assert len(bench.paid) == len({one.key for one in bench.paid}) == 2 * TOGETHER + 7
+        assert len(bench.tasks) == 0
+
+    on_bench(scenario)
+
+
+def test_every_group_takes_a_slot() -> None:
+    async def scenario(bench: Bench) -> None:
+        for minute in range(3):
+            bench.owe(5, minute=MINUTE + minute)
+        await virtual_loop().advance(ANSWER_SECONDS / 2)
+        assert (len(bench.asked), bench.budget.slots.waiting) == (5, 2)
+        await virtual_loop().advance(1.0)
+        assert bench.groups() == [5, 5, 5]
+
+    on_bench(scenario)
+
+
+def test_what_found_no_answer_is_asked_again_after_a_pause_with_what_came_meanwhile() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.owe(10)
+        bench.refusals = 13
+        await virtual_loop().advance(ANSWER_SECONDS / 2)
+        bench.owe(10, minute=MINUTE)
+        await virtual_loop().advance(5.0)
+        first, second, *others = bench.groups()
+        assert (first, second) == (10, 20)
+        assert sum(others) == 3
+        assert len(bench.paid) == 20
+
+    on_bench(scenario)
+
+
+def test_nothing_is_begun_once_the_minute_is_lost() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.owe(TOGETHER + 5)
+        await virtual_loop().advance(ANSWER_SECONDS / 2)
+        bench.over = True
+        await virtual_loop().advance(5.0)
+        assert len(bench.asked) == TOGETHER
+        assert len(bench.tasks) == 0
+
+    on_bench(scenario)
+
+
+def test_a_failed_call_is_filed_before_its_end_is_carried() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.owe(3, outcome=Outcome(state=State.FAILED, attempts=3, reason="attempts"))
+        await virtual_loop().advance(1.0)
+        assert (bench.letters, len(bench.paid)) == (3, 3)
+
+    on_bench(scenario)

@@ -1,0 +1,179 @@
+"""How a node keeps its picture of the clients: what it reads, how often, and how old it may get."""
+
+from collections import Counter
+
+import pytest
+
+from cql.connection import Parameters
+from cql.storage import Storage
+from membership.errors import StoreUnavailable
+from poller_cluster import tenants
+from poller_cluster.tenants import ROUND_SECONDS, Tenants
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.usecases.secret_box import ClearBox
+from tests.support.api import ManualClock
+from tests.support.memory import InMemoryConnection
+
+PART = 20
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tenants, "PART_CLIENTS", PART)
+
+
+class CountingConnection(InMemoryConnection):
+    """Counts reads by statement. Those named in `away` get no answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: Counter[str] = Counter()
+        self.away: set[str] = set()
+
+    async def select(self, name: str, parameters: Parameters, **how: object) -> list[tuple[object, ...]]:
+        self.reads[name] += 1
+        if name in self.away:
+            raise StoreUnavailable("away")
+        return await super().select(name, parameters, **how)  # type: ignore[arg-type]
+
+
+class Fractions:
+    """Randomness of which only this is used."""
+
+    def __init__(self, fraction: float) -> None:
+        self._fraction = fraction
+
+    def fraction(self) -> float:
+        return self._fraction
+
+
+class Bench:
+    def __init__(self, *, fraction: float = 0.5) -> None:
+        self.connection = CountingConnection()
+        self.store = Storage.over(self.connection).clients
+        self.clock = ManualClock()
+        self.changes = 0
+        self.tenants = Tenants(
+            store=self.store,
+            box=ClearBox(),
+            clock=self.clock,
+            randomness=Fractions(fraction),  # type: ignore[arg-type]
+            on_change=self.changed,
+        )
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    async def add(self, count: int) -> None:
+        for number in range(count):
+            await self.store.create_client(named(f"client-{number}"))
+
+    async def silently(self, change: Client) -> None:
+        """A change that nobody is told of."""
+        values = (1, 1, change.state.value, "{}", 2, 1, change.client_id, 1)
+        await self.connection.conditional([("clients.update", values)])
+
+    async def seconds(self, count: int) -> None:
+        for _ in range(count):
+            self.clock.advance(1.0)
+            await self.tenants.refresh()
+
+
+def named(name: str, state: ClientState = ClientState.ACTIVE) -> Client:
+    return Client(
+        client_id=ClientId(name),
+        poller_quota=1,
+        poller_ceiling=1,
+        state=state,
+        settings=ClientSettings(),
+        revision=1,
+        created_at=UnixMillis(1),
+    )
+
+
+async def test_all_clients_are_read_in_parts_and_again_evenly_over_a_round() -> None:
+    bench = Bench()
+    await bench.add(4 * PART + 1)
+    assert await bench.tenants.refresh()
+    assert len(bench.tenants.all()) == 4 * PART + 1
+    assert bench.connection.reads == {"catalog.read": 1, "clients.part": 5, "signing_secrets.part": 5}
+    for _ in range(3):
+        bench.connection.reads.clear()
+        for _ in range(int(ROUND_SECONDS)):
+            before = bench.connection.reads["clients.part"]
+            await bench.seconds(1)
+            assert bench.connection.reads["clients.part"] <= before + 1, "never two of five parts in one second"
+        assert bench.connection.reads["clients.part"] == bench.connection.reads["signing_secrets.part"] == 5
+    assert bench.changes == 1, "there was nothing new"
+
+
+async def test_parts_of_deleted_clients_count_too() -> None:
+    bench = Bench()
+    await bench.add(2 * PART)
+    for number in range(2 * PART):
+        await bench.silently(named(f"client-{number}", ClientState.DELETED))
+    await bench.tenants.refresh()
+    bench.connection.reads.clear()
+    await bench.seconds(int(ROUND_SECONDS))
+    assert bench.connection.reads["clients.part"] == 3
+    assert not bench.tenants.all()
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.5, 0.999])
+@pytest.mark.parametrize("clients", [1, PART, 2 * PART + 1])
+async def test_what_nobody_was_told_of_is_known_after_a_round(fraction: float, clients: int) -> None:
+    bench = Bench(fraction=fraction)
+    await bench.add(clients)
+    await bench.tenants.refresh()
+    await bench.seconds(7)
+    for number in range(clients):
+        await bench.silently(named(f"client-{number}", ClientState.SUSPENDED))
+    await bench.connection.write("signing_secrets.insert", ("client-0", "s", b"raw", None, 1, None))
+    await bench.seconds(int(ROUND_SECONDS) + 1)
+    assert not any(tenant.active for tenant in bench.tenants.all())
+    first = bench.tenants.get(ClientId("client-0"))
+    assert first is not None
+    assert first.secrets == (b"raw",)
+
+
+async def test_nodes_begin_their_rounds_at_different_instants() -> None:
+    begun = []
+    for fraction in (0.1, 0.4, 0.9):
+        bench = Bench(fraction=fraction)
+        await bench.add(1)
+        await bench.tenants.refresh()
+        bench.connection.reads.clear()
+        while not bench.connection.reads["clients.part"]:
+            await bench.seconds(1)
+        begun.append(bench.clock.monotonic())
+    assert len(set(begun)) == 3
+
+
+async def test_a_part_that_is_not_answered_is_asked_for_again_at_once_and_one_round_is_made_up_for() -> None:
+    bench = Bench()
+    await bench.add(3 * PART - 1)
+    await bench.tenants.refresh()
+    await bench.silently(named("client-7", ClientState.SUSPENDED))
+    bench.connection.away = {"clients.part"}
+    await bench.seconds(600)
+    bench.connection.away.clear()
+    bench.connection.reads.clear()
+    await bench.seconds(1)
+    assert 3 <= bench.connection.reads["clients.part"] <= 4
+    seven = bench.tenants.get(ClientId("client-7"))
+    assert seven is not None
+    assert not seven.active
+
+
+async def test_a_walk_that_breaks_off_shows_what_it_saw_and_is_repeated() -> None:
+    bench = Bench()
+    await bench.add(1)
+    assert await bench.tenants.refresh()
+    await bench.store.create_client(named("another"))
+    bench.connection.away = {"signing_secrets.part"}
+    assert not await bench.tenants.refresh()
+    bench.connection.away.clear()
+    assert await bench.tenants.refresh()
+    assert bench.tenants.get(ClientId("another")) is not None
+    assert bench.changes == 2
