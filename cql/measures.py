@@ -86,6 +86,15 @@ class EditCounts:
                 self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
+@dataclass(slots=True)
+class PauseCounts:
+    """Pauses of partitions whose conditional write or serial read had no answer (`cql.partition_turns`). `now`:
+    partitions that are in one. `begun`: since the start."""
+
+    now: int = 0
+    begun: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class StorageMeasures:
     """Everything that is counted over one connection."""
@@ -93,6 +102,7 @@ class StorageMeasures:
     requests: RequestCounts = field(default_factory=RequestCounts)
     commits: CommitCounts = field(default_factory=CommitCounts)
     edits: EditCounts = field(default_factory=EditCounts)
+    pauses: PauseCounts = field(default_factory=PauseCounts)
 
 
 class MeasuredConnection:
@@ -181,6 +191,18 @@ METRICS: Final[tuple[Metric[StorageMeasures], ...]] = (
         "Requests to Cassandra that failed, or of which nobody knows what became, by why.",
         lambda measures: measures.requests.errors,
         labels=("statement", "kind"),
+    ),
+    Metric(
+        "minutehand_storage_partitions_paused",
+        Kind.GAUGE,
+        "Partitions of schedules to which nothing conditional is sent for a moment: the last request had no answer.",
+        lambda measures: measures.pauses.now,
+    ),
+    Metric(
+        "minutehand_storage_partition_pauses_total",
+        Kind.COUNTER,
+        "Pauses of single partitions after a conditional write or serial read that had no answer.",
+        lambda measures: measures.pauses.begun,
     ),
     Metric(
         "minutehand_group_commit_rows",

@@ -2,12 +2,12 @@
 
     edit, read  ---> queue of the partition --one request at a time--> answered
     advance, open -->/        ^                                    \\--> no answer: pause, twice as long each time
-                              '-------------- sent again by whoever asked ----------------'
+                              '------------- the caller decides and asks again -----------'
 
 A partition takes one proposal at a time. Proposals that come together preempt each other (a newer ballot ends the round
-of an older one), pause at random and propose again, until they time out; whoever repeats them at once keeps the
-partition busy and, through it, the server: 400 edits of one partition at once, repeated when they timed out, were seen
-to hold Cassandra at 1.7 cores without an end, with heartbeats timing out. So here
+of an older one), pause at random and propose again, until they time out; a caller that repeats them at once keeps
+the partition busy and, through it, the server: 400 edits of one partition at once, repeated when they timed out, were
+seen to hold Cassandra at 1.7 cores without an end, with heartbeats timing out. So here
 
 - the longest waiting goes first. If it is an edit, other edits that wait go with it, to `ROWS_PER_EDIT` rows, provided
   that they test the same version (or none) and other rows; if it is a serial read of one row, other such reads go with
@@ -15,15 +15,16 @@ to hold Cassandra at 1.7 cores without an end, with heartbeats timing out. So he
 - a shared edit is all or nothing. Its rejection shows every row that was tested, so it says whose condition failed:
   they are answered, the others are sent again without them. Where it shows none, each is sent by itself.
 - when no answer comes, nothing more is sent for this partition during a pause that grows up to `LONGEST_PAUSE_SECONDS`
-  (`runtime.backoff`), and is forgotten `FORGET_SECONDS` after the last one. Edits and reads hear of it after the pause,
-  so whoever repeats them waits it out and they come together; an advance or an open hears at once, since its owner
-  pauses by itself.
+  (`runtime.backoff`), and is forgotten `FORGET_SECONDS` after the last one. Edits and reads are answered after the
+  pause, so that repeats wait it out and come together; an advance or an open is answered at once, since its owner
+  pauses by itself. `minutehand_storage_partitions_paused` shows them.
 
 An answer means what it does without this: an edit that is answered Unknown was in a request that may have been applied.
-What is cancelled before it was sent is not sent. A request under way goes on without who asked for it.
+What is cancelled before it was sent is not sent. A request under way goes on when its caller is cancelled.
 
 What it saves: an edit of 30 rows costs Cassandra 2.7 ms, one of 250 costs 6 ms, each alone about 2.3 ms; so 700 ends of
 one partition cost 18 ms in three writes instead of 1.6 s in 700, without counting the rounds that would be preempted.
+A request that meets no other costs 7.5 us of this process: a queue, a future and a task.
 """
 
 import asyncio
@@ -33,6 +34,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
+from cql.measures import PauseCounts
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import Partition, RowKey, UnixMillis
@@ -73,10 +75,10 @@ class _Queue:
         self.waiting: deque[_Waiting] = deque()
         self.under_way: Sequence[_Waiting] = ()
         self.arrived = Signal(clock)
-        """Set by whoever comes while nobody waits."""
+        """Set by a request that comes while none waits."""
 
     def take(self) -> bool:
-        """Move what goes into the next request to `under_way`. False: nobody waits."""
+        """Move what goes into the next request to `under_way`. False: none waits."""
         taken: list[_Waiting] = []
         passed: list[_Waiting] = []
         keys: set[RowKey] = set()
@@ -123,13 +125,21 @@ class PartitionTurns:
     """The queues. Lives on one event loop; `tasks` runs the requests, which `edit` and `read` send at once."""
 
     def __init__(
-        self, *, edit: SendEdit, read: ReadSerially, tasks: Tasks, clock: Clock, randomness: Randomness
+        self,
+        *,
+        edit: SendEdit,
+        read: ReadSerially,
+        tasks: Tasks,
+        clock: Clock,
+        randomness: Randomness,
+        pauses: PauseCounts,
     ) -> None:
         self._send_edit = edit
         self._read = read
         self._tasks = tasks
         self._clock = clock
         self._randomness = randomness
+        self._pauses = pauses
         self._queues: dict[Partition, _Queue] = {}
 
     async def edit(self, edit: Edit) -> Answer[WriteRejection]:
@@ -177,7 +187,7 @@ class PartitionTurns:
                     continue
                 if backoff is None:
                     backoff = Backoff(clock=self._clock, randomness=self._randomness)
-                await backoff.wait()
+                await self._pause(backoff)
                 for one in queue.under_way:
                     _end(one, unanswered)
             if backoff is None:
@@ -187,11 +197,19 @@ class PartitionTurns:
             await queue.arrived.wait(FORGET_SECONDS)
             if not queue.waiting:
                 break
-        # Before anything else runs: who comes now begins a queue of their own.
+        # Before anything else runs: the next request begins a queue of its own.
         del self._queues[partition]
 
+    async def _pause(self, backoff: Backoff) -> None:
+        self._pauses.begun += 1
+        self._pauses.now += 1
+        try:
+            await backoff.wait()
+        finally:
+            self._pauses.now -= 1
+
     def _abandon(self, partition: Partition, queue: _Queue, _: object) -> None:
-        """Whoever is still there when the task has ended, perhaps before it began: the store is closing."""
+        """Answer what is left when the task has ended, perhaps before it began: the store is closing."""
         if self._queues.get(partition) is queue:
             del self._queues[partition]
         for one in (*queue.under_way, *queue.waiting):

@@ -5,7 +5,7 @@ from typing import Any
 
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
-from cql.measures import EditCounts
+from cql.measures import EditCounts, PauseCounts
 from cql.partition_turns import KEYS_PER_READ, PartitionTurns
 from cql.schedule_rows import (
     OUTCOME_BYTES,
@@ -74,12 +74,18 @@ class CqlScheduleStore:
         clock: Clock,
         randomness: Randomness,
         edits: EditCounts | None = None,
+        pauses: PauseCounts | None = None,
     ) -> None:
         """`each_quorum` takes the inserts that ask for it; `edits` counts what edits end; `tasks` runs the requests
         that several callers share."""
         self._connection = connection
         self._turns = PartitionTurns(
-            edit=self._send_edit, read=self._read_serially, tasks=tasks, clock=clock, randomness=randomness
+            edit=self._send_edit,
+            read=self._read_serially,
+            tasks=tasks,
+            clock=clock,
+            randomness=randomness,
+            pauses=pauses or PauseCounts(),
         )
         self._edits = edits or EditCounts()
         self._commits: Mapping[WriteConsistency, GroupCommit] = {

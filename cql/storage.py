@@ -105,6 +105,7 @@ class Storage:
                 clock=clock,
                 randomness=randomness or SystemRandomness(),
                 edits=measures.edits,
+                pauses=measures.pauses,
             ),
             clients=CqlClientStore(measured),
             crons=CqlCronStore(measured, tasks=tasks, settings=settings),

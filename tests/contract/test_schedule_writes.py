@@ -1,14 +1,25 @@
 """Open, advance and edit: conditions, atomicity, and what a rejection shows."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
 
+from cql.partition_turns import ROWS_PER_EDIT
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ScheduleId, UnixMillis
-from scheduler_service.domain.schedules import NO_STATICS, Kind, Outcome, Row, State, Statics, WriteRejection
+from scheduler_service.domain.schedules import (
+    NO_STATICS,
+    Definition,
+    Kind,
+    Outcome,
+    Row,
+    State,
+    Statics,
+    WriteRejection,
+)
 from tests.contract.builders import START, advance, cancelled, definition, delivered, edit, partition, retrying, write
 from tests.contract.conftest import Names
 
@@ -257,6 +268,46 @@ async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> 
     assert await storage.schedules.edit(edit(where, 3, *map(cancelled, rows[:7] + rows[8:]))) == APPLIED
     page = await storage.schedules.read_page(where)
     assert {row.state for row in page.rows} == {"cancelled"}
+
+
+async def test_edits_at_once_share_writes_and_each_gets_its_own_answer(storage: Storage, names: Names) -> None:
+    """More than one write holds, of rows that are retried; two edits come too late, one for a row that is missing."""
+    client = names.client()
+    rows = [definition(client, offset=number, tail=number) for number in range(ROWS_PER_EDIT + 50)]
+    missing = definition(client, offset=999, tail=999)
+    where, at = rows[0].partition, START + 90_000
+    await storage.schedules.insert_many(rows)
+    for start in range(0, len(rows), 100):
+        pointed = (retrying(one, at) for one in rows[start : start + 100])
+        assert await storage.schedules.edit(edit(where, 1, *pointed)) == APPLIED
+    late = cancelled(rows[3], expect=State.RETRYING)
+    assert await storage.schedules.edit(edit(where, 2, late, known=False)) == APPLIED
+    before = _conditional_edits(storage)
+
+    async def end(one: Definition, number: int) -> object:
+        write_ = delivered(one, expect=State.RETRYING, expect_next=at)
+        return await storage.schedules.edit(edit(where, number, write_, known=False))
+
+    answers = await asyncio.gather(*(end(one, number + 10) for number, one in enumerate([*rows, missing])))
+    assert _conditional_edits(storage) - before <= 6
+    assert [answer == APPLIED for answer in answers] == [one is not rows[3] for one in rows] + [False]
+    for one, answer, shown in ((rows[3], answers[3], ("cancelled", None)), (missing, answers[-1], (None, None))):
+        assert isinstance(answer, Rejected)
+        assert isinstance(answer.current, WriteRejection)
+        assert answer.current.rows == {one.key: shown}
+    page = await storage.schedules.read_page(where)
+    assert [row.state for row in page.rows] == [
+        "cancelled" if row.key == rows[3].key else "delivered" for row in page.rows
+    ]
+    assert len(page.rows) == len(rows)
+
+
+def _conditional_edits(storage: Storage) -> int:
+    return sum(
+        seconds.count
+        for name, seconds in storage.measures.requests.seconds.items()
+        if name.startswith("schedules.edit")
+    )
 
 
 async def test_redelivery_clears_the_old_outcome_and_keeps_the_link_and_who_fired_first(

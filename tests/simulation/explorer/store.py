@@ -8,6 +8,7 @@ from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.connection import Item
 from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
+from cql.measures import PauseCounts
 from cql.partition_turns import PartitionTurns
 from cql.schedule_rows import definition_parameters
 from cql.schedules import CqlScheduleStore
@@ -62,7 +63,7 @@ class LossySchedules(CqlScheduleStore):
         directly = Directly(memory)
         nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))  # for turns, which are not taken
         super().__init__(memory, group_commit=directly, each_quorum=directly, settings=StorageSettings(), **nobody)
-        self._turns = AtOnce(edit=self._send_edit, read=self._read_serially, **nobody)
+        self._turns = AtOnce(edit=self._send_edit, read=self._read_serially, pauses=PauseCounts(), **nobody)
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         return self._heard(await super().open(partition, epoch=epoch, expect_epoch=expect_epoch))

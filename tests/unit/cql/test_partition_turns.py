@@ -269,6 +269,26 @@ def test_the_pause_counts_for_everybody_but_an_owner_hears_at_once() -> None:
     on_ground(scenario)
 
 
+def test_pauses_are_counted_also_those_cut_short_by_the_close() -> None:
+    async def scenario(ground: Ground) -> None:
+        pauses = ground.storage.measures.pauses
+        ground.connection.unanswered = 3
+        rows = [definition(SHOP, poller_id=number) for number in range(3)]
+        for one in rows:
+            await ground.schedules.open(one.partition, epoch=1, expect_epoch=None)
+        assert (pauses.now, pauses.begun) == (3, 3)
+        await ground.connection.clock.sleep(FIRST_PAUSE_SECONDS)
+        assert pauses.now == 0
+        ground.connection.unanswered = 1
+        await ground.schedules.open(rows[0].partition, epoch=1, expect_epoch=None)
+        await asyncio.sleep(0)
+        assert pauses.now == 1
+        await ground.storage.close()
+        assert (pauses.now, pauses.begun) == (0, 4)
+
+    on_ground(scenario)
+
+
 def test_a_serial_read_without_an_answer_is_an_error() -> None:
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(2)
