@@ -1,6 +1,5 @@
 """`minutehand crons`: rules that make calls again and again."""
 
-from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -278,10 +277,6 @@ def _dst(gap: str | None, fold: str | None) -> Dst | None:
     return Dst(**given) if given else None
 
 
-def _listed(fires: tuple[datetime, ...]) -> str | None:
-    return "\n".join(map(as_text, fires)) or None
-
-
 def _show(cron: Cron, as_json: bool) -> None:
     if as_json:
         print_json(cron)
@@ -293,8 +288,9 @@ def _show(cron: Cron, as_json: bool) -> None:
             ("expression", cron.expression),
             ("time zone", cron.timezone),
             ("in words", cron.words),
-            ("next fires", _listed(cron.next_fires)),
-            ("calls", f"{cron.callback.method} {cron.callback.url}"),
+            ("next fires", cron.next_fires or None),
+            # A deleted cron's callback is not kept.
+            ("calls", f"{cron.callback.method} {cron.callback.url}" if cron.callback.url else None),
             ("starts at", cron.starts_at),
             ("ends at", cron.ends_at),
             ("fires at most", cron.max_fires),

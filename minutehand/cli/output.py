@@ -61,13 +61,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """Names and values below one another, without those that have none."""
+    """Names and values below one another, a list's one a line; without those that have none."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in fields:
-        if value is not None:
-            table.add_row(Text(name, style="bold"), Text(show(value)))
+        if value is None:
+            continue
+        text = "\n".join(map(show, value)) if isinstance(value, (list, tuple)) else show(value)
+        table.add_row(Text(name, style="bold"), Text(text))
     make_console().print(table)
 
 

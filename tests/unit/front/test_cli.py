@@ -169,6 +169,25 @@ def test_text_for_people_and_json_for_programs(
     assert output.err == ""
 
 
+def test_a_list_is_shown_one_a_line(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script.answers = [httpx.Response(200, json=CRON)]
+    assert failures.run(["crons", "show", "shop", "nightly"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    at = next(number for number, line in enumerate(lines) if line.startswith("next fires"))
+    assert lines[at].split()[2:] == ["2026-11-22", "01:30:00.000Z"]
+    assert lines[at + 1] == "2026-11-23 01:30:00.000Z"
+
+
+def test_a_deleted_cron_calls_nothing(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    emptied = {"url": "", "method": "POST", "headers": {}, "body": ""}
+    deleted = {**CRON, "state": "deleted", "next_fires": [], "callback": emptied}
+    script.answers = [httpx.Response(200, json=deleted)]
+    assert failures.run(["crons", "show", "shop", "nightly"]) == 0
+    said = capsys.readouterr().out
+    assert "calls" not in said
+    assert "next fires" not in said
+
+
 def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
     for command in (
         "create shop https://a.example/ --delay-seconds 3",
