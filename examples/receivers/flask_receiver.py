@@ -1,6 +1,6 @@
 """A receiver of callbacks with Flask: believes what is signed, and does everything once.
 
-MINUTEHAND_SIGNING_SECRET=whsec_... python examples/receivers/flask_receiver.py 9000
+SIGNING_SECRET=whsec_... python examples/receivers/flask_receiver.py 9000
 """
 
 import os
@@ -11,7 +11,7 @@ from flask import Flask, Response, request
 
 from minutehand.webhooks import VerificationError, verify
 
-SECRET = os.environ["MINUTEHAND_SIGNING_SECRET"]
+SECRET = os.environ["SIGNING_SECRET"]
 # In real life a table of your database, written in the transaction that does the work.
 handled: set[str] = set()
 one_at_a_time = Lock()

@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import shlex
+import shutil
+import sysconfig
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from minutehand.client import AsyncMinutehand, Callback
 from minutehand.local.demo_files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
@@ -44,21 +48,20 @@ class DemoShow:
         receiver = DemoReceiver(port=plan.receiver_port, secret=secret, on_arrival=self._tell)
         await receiver.start()
         try:
-            self._directory.write_state(
-                DemoState(
-                    api_url=plan.api_url,
-                    admin_key=plan.admin_key,
-                    client_id=CLIENT_ID,
-                    client_key=client_key,
-                    signing_secret=secret,
-                    receiver_url=plan.receiver_url,
-                    pids=self._pids,
-                )
+            state = DemoState(
+                api_url=plan.api_url,
+                admin_key=plan.admin_key,
+                client_id=CLIENT_ID,
+                client_key=client_key,
+                signing_secret=secret,
+                receiver_url=plan.receiver_url,
+                pids=self._pids,
             )
+            self._directory.write_state(state)
             async with AsyncMinutehand(plan.api_url, client_key) as api:
                 await self._fire(api, receiver)
                 if not self._once:
-                    await self._invite(api, client_key)
+                    await self._invite(api, state)
             if not self._once:
                 await self._stay(watched)
         finally:
@@ -83,22 +86,20 @@ class DemoShow:
             )
         self._say(f"All {SCHEDULES} came, and their signatures are right.")
 
-    async def _invite(self, api: AsyncMinutehand, client_key: str) -> None:
+    async def _invite(self, api: AsyncMinutehand, state: DemoState) -> None:
         """Three requests that work as they stand."""
         callback = Callback(url=self._plan.receiver_url, json={"order": 0})
         later = await api.client(CLIENT_ID).schedules.create(callback, due=datetime.now(UTC) + KEEP_FOR_CURL)
         schedules = f"{self._plan.api_url}/v1/clients/{CLIENT_ID}/schedules"
         wanted = {"delay_seconds": 10, "callback": {"url": self._plan.receiver_url, "json": {"order": 17}}}
-        bearer = f"-H 'Authorization: Bearer {client_key}'"
+        bearer = f"-H 'Authorization: Bearer {state.client_key}'"
         self._say(
             "\n".join(
                 [
                     "",
-                    f"  export API={self._plan.api_url}",
-                    f"  export CLIENT={CLIENT_ID}",
-                    f"  export KEY={client_key}",
-                    f"  export RECEIVER={self._plan.receiver_url}",
-                    f"  export ADMIN_KEY={self._plan.admin_key}",
+                    "For another shell, so that curl, the examples and `minutehand` reach this demo:",
+                    "",
+                    *(f"  {line}" for line in shell_lines(state, settings=self._directory.settings)),
                     "",
                     "Try (create one that is due in ten seconds; look at one that is due in ten minutes; cancel it):",
                     "",
@@ -134,6 +135,27 @@ class DemoShow:
         attempt = f" attempt {callback.attempt}" if (callback.attempt or 1) > 1 else ""
         body = arrival.body.decode(errors="replace")[:60]
         self._say(f"  {at}  {lateness * 1000:+7.1f} ms  signature right  {body}{attempt}{again}")
+
+
+def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
+    """What a shell needs for the requests of the README, the examples and every command."""
+    variables = {
+        "API": state.api_url,
+        "CLIENT": state.client_id,
+        "KEY": state.client_key,
+        "RECEIVER": state.receiver_url,
+        "ADMIN_KEY": state.admin_key,
+        "MINUTEHAND_URL": state.api_url,
+        "MINUTEHAND_KEY": state.admin_key,
+        "SIGNING_SECRET": state.signing_secret,
+        "MINUTEHAND_CONFIG": str(settings),
+    }
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    programs = Path(sysconfig.get_path("scripts"))
+    found = shutil.which("minutehand")
+    if found is None or Path(found).parent != programs:
+        lines.append(f"export PATH={shlex.quote(str(programs))}:$PATH")
+    return lines
 
 
 async def _register(admin: AsyncMinutehand) -> tuple[str, str]:

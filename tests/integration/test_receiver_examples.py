@@ -50,7 +50,7 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]
             [sys.executable, EXAMPLES / request.param, str(port)],
             stdout=file,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "MINUTEHAND_SIGNING_SECRET": SECRET, "PYTHONPATH": str(EXAMPLES.parents[1])},
+            env={**os.environ, "SIGNING_SECRET": SECRET, "PYTHONPATH": str(EXAMPLES.parents[1])},
         )
     try:
         deadline = time.monotonic() + 30

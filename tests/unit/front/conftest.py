@@ -1,11 +1,20 @@
-"""What the tests of the commands share: an API that answers by a script."""
+"""What the tests of the commands share: an API that answers by a script, and no settings of the shell's."""
+
+import os
 
 import httpx
 import pytest
 
 from minutehand.cli import options
 from minutehand.client import Minutehand
+from minutehand.local.programs import clean_environment
 from tests.support.scripted_api import Script
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ.keys() - clean_environment(os.environ).keys():
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -17,5 +26,4 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
 
     monkeypatch.setattr(options, "Minutehand", connected)
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
-    monkeypatch.delenv("MINUTEHAND_URL", raising=False)
     return found

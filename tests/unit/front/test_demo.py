@@ -2,7 +2,10 @@
 
 import base64
 import json
+import os
 import stat
+import subprocess
+import sysconfig
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -15,6 +18,7 @@ import pytest
 from minutehand.config import FOR_API, load_settings
 from minutehand.local.demo_files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo_receiver import Arrival, DemoReceiver
+from minutehand.local.demo_show import shell_lines
 from minutehand.local.errors import LocalError, PortBusy
 from minutehand.local.ports import free_ports
 from minutehand.local.programs import clean_environment
@@ -56,6 +60,27 @@ def test_the_state_is_its_owners_alone_and_has_exactly_the_promised_keys(directo
         directory.clear_state()
         directory.clear_state()
         assert not directory.state.exists()
+
+
+def test_a_shell_that_takes_its_lines_reaches_it(directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    lines = shell_lines(STATE, settings=directory.path / "it's here" / "demo.toml")
+    program = "\n".join([*lines, "env", "command -v minutehand"])
+    shell = subprocess.run(
+        ["/bin/sh", "-euc", program], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
+    )
+    environment = dict(line.split("=", 1) for line in shell.stdout.splitlines() if "=" in line)
+    assert environment["MINUTEHAND_CONFIG"] == str(directory.path / "it's here" / "demo.toml")
+    assert (environment["MINUTEHAND_URL"], environment["MINUTEHAND_KEY"]) == (STATE.api_url, STATE.admin_key)
+    assert (environment["API"], environment["KEY"], environment["ADMIN_KEY"]) == (STATE.api_url, "c", "a")
+    assert (environment["CLIENT"], environment["RECEIVER"]) == ("demo", STATE.receiver_url)
+    assert environment["SIGNING_SECRET"] == "s"
+    assert shell.stdout.splitlines()[-1] == str(Path(sysconfig.get_path("scripts")) / "minutehand")
+
+
+def test_a_path_that_has_the_command_is_left_alone(directory: DemoDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", sysconfig.get_path("scripts"))
+    assert not [line for line in shell_lines(STATE, settings=directory.settings) if "PATH=" in line]
 
 
 def test_two_demos_keep_out_of_each_others_way(directory: DemoDirectory) -> None:
