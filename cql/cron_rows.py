@@ -34,7 +34,7 @@ def write_item(cron: Cron, *, expected_revision: int | None) -> Item:
     return "crons.write", (
         cron.expression,
         cron.timezone,
-        msgspec.json.encode(cron.callback).decode(),
+        _callback_text(cron),
         msgspec.json.encode(cron.options).decode(),
         cron.state.value,
         cron.revision,
@@ -49,6 +49,14 @@ def write_item(cron: Cron, *, expected_revision: int | None) -> Item:
         cron.cron_id,
         expected_revision,
     )
+
+
+def reseal_parameters(cron: Cron) -> Parameters:
+    return _callback_text(cron), cron.client_id, cron.cron_id, cron.revision
+
+
+def _callback_text(cron: Cron) -> str:
+    return msgspec.json.encode(cron.callback).decode()
 
 
 def item_bytes(item: Item) -> int:

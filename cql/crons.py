@@ -19,6 +19,7 @@ from cql.cron_rows import (
     item_bytes,
     mark_of,
     months,
+    reseal_parameters,
     run_parameters,
     standing_of,
     write_item,
@@ -97,6 +98,10 @@ class CqlCronStore:
         if not changes:
             return APPLIED
         return await self._writes.advance(client_id, [advance_item(change) for change in changes])
+
+    async def reseal(self, cron: Cron) -> Answer[None]:
+        parameters = reseal_parameters(cron)
+        return without_rows(await self._connection.conditional([("crons.reseal", parameters)]))
 
     async def remove(self, client_id: ClientId, mark: CronMark) -> Answer[None]:
         parameters = (client_id, mark.cron_id, mark.changed_at)

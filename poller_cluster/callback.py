@@ -1,15 +1,25 @@
 """From a claimed row to the request that goes on the wire, or to the outcome it gets without one. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from poller_cluster.delivery.headers import callback_headers, user_agent
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.signing import sign
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant
-from scheduler_service.domain.ids import UnixMillis, due_of
+from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.schedules import Outcome, State
+
+OpenHeaders: TypeAlias = Callable[[ClientId, str], str]
+"""A client's stored headers in the clear. Raises SecretLocked."""
+
+
+def as_stored(client_id: ClientId, headers: str) -> str:
+    """`OpenHeaders` of rows that were never stored."""
+    return headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +39,14 @@ class Prepared:
 
 
 def prepare(
-    claim: Claim, *, tenant: Tenant, epoch: int, sender: Sender, now: int, judged_at: int | None = None
+    claim: Claim,
+    *,
+    tenant: Tenant,
+    epoch: int,
+    sender: Sender,
+    now: int,
+    judged_at: int | None = None,
+    open_headers: OpenHeaders = as_stored,
 ) -> Prepared | Outcome:
     """The request for one attempt starting at `now` (Unix ms), or the outcome of a row that is not to be sent.
 
@@ -37,11 +54,12 @@ def prepare(
     attempts later than the late policy allows (skipped) unless they are in doubt: those were perhaps made in time.
     Lateness is judged at `judged_at` (Unix ms, `now` unless given), and counts from the due, or from when the row was
     found where that was our own delay.
+
+    Raises SecretLocked where `open_headers` does: the row is to be sent, and can't be yet.
     """
     row = claim.row
     try:
         options = decode_options(row.options)
-        headers = decode_headers(row.headers)
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     in_doubt = claim.redelivery or options.in_doubt
@@ -54,6 +72,10 @@ def prepare(
         late_ms = (now if judged_at is None else judged_at) - max(due, claim.found_at)
         if late_ms > skip_after:
             return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
+    try:
+        headers = decode_headers(open_headers(tenant.client_id, row.headers or ""))
+    except Undecodable:
+        return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     body = row.body or b""
     webhook_id = str(row.schedule_id)
     timestamp = now // 1000

@@ -18,7 +18,8 @@ told what a fair part would be. That takes as long as their attempts do, so the 
 clients that have less than `SMALL_PART` of it.
 
 A ready row whose destination has no room (see `destinations`) waits aside, so that rows for other hosts pass it. One
-whose destination is held back ends at once without an attempt: it is re-homed (`put_off`).
+whose destination is held back ends at once without an attempt: it is re-homed (`put_off`), and so is one whose headers
+this node's key ring does not open.
 """
 
 import heapq
@@ -32,11 +33,13 @@ from poller_cluster.destinations import ROUNDING, Destination, Destinations
 from poller_cluster.due_clock import DueClock
 from poller_cluster.job import Engine, Job
 from poller_cluster.outcome import conclude
-from poller_cluster.put_off import until_open_again
+from poller_cluster.put_off import HEADERS_LOCKED, put_off, until_open_again
 from poller_cluster.ready_rows import ClientRows, ReadyRows, claim_rows
 from poller_cluster.settings import DestinationSettings, MinuteSettings
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant, Tenants
+from scheduler_service.domain.copies import says_in_doubt
+from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import Undecodable, decode_options
 from scheduler_service.domain.schedules import Outcome, State
@@ -48,6 +51,8 @@ QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
 HELD_BACK_SECONDS = 0.05
 """How soon to look again when ready rows may not start (no trust, doubtful clock)."""
+LOCKED_SECONDS = 30.0
+"""A row whose headers no key opens comes back after this time to twice of it, until one does."""
 ENGINE_PART = 2
 """See the module: how many attempts a client may have under way for each that the engine could still start."""
 RESERVE = 1 / 8
@@ -332,7 +337,19 @@ class Dispatcher:
         now = self._clock.wall_ms()
         try:
             earliest = self._due_clock.earliest()
-            return prepare(job.claim, tenant=tenant, epoch=job.epoch, sender=self._sender, now=now, judged_at=earliest)
+            return prepare(
+                job.claim,
+                tenant=tenant,
+                epoch=job.epoch,
+                sender=self._sender,
+                now=now,
+                judged_at=earliest,
+                open_headers=self._tenants.open_headers,
+            )
+        except SecretLocked:
+            at = UnixMillis(now + round(LOCKED_SECONDS * 1000 * (1 + self._randomness.fraction())))
+            in_doubt = job.claim.redelivery or says_in_doubt(job.claim.row.options)
+            return put_off(job.claim, at=at, in_doubt=in_doubt, reason=HEADERS_LOCKED)
         except Exception as error:
             # A row that nobody can make a request of fails alone; everybody else's wait behind it otherwise.
             self._on_fault(f"row {job.claim.row.schedule_id}", error)

@@ -13,6 +13,8 @@ from scheduler_service.domain.schedules import Outcome, State
 
 DESTINATION_OPEN = "destination-open"
 """The receiver's host keeps failing: its breaker is open."""
+HEADERS_LOCKED = "headers-locked"
+"""The key ring of this node has no key that opens its headers."""
 BEHIND_ITS_KEY = "ordering"
 """An earlier row of the same ordering key has not ended."""
 

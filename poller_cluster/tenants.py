@@ -13,7 +13,9 @@ a round over a few clients takes two. Nodes begin their rounds at random instant
 
 A client with an active signing secret that the key ring does not open is *locked*: its calls wait, as a suspended
 client's do, because they would go out unsigned or without the one signature that a receiver knows. Locked clients are
-looked at again when the ring changed, and every `UNLOCK_SECONDS`: somebody may have encrypted their secrets anew.
+looked at again when the ring changed, and every `UNLOCK_SECONDS`: somebody may have encrypted their secrets anew. Rows
+whose headers the ring does not open are put off one by one, their client's other calls are made; it counts as locked
+while there are such rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,6 +36,8 @@ REFRESH_SECONDS = 1.0
 UNLOCK_SECONDS = 10.0
 ROUND_SECONDS = 40.0
 """Leaves 20 s of the minute for reads that are slow, or have to be repeated."""
+ROWS_LOCKED_SECONDS = 120.0
+"""A client whose rows did not open counts as locked for so long after the last one."""
 PART_CLIENTS = 1_000
 _log = structlog.get_logger("minutehand.poller")
 
@@ -84,6 +88,7 @@ class Tenants:
         self._revision: tuple[int, int] | None = None
         self._looked = 0.0
         self._tenants: dict[ClientId, Tenant] = {}
+        self._rows_locked: dict[ClientId, float] = {}
         self._changed = False
         self._after: ClientId | None = None
         """Where the round goes on. `_read`: parts read in it so far; `_parts`: what the round before consisted of."""
@@ -99,8 +104,18 @@ class Tenants:
 
     @property
     def locked(self) -> int:
-        """How many clients' calls wait for a key."""
-        return sum(tenant.locked is not None for tenant in self._tenants.values())
+        """How many clients' calls wait for a key, or some of them."""
+        return len({tenant.client_id for tenant in self._tenants.values() if tenant.locked} | self._rows_locked.keys())
+
+    def open_headers(self, client_id: ClientId, headers: str) -> str:
+        """A row's headers in the clear. Raises SecretLocked."""
+        try:
+            return self._box.open_headers(client_id, headers)
+        except SecretLocked as error:
+            if client_id not in self._rows_locked:
+                _log.error("client-locked", client_id=client_id, reason=str(error))
+            self._rows_locked[client_id] = self._clock.monotonic()
+            raise
 
     async def run(self) -> None:
         """Keep the picture fresh until cancelled."""
@@ -113,6 +128,7 @@ class Tenants:
         try:
             revision = (await self._store.catalog_revision(), self._box.generation)
             now = self._clock.monotonic()
+            self._forget_locked_rows(now)
             if revision != self._revision or (self.locked and now >= self._looked + UNLOCK_SECONDS):
                 await self._read_all()
                 self._revision, self._looked = revision, now
@@ -125,6 +141,12 @@ class Tenants:
                 self._changed = False
                 self._on_change()
         return True
+
+    def _forget_locked_rows(self, now: float) -> None:
+        for client_id, at in list(self._rows_locked.items()):
+            if now > at + ROWS_LOCKED_SECONDS:
+                del self._rows_locked[client_id]
+                _log.info("client-unlocked", client_id=client_id)
 
     async def _read_all(self) -> None:
         self._after, self._read = None, 0

@@ -27,6 +27,7 @@ def run(job: Job, arguments: Namespace, settings: SparkSettings, *, clock: Clock
                 say=_say,
                 policy=settings.policy,
                 bounds=settings.bounds,
+                secrets=settings.secrets,
             )
             report = job.run(context, arguments)
     except JobRefused as error:

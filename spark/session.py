@@ -11,14 +11,16 @@ from pyspark.sql import SparkSession
 from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.usecases.secret_box import SecretSettings
 from spark import secured
-from spark.io.submitted import submitted_bounds, submitted_policy, submitted_storage
+from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _EXTENSIONS = "com.datastax.spark.connector.CassandraSparkExtensions"
 
 PUBLIC_ONLY = NetworkPolicy()
 """What callbacks may reach where the operator has said nothing."""
+IN_THE_CLEAR = SecretSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class SparkSettings:
     """`storage`: where Cassandra is and how to be let in, for Spark's connector and for our own stores. `master`: None
     leaves it to spark-submit, and so do `jars` where there are none. `driver_memory` as Java writes it.
     `shuffle_partitions`: how many pieces a frame is cut into where it is regrouped; a few for each core. `policy` and
-    `bounds`: what the operator lets callbacks reach, and clients ask for."""
+    `bounds`: what the operator lets callbacks reach, and clients ask for. `secrets`: how headers are encrypted."""
 
     storage: StorageSettings
     master: str | None = None
@@ -35,6 +37,7 @@ class SparkSettings:
     shuffle_partitions: int = 8
     policy: NetworkPolicy = PUBLIC_ONLY
     bounds: ClientBounds = UNBOUND
+    secrets: SecretSettings = IN_THE_CLEAR
 
 
 def submitted_settings(conf: SparkConf) -> SparkSettings:
@@ -45,6 +48,7 @@ def submitted_settings(conf: SparkConf) -> SparkSettings:
         shuffle_partitions=int(conf.get("spark.sql.shuffle.partitions") or 200),
         policy=submitted_policy(conf),
         bounds=submitted_bounds(conf),
+        secrets=submitted_secrets(conf),
     )
 
 

@@ -1,4 +1,4 @@
-"""`minutehand secrets`: the keys under which clients' signing secrets are stored."""
+"""`minutehand secrets`: the keys under which clients' signing secrets and callbacks' headers are stored."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from scheduler_service.usecases.rotate_secrets import Rotation
 
 app = typer.Typer(
-    help="Look after the key ring that clients' signing secrets are encrypted with: the file that "
-    "secrets.key_ring_file names, `ID KEY` a line. The first key encrypts, all decrypt. To replace a key: put a new "
-    "one last in every process's file; when all have it put it first; rotate; then remove the old one."
+    help="Look after the key ring that clients' signing secrets and callbacks' headers are encrypted with: the file "
+    "that secrets.key_ring_file names, `ID KEY` a line. The first key encrypts, all decrypt. To replace a key: put a "
+    "new one last in every process's file; when all have it put it first; rotate; remove the old one when the "
+    "schedules created under it are past their retention."
 )
 
 
@@ -50,7 +51,10 @@ def rotate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Encrypt every signing secret under the ring's first key: those in the clear, and those under older keys.
+    """Encrypt every signing secret and every cron's headers under the ring's first key, also those in the clear.
+
+    Headers of schedules stay under the key they were stored under: leave its line in the ring, behind the first, until
+    the last schedule that was created under it is past its retention.
 
     Reads the same settings as an API: where Cassandra is, and the key ring. Harmless to repeat; a run that was cut
     short is made good by the next. Exit code 1 when some secrets are left under other keys.
@@ -79,7 +83,8 @@ async def _rotate(settings: "Settings", dry_run: bool, progress: "Callable[[int,
     box = secret_box(settings.secrets, randomness=SystemRandomness())
     storage = await open_storage(settings.cassandra)
     try:
-        return await RotateSecrets(store=storage.clients, box=box).run(dry=dry_run, on_progress=progress)
+        rotation = RotateSecrets(store=storage.clients, crons=storage.crons, box=box)
+        return await rotation.run(dry=dry_run, on_progress=progress)
     finally:
         await storage.close()
 
@@ -92,6 +97,7 @@ def _show(done: "Rotation", dry_run: bool, as_json: bool) -> None:
                 "dry_run": dry_run,
                 "clients": done.clients,
                 "encrypted": done.encrypted,
+                "crons": done.crons,
                 "current": done.current,
                 "unsettled": done.unsettled,
                 "locked": done.locked,
@@ -101,7 +107,7 @@ def _show(done: "Rotation", dry_run: bool, as_json: bool) -> None:
     would = "would be" if dry_run else "were"
     say(
         f"Of {done.clients} clients, {done.encrypted} signing secrets {would} encrypted under the key {done.key_id}; "
-        f"{done.current} are already."
+        f"{done.current} are already. So {would} the headers of {done.crons} crons."
     )
     if done.unsettled:
         say(f"{done.unsettled} were being changed by somebody else or got no answer: run this again.")

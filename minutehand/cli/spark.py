@@ -40,6 +40,7 @@ def run(
         driver_memory=memory,
         policy=configured.network,
         bounds=configured.node.clients,
+        secrets=configured.secrets,
     )
     raise typer.Exit(run_job(job, arguments, settings, clock=SystemClock()))
 

@@ -14,6 +14,7 @@ from scheduler_service.domain.crons.upcoming import next_fires
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cron_request import DstRequest, Preview
 from scheduler_service.usecases.show_crons import DAY_MS, RunShown
@@ -77,7 +78,7 @@ class PreviewView(msgspec.Struct, frozen=True, kw_only=True):
     next_fires: list[Instant]
 
 
-def cron_view(cron: Cron, client: Client, *, now: int) -> CronView:
+def cron_view(cron: Cron, client: Client, box: SecretBox, *, now: int) -> CronView:
     options = cron.options
     words, fires = _rule(cron, now=now, retention_ms=client.settings.retention_days * DAY_MS)
     return CronView(
@@ -89,7 +90,7 @@ def cron_view(cron: Cron, client: Client, *, now: int) -> CronView:
         timezone=cron.timezone,
         words=words,
         next_fires=[format_instant(fire) for fire in fires],
-        callback=callback_view(cron.callback),
+        callback=callback_view(cron.client_id, cron.callback, box),
         starts_at=_instant(options.starts_at),
         ends_at=_instant(options.ends_at),
         max_fires=options.max_fires,

@@ -121,7 +121,7 @@ class BatchEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is sent. Credentials among the headers are masked. `body` if it is UTF-8, else `body_base64`; `headers` null
-    where they can't be decoded any more."""
+    where they can't be decoded or decrypted any more."""
 
     url: str
     method: str

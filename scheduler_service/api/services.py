@@ -112,6 +112,7 @@ class ApiServices:
     randomness: Randomness
     clients: ClientStore
     catalog: Catalog
+    box: SecretBox
     authenticate: Authenticate
     register_client: RegisterClient
     suspend_client: SuspendClient
@@ -190,20 +191,24 @@ def build_services(
         lanes=lanes,
         policy=settings.network,
         admit=admit,
+        box=box,
         clock=clock,
         randomness=randomness,
         bounds=settings.clients,
     )
     reschedule = RescheduleSchedule(
-        schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=settings.network, clock=clock
+        schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=settings.network, box=box, clock=clock
     )
     remember = RememberRequest(keys=storage.idempotency)
-    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, place=place, clock=clock, randomness=randomness)
+    change_crons = ChangeCrons(
+        crons=storage.crons, catalog=catalog, place=place, box=box, clock=clock, randomness=randomness
+    )
     return ApiServices(
         clock=clock,
         randomness=randomness,
         clients=storage.clients,
         catalog=catalog,
+        box=box,
         authenticate=Authenticate(catalog=catalog, admin_key=settings.admin_key),
         register_client=RegisterClient(
             store=storage.clients, leases=storage.leases, catalog=catalog, change=change, clock=clock

@@ -16,9 +16,11 @@ from scheduler_service.api.schemas import (
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, ApiKey, Client, SigningSecret
 from scheduler_service.domain.crons.row import CronCallback
+from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, minute_of, minute_start, poller_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
+from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.keys import NewKey
 from scheduler_service.usecases.signing_secrets import NewSecret
@@ -79,18 +81,18 @@ def new_secret_view(new: NewSecret) -> NewSecretView:
     )
 
 
-def created_schedule_view(definition: Definition) -> ScheduleView:
+def created_schedule_view(definition: Definition, box: SecretBox) -> ScheduleView:
     """A schedule that was stored a moment ago."""
-    return _schedule_view(definition.client_id, definition, outcome=None, in_flight=False)
+    return _schedule_view(definition.client_id, definition, box, outcome=None, in_flight=False)
 
 
-def schedule_view(client_id: ClientId, row: Row, *, in_flight: bool) -> ScheduleView:
+def schedule_view(client_id: ClientId, row: Row, box: SecretBox, *, in_flight: bool) -> ScheduleView:
     """An original row, defined."""
-    return _schedule_view(client_id, row, outcome=row if row.state is not None else None, in_flight=in_flight)
+    return _schedule_view(client_id, row, box, outcome=row if row.state is not None else None, in_flight=in_flight)
 
 
 def _schedule_view(
-    client_id: ClientId, source: Definition | Row, *, outcome: Row | None, in_flight: bool
+    client_id: ClientId, source: Definition | Row, box: SecretBox, *, outcome: Row | None, in_flight: bool
 ) -> ScheduleView:
     due = format_instant(source.due)
     options = _options(source.options)
@@ -111,7 +113,7 @@ def _schedule_view(
         last_status=outcome.last_status if outcome is not None else None,
         last_error=outcome.last_error if outcome is not None else None,
         reason=outcome.reason if outcome is not None else None,
-        callback=callback_view(source),
+        callback=callback_view(client_id, source, box),
         label=source.label,
         ordering_key=source.ordering_key,
         retry=options.retry,
@@ -125,15 +127,15 @@ def _schedule_view(
     )
 
 
-def callback_view(source: Definition | Row | CronCallback) -> CallbackView:
+def callback_view(client_id: ClientId, source: Definition | Row | CronCallback, box: SecretBox) -> CallbackView:
     """A callback as it is stored, its credentials masked."""
     body = source.body or b""
     try:
-        sent = decode_headers(source.headers)
+        sent = decode_headers(box.open_headers(client_id, source.headers or ""))
         headers: dict[str, str] | None = (
             {name: MASK if name.lower() in MASKED_HEADERS else value for name, value in sent} if sent else {}
         )
-    except Undecodable:
+    except (Undecodable, SecretLocked):
         headers = None
     url, method = source.url or "", source.method or ""
     try:

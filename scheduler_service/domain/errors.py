@@ -86,7 +86,7 @@ class NodeUnreachable(MinutehandError):
 
 
 class SecretLocked(MinutehandError):
-    """A signing secret that this process can't decrypt. Names the key that it would take, never the secret."""
+    """A signing secret, or headers, that this process can't decrypt. Names the key that it would take, nothing else."""
 
     retryable = True
 

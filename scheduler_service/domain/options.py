@@ -93,7 +93,8 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
 
 NO_OPTIONS = ScheduleOptions()
 _NO_OPTIONS_TEXT = "{}"
-_NO_HEADERS_TEXT = "[]"
+NO_HEADERS = "[]"
+"""The text of no headers."""
 _encode = msgspec.json.Encoder().encode
 _decode_options = msgspec.json.Decoder(ScheduleOptions).decode
 _decode_headers = msgspec.json.Decoder(Headers).decode
@@ -115,12 +116,12 @@ def decode_options(text: str | None) -> ScheduleOptions:
 
 def encode_headers(headers: Iterable[tuple[str, str]]) -> str:
     pairs = tuple(headers)
-    return _encode(pairs).decode() if pairs else _NO_HEADERS_TEXT
+    return _encode(pairs).decode() if pairs else NO_HEADERS
 
 
 def decode_headers(text: str | None) -> Headers:
     """Raises Undecodable."""
-    if not text or text == _NO_HEADERS_TEXT:
+    if not text or text == NO_HEADERS:
         return ()
     try:
         return _decode_headers(text)

@@ -49,6 +49,11 @@ class FromFiles(Generic[T]):
                 self.generation += 1
         return self._value
 
+    @property
+    def latest(self) -> T:
+        """The value as of the last look, for what is asked often and does not mind an older one."""
+        return self._value
+
     def _look(self) -> _Seen:
         return tuple(_fingerprint(file) for file in self._files)
 

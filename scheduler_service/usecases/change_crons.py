@@ -28,10 +28,10 @@ from scheduler_service.domain.crons.row import (
     CronRun,
     CronState,
 )
-from scheduler_service.domain.errors import Conflict, NotFound, StoreUnavailable
+from scheduler_service.domain.errors import Conflict, NotFound, SecretLocked, StoreUnavailable
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, new_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
-from scheduler_service.domain.ports import CronStore
+from scheduler_service.domain.ports import CronStore, SecretBox
 from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -64,12 +64,20 @@ class ChangeCrons:
     """Changes crons of clients that the caller has looked up. Everything may be asked for again."""
 
     def __init__(
-        self, *, crons: CronStore, catalog: Catalog, place: Place, clock: Clock, randomness: Randomness
+        self,
+        *,
+        crons: CronStore,
+        catalog: Catalog,
+        place: Place,
+        box: SecretBox,
+        clock: Clock,
+        randomness: Randomness,
     ) -> None:
         self._crons = crons
         self._counts = CronCounts(crons=crons, clock=clock)
         self._catalog = catalog
         self._place = place
+        self._box = box
         self._clock = clock
         self._randomness = randomness
 
@@ -83,13 +91,13 @@ class ChangeCrons:
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None or known.state is CronState.DELETED:
                 return self._new(client, cron_id, draft, known=known, now=now)
-            if (known.expression, known.timezone, known.callback, known.options) == draft:
+            if (known.expression, known.timezone, self._opened(known), known.options) == draft:
                 return known
             changed = msgspec.structs.replace(
                 known,
                 expression=draft.expression,
                 timezone=draft.timezone,
-                callback=draft.callback,
+                callback=self._sealed(client.client_id, draft.callback),
                 options=draft.options,
                 poller_id=pinned_lane(client.client_id, cron_id, quota=client.poller_quota),
             )
@@ -174,7 +182,7 @@ class ChangeCrons:
             cron_id=cron_id,
             expression=draft.expression,
             timezone=draft.timezone,
-            callback=draft.callback,
+            callback=self._sealed(client.client_id, draft.callback),
             options=draft.options,
             state=CronState.ACTIVE,
             revision=revision,
@@ -186,6 +194,17 @@ class ChangeCrons:
             swept=revision - 1,
             wake_at=now,
         )
+
+    def _sealed(self, client_id: ClientId, callback: CronCallback) -> CronCallback:
+        return msgspec.structs.replace(callback, headers=self._box.seal_headers(client_id, callback.headers))
+
+    def _opened(self, cron: Cron) -> CronCallback | None:
+        """None where nobody can tell what it is: it is not the same then, and can be replaced."""
+        try:
+            headers = self._box.open_headers(cron.client_id, cron.callback.headers)
+        except SecretLocked:
+            return None
+        return msgspec.structs.replace(cron.callback, headers=headers)
 
     async def _change(
         self, client_id: ClientId, cron_id: CronId, step: Callable[[Cron | None, UnixMillis], Cron]

@@ -21,6 +21,7 @@ from scheduler_service.domain.ids import (
     poller_of,
 )
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -48,6 +49,7 @@ class CreateSchedules:
         lanes: LaneChooser,
         policy: NetworkPolicy,
         admit: AdmitCreates,
+        box: SecretBox,
         clock: Clock,
         randomness: Randomness,
         bounds: ClientBounds = UNBOUND,
@@ -57,6 +59,7 @@ class CreateSchedules:
         self._place = place
         self._lanes = lanes
         self._check_url = remembering(policy.check_url, count=REMEMBERED_URLS)
+        self._box = box
         self._clock = clock
         self._randomness = randomness
         self._bounds = bounds
@@ -105,7 +108,7 @@ class CreateSchedules:
         """The row of a request that was found right at `now` and given this id: equal values, whatever the client's
         settings have become since."""
         drawn = redraft(request, due=due_of(schedule_id))
-        return _definition(client, drawn, poller_id=poller_of(schedule_id), schedule_id=schedule_id, now=now)
+        return self._definition(client, drawn, poller_id=poller_of(schedule_id), schedule_id=schedule_id, now=now)
 
     def faults(self, client: Client, request: ScheduleRequest) -> list[FieldError]:
         """Everything wrong with a request, without creating anything."""
@@ -134,21 +137,22 @@ class CreateSchedules:
         else:
             poller_id = pinned_lane(client_id, drawn.ordering_key, quota=quota)
         schedule_id = new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness)
-        return _definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
+        return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
 
-
-def _definition(client: Client, drawn: Draft, *, poller_id: PollerId, schedule_id: ScheduleId, now: int) -> Definition:
-    return Definition(
-        client_id=client.client_id,
-        poller_id=poller_id,
-        due=drawn.due,
-        schedule_id=schedule_id,
-        method=drawn.method,
-        url=drawn.url,
-        headers=drawn.headers,
-        body=drawn.body,
-        options=drawn.options,
-        label=drawn.label,
-        ordering_key=drawn.ordering_key,
-        created_at=UnixMillis(now),
-    )
+    def _definition(
+        self, client: Client, drawn: Draft, *, poller_id: PollerId, schedule_id: ScheduleId, now: int
+    ) -> Definition:
+        return Definition(
+            client_id=client.client_id,
+            poller_id=poller_id,
+            due=drawn.due,
+            schedule_id=schedule_id,
+            method=drawn.method,
+            url=drawn.url,
+            headers=self._box.seal_headers(client.client_id, drawn.headers),
+            body=drawn.body,
+            options=drawn.options,
+            label=drawn.label,
+            ordering_key=drawn.ordering_key,
+            created_at=UnixMillis(now),
+        )

@@ -23,11 +23,11 @@ from typing import NamedTuple, TypeAlias
 from scheduler_service.domain.bulk_loads import BulkLoad
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, SecretLocked, StoreUnavailable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.ports import ScheduleStore, SecretBox
 from scheduler_service.domain.quotas import derived_lane, pinned_lane
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.runtime.clock import Clock
@@ -77,9 +77,16 @@ class JudgeItems:
     """What the rows of a load would be. Writes and reads nothing."""
 
     def __init__(
-        self, *, policy: NetworkPolicy, clock: Clock, bounds: ClientBounds = UNBOUND, ahead_ms: int = AHEAD_MS
+        self,
+        *,
+        policy: NetworkPolicy,
+        box: SecretBox,
+        clock: Clock,
+        bounds: ClientBounds = UNBOUND,
+        ahead_ms: int = AHEAD_MS,
     ) -> None:
         self._check_url = remembering(policy.check_url, count=REMEMBERED)
+        self._box = box
         self._pinned_lane = lru_cache(maxsize=REMEMBERED)(pinned_lane)
         self._clock = clock
         self._bounds = bounds
@@ -98,6 +105,23 @@ class JudgeItems:
         except Invalid as invalid:
             return invalid.errors
         return []
+
+    def compared(self, definition: Definition, row: Row) -> Result:
+        """What becomes of an item whose row is there already."""
+        different = [name for name in _COMPARED if getattr(definition, name) != _stored(row, name)]
+        try:
+            if "headers" in different and self._same_headers(definition, row):
+                different.remove("headers")
+        except SecretLocked as error:
+            return error
+        if not different:
+            return Loaded.PRESENT
+        return Invalid([FieldError("", f"was loaded before with another {', '.join(different)}; it stays as it was")])
+
+    def _same_headers(self, definition: Definition, row: Row) -> bool:
+        """Other text may be the same headers: encrypted by now, or under another key. Raises SecretLocked."""
+        wanted, found = (self._box.open_headers(definition.client_id, one.headers or "") for one in (definition, row))
+        return wanted == found
 
     def _judged(self, client: Client, load: BulkLoad, key: str, request: ScheduleRequest | Invalid, now: int) -> Judged:
         if isinstance(request, Invalid):
@@ -137,7 +161,7 @@ class JudgeItems:
             schedule_id=load.schedule_id(key=key, due=drawn.due, poller_id=poller_id),
             method=drawn.method,
             url=drawn.url,
-            headers=drawn.headers,
+            headers=self._box.seal_headers(client_id, drawn.headers),
             body=drawn.body,
             options=drawn.options,
             label=drawn.label,
@@ -173,7 +197,7 @@ class LoadSchedules:
         for position, definition in looked_for:
             row = present.get((definition.partition, definition.key))
             if row is not None:
-                results[position] = _compared(definition, row)
+                results[position] = self._judge.compared(definition, row)
         sent = [
             (position, one.definition)
             for position, one in enumerate(judged)
@@ -238,13 +262,6 @@ class LoadSchedules:
 
 def _besides_due(faults: Sequence[FieldError]) -> list[FieldError]:
     return [fault for fault in faults if fault.pointer not in (_DUE, "/delay_seconds")]
-
-
-def _compared(definition: Definition, row: Row) -> Result:
-    different = [name for name in _COMPARED if getattr(definition, name) != _stored(row, name)]
-    if not different:
-        return Loaded.PRESENT
-    return Invalid([FieldError("", f"was loaded before with another {', '.join(different)}; it stays as it was")])
 
 
 def _stored(row: Row, name: str) -> object:

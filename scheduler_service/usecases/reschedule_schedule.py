@@ -30,7 +30,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import encode_headers
-from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.ports import ScheduleStore, SecretBox
 from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition, Row, Statics
 from scheduler_service.runtime.clock import Clock
@@ -84,6 +84,7 @@ class RescheduleSchedule:
         place: Place,
         lanes: LaneChooser,
         policy: NetworkPolicy,
+        box: SecretBox,
         clock: Clock,
     ) -> None:
         self._schedules = schedules
@@ -91,6 +92,7 @@ class RescheduleSchedule:
         self._place = place
         self._lanes = lanes
         self._check_url = policy.check_url
+        self._box = box
         self._clock = clock
 
     def faults(self, client: Client, request: RescheduleRequest) -> list[FieldError]:
@@ -211,9 +213,8 @@ class RescheduleSchedule:
         # It was found right before the old one was cancelled; to refuse it now would leave neither of the two.
         callback = request.callback
         headers, body = accepted_content(callback)
-        return msgspec.structs.replace(
-            same, method=callback.method, url=callback.url, headers=encode_headers(headers), body=body
-        )
+        sealed = self._box.seal_headers(client.client_id, encode_headers(headers))
+        return msgspec.structs.replace(same, method=callback.method, url=callback.url, headers=sealed, body=body)
 
 
 def _name(schedule_id: ScheduleId, request: RescheduleRequest) -> str:

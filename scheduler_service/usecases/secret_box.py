@@ -1,32 +1,40 @@
-"""The secret box: the key ring as its file has it now, for whoever stores or needs signing secrets."""
+"""The secret box: the key ring as its file has it now, for whoever stores or needs signing secrets and headers."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import structlog
 
 from scheduler_service.domain.clients import SigningSecret
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.key_ring import SETTING, KeyRing, RingInvalid
+from scheduler_service.usecases.sealed_headers import HeaderCipher
 
 _log = structlog.get_logger("minutehand.secrets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSettings:
-    """How clients' signing secrets are stored. APIs and pollers must have the same."""
+    """How clients' signing secrets and callbacks' headers are stored. APIs and pollers must have the same."""
 
     key_ring_file: str | None = None
     """File with the keys that secrets are encrypted under, `ID KEY` a line; the first one encrypts, all decrypt. See
     `minutehand secrets`. May change while processes run. None: new secrets are stored in the clear."""
+    encrypt_headers: bool = True
+    """Callbacks' headers are encrypted too, where there is a key ring. False: new ones are stored in the clear, what is
+    encrypted stays readable. For an upgrade from programs that can't read encrypted headers, until none is left."""
 
 
 class ClearBox:
     """`domain.ports.SecretBox` without a ring: new secrets stay in the clear, encrypted ones are locked."""
 
     primary = None
+    headers_key = None
     generation = 0
+    _headers = HeaderCipher(KeyRing())
 
     def seal(self, secret: SigningSecret) -> SigningSecret:
         return secret
@@ -34,39 +42,68 @@ class ClearBox:
     def open(self, secret: SigningSecret) -> SigningSecret:
         return KeyRing().open(secret)
 
+    def seal_headers(self, client_id: ClientId, headers: str) -> str:
+        return headers
+
+    def open_headers(self, client_id: ClientId, headers: str) -> str:
+        return self._headers.open(client_id, headers)
+
 
 class KeyRingBox:
     """`domain.ports.SecretBox` over a ring's file. Raises FilesUnusable where it can't be used at the start."""
 
-    def __init__(self, file: str, *, randomness: Randomness) -> None:
+    def __init__(self, file: str, *, randomness: Randomness, encrypt_headers: bool = True) -> None:
         self._randomness = randomness
-        self._ring = FromFiles([file], lambda: _load(file), on_refused=_report)
+        self._encrypt_headers = encrypt_headers
+        self._keys = FromFiles([file], lambda: _load(file), on_refused=_report)
 
     @property
     def generation(self) -> int:
-        self._ring.current()
-        return self._ring.generation
+        self._keys.current()
+        return self._keys.generation
 
     @property
     def primary(self) -> str | None:
-        return self._ring.current().primary
+        return self._keys.current().ring.primary
+
+    @property
+    def headers_key(self) -> str | None:
+        return self.primary if self._encrypt_headers else None
 
     def seal(self, secret: SigningSecret) -> SigningSecret:
-        return self._ring.current().seal(secret, randomness=self._randomness)
+        return self._keys.current().ring.seal(secret, randomness=self._randomness)
 
     def open(self, secret: SigningSecret) -> SigningSecret:
-        return self._ring.current().open(secret)
+        return self._keys.current().ring.open(secret)
+
+    def seal_headers(self, client_id: ClientId, headers: str) -> str:
+        return self._keys.current().headers.seal(client_id, headers) if self._encrypt_headers else headers
+
+    def open_headers(self, client_id: ClientId, headers: str) -> str:
+        # Without a look at the file where that can't change the answer: every call on a poller comes here.
+        known = self._keys.latest.headers.known(client_id, headers)
+        return self._keys.current().headers.open(client_id, headers) if known is None else known
 
 
 def secret_box(settings: SecretSettings, *, randomness: Randomness) -> SecretBox:
     """The box that the settings ask for. Raises FilesUnusable."""
     file = settings.key_ring_file
-    return ClearBox() if file is None else KeyRingBox(file, randomness=randomness)
+    if file is None:
+        return ClearBox()
+    return KeyRingBox(file, randomness=randomness, encrypt_headers=settings.encrypt_headers)
 
 
-def _load(file: str) -> KeyRing:
+class _Keys(NamedTuple):
+    """One content of the file."""
+
+    ring: KeyRing
+    headers: HeaderCipher
+
+
+def _load(file: str) -> _Keys:
     try:
-        return KeyRing.parse(read_text(file, setting=SETTING))
+        ring = KeyRing.parse(read_text(file, setting=SETTING))
+        return _Keys(ring, HeaderCipher(ring))
     except RingInvalid as error:
         raise FilesUnusable(f"{SETTING} names {file}, which is no key ring: {error}") from None
 

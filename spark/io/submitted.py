@@ -1,8 +1,9 @@
 """What spark-submit was told: `--conf spark.minutehand.keyspace`, and `spark.minutehand.cassandra.NAME`,
-`.network.NAME` and `.clients.NAME`, named as in Minutehand's configuration, lists by comma.
+`.network.NAME`, `.clients.NAME` and `.secrets.NAME`, named as in Minutehand's configuration, lists by comma.
 
 Where Cassandra is says the connector's own `spark.cassandra.connection.*`. Of the table `cassandra` there are the files
-to be let in by, which our own stores read, on every machine; the connector's TLS is its own settings."""
+to be let in by, which our own stores read, on every machine, as they do the key ring; the connector's TLS is its own
+settings."""
 
 from collections.abc import Collection
 from dataclasses import fields
@@ -13,8 +14,10 @@ from pyspark import SparkConf
 from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.usecases.secret_box import SecretSettings
 
 _NETWORK, _CLIENTS = "spark.minutehand.network.", "spark.minutehand.clients."
+_SECRETS = "spark.minutehand.secrets."
 _CASSANDRA = "spark.minutehand.cassandra."
 _LOGIN = {"username": "spark.cassandra.auth.username", "password": "spark.cassandra.auth.password"}
 _TLS = "spark.cassandra.connection.ssl.enabled"
@@ -28,9 +31,7 @@ def submitted_storage(conf: SparkConf) -> StorageSettings:
     _check_names(_CASSANDRA, texts.keys(), {*_FILES, _FLAG, "tls_server_name"})
     given: dict[str, Any] = {**texts}
     if (flag := texts.get(_FLAG)) is not None:
-        if flag not in {"true", "false"}:
-            raise ValueError(f"{_CASSANDRA}{_FLAG} is {flag!r}; write true or false")
-        given[_FLAG] = flag == "true"
+        given[_FLAG] = _flag(f"{_CASSANDRA}{_FLAG}", flag)
     if ("tls_ca_file" in given) != ((conf.get(_TLS) or "false").lower() == "true"):
         raise ValueError(f"{_CASSANDRA}tls_ca_file and {_TLS} go together: our stores and Spark's connector speak TLS")
     for name, connectors in _LOGIN.items():
@@ -58,12 +59,28 @@ def submitted_policy(conf: SparkConf) -> NetworkPolicy:
     )
 
 
+def submitted_secrets(conf: SparkConf) -> SecretSettings:
+    """Raises ValueError for what can't be read."""
+    given = {name.removeprefix(_SECRETS): text for name, text in conf.getAll() if name.startswith(_SECRETS)}
+    _check_names(_SECRETS, given.keys(), {one.name for one in fields(SecretSettings)})
+    encrypts = given.get("encrypt_headers", "true")
+    return SecretSettings(
+        key_ring_file=given.get("key_ring_file"), encrypt_headers=_flag(f"{_SECRETS}encrypt_headers", encrypts)
+    )
+
+
 def submitted_bounds(conf: SparkConf) -> ClientBounds:
     """Raises ValueError for what can't be read, or can't be a bound."""
     given = {name.removeprefix(_CLIENTS): text for name, text in conf.getAll() if name.startswith(_CLIENTS)}
     kinds: dict[str, Any] = {one.name: type(one.default) for one in fields(ClientBounds)}
     _check_names(_CLIENTS, given.keys(), kinds.keys())
     return ClientBounds(**{name: kinds[name](text) for name, text in given.items()})
+
+
+def _flag(name: str, text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError(f"{name} is {text!r}; write true or false")
+    return text == "true"
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from scheduler_service.usecases.load_pace import Pace
 from scheduler_service.usecases.load_schedules import Item, JudgeItems, Loaded, LoadSchedules, Result
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.secret_box import SecretSettings, secret_box
 from spark.jobs.bulk_rows import Line, Reader
 from spark.transforms.bulk import OTHER, SAME
 
@@ -43,6 +44,7 @@ class Work:
     load's first run. `storage` None: nothing is written."""
 
     storage: StorageSettings | None
+    secrets: SecretSettings
     policy: NetworkPolicy
     bounds: ClientBounds
     client: Client
@@ -74,8 +76,9 @@ def load_part(work: Work, rows: Iterable[bytes]) -> Iterator[Part]:
 
 
 async def _load(work: Work, rows: Iterable[bytes]) -> Part:
-    clock = SystemClock()
-    judge = JudgeItems(policy=work.policy, clock=clock, bounds=work.bounds, ahead_ms=work.ahead_ms)
+    clock, randomness = SystemClock(), SystemRandomness()
+    box = secret_box(work.secrets, randomness=randomness)
+    judge = JudgeItems(policy=work.policy, box=box, clock=clock, bounds=work.bounds, ahead_ms=work.ahead_ms)
     if work.storage is None:
         return await _Task(work, judge, None, work.client)(rows)
     storage = await open_storage(work.storage)
@@ -87,7 +90,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
             schedules=storage.schedules,
             leases=storage.leases,
             clock=clock,
-            randomness=SystemRandomness(),
+            randomness=randomness,
             hints=_Unsaid(),
         )
         pace = Pace(clock=clock, rate=work.rate)

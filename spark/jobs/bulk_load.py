@@ -35,7 +35,10 @@ from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
 from scheduler_service.domain.ids import MAX_POLLERS
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.files import FilesUnusable
+from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.load_schedules import AHEAD_MS
+from scheduler_service.usecases.secret_box import secret_box
 from spark.errors import SPARK_FAILED, cause_of
 from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
 from spark.io.storage import patient
@@ -92,6 +95,10 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
     begun = clock.monotonic()
     storage = patient(context.storage)
     asked = Asked.of(arguments)
+    try:
+        secret_box(context.secrets, randomness=SystemRandomness())
+    except FilesUnusable as error:
+        raise JobRefused(str(error)) from error
     asyncio.run(begin(storage, asked, now=clock.wall_ms(), write=False))
     try:
         rows = read_input(context.session, arguments.input, form=arguments.format, key=arguments.key)
@@ -106,6 +113,7 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
     parallelism = context.session.sparkContext.defaultParallelism
     work = Work(
         storage=storage if write else None,
+        secrets=context.secrets,
         policy=context.policy,
         bounds=context.bounds,
         client=context.bounds.in_force(start.client),

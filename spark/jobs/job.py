@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.usecases.secret_box import SecretSettings
 from spark.errors import JobRefused as JobRefused
 from spark.io.tables import Tables
-from spark.session import PUBLIC_ONLY
+from spark.session import IN_THE_CLEAR, PUBLIC_ONLY
 
 Report = dict[str, Any]
 """What a job has to tell, as JSON: plain values, instants as RFC 3339."""
@@ -22,8 +23,8 @@ Report = dict[str, Any]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """`storage`: where `tables` are, for what needs no Spark. `now`: when the job began, in UTC. `say`: a line of
-    progress for who waits. `policy` and `bounds`: what the operator lets callbacks reach, and clients ask for; the same
-    as the API's."""
+    progress for who waits. `policy` and `bounds`: what the operator lets callbacks reach, and clients ask for;
+    `secrets`: how headers are encrypted; the same as the API's."""
 
     session: SparkSession
     tables: Tables
@@ -32,6 +33,7 @@ class Context:
     say: Callable[[str], None]
     policy: NetworkPolicy = PUBLIC_ONLY
     bounds: ClientBounds = UNBOUND
+    secrets: SecretSettings = IN_THE_CLEAR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,8 @@ from tests.support.watched_jobs import submitted_job, watched_job
 HERE = "127.0.0.1"
 USER, PASSWORD = "cassandra", "cassandra"
 """The role that Cassandra makes for itself when it first starts."""
+CREDENTIAL = "canary7f3a"
+HEADERS = {"Authorization": f"Bearer {CREDENTIAL}", "X-Api-Key": f"{CREDENTIAL}-key"}
 URL = "http://127.0.0.1:9/hook"
 """Nobody is called there."""
 
@@ -247,10 +249,20 @@ def test_a_signed_call_end_to_end(
         with cluster.admin() as admin:
             secret = admin.client("shop").signing_secrets.create().secret
         call_comes_signed(cluster, receiver, client_key, secret)
+        receiver.calls.clear()
+        with cluster.client("shop", client_key) as shop:
+            hook = Callback(url=receiver.url, headers=HEADERS)
+            shop.schedules.create(hook, delay_seconds=0)
+            shop.crons.put("nightly", hook, expression="30 2 * * *", timezone="Etc/UTC")
+        await_true(lambda: bool(receiver.calls), seconds=25)
+        assert receiver.calls[0][0].items() >= HEADERS.items()
+        # The call, the cron, and fires of the cron.
+        await_true(lambda: stored(cluster.storage).count("sealed:1:old:") > 2)
+        assert CREDENTIAL not in stored(cluster.storage)
 
         ring.write_text(f"{new}\n{old}")
         done = rotate(cluster)
-        assert (done["key_id"], done["encrypted"], done["locked"]) == ("new", 2, [])
+        assert (done["key_id"], done["encrypted"], done["crons"], done["locked"]) == ("new", 2, 1, [])
         assert rotate(cluster)["current"] == 2
         ring.write_text(new)
         call_comes_signed(cluster, receiver, client_key, secret)
@@ -261,7 +273,7 @@ def test_a_signed_call_end_to_end(
         ask_for_call(cluster, receiver, client_key)
         time.sleep(3)
         assert not receiver.calls, "nothing goes out unsigned"
-        ring.write_text(new)
+        ring.write_text(f"{new}\n{old}")
         await_true(lambda: bool(receiver.calls), seconds=25)
 
         listed = command(cluster, "clients", "list", "--json", ca_file=secured.authority.bundle)
@@ -290,9 +302,11 @@ def test_jobs_are_let_in_and_say_no_password(
     now = datetime.now(UTC)
     window = [f"{now + timedelta(hours=ahead):%Y-%m-%dT%H:00:00Z}" for ahead in (2, 3)]
     orders = tmp_path / "orders.jsonl"
-    order = {"due": window[0], "callback": {"url": URL}}
+    order = {"due": window[0], "callback": {"url": URL, "headers": HEADERS}}
+    (tmp_path / "ring").write_text(new_key("first", randomness=SystemRandomness()))
     orders.write_text("".join(f"{json.dumps({'id': number, **order})}\n" for number in range(40)))
-    with deployment(locked_cassandra, tmp_path, tables={"cassandra": login}) as cluster:
+    tables = {"cassandra": login, "secrets": {"key_ring_file": str(tmp_path / "ring")}}
+    with deployment(locked_cassandra, tmp_path, tables=tables) as cluster:
         cluster.start_api()
         cluster.start_poller("alone")
         client_key = cluster.register("shop", poller_quota=1)
@@ -301,6 +315,8 @@ def test_jobs_are_let_in_and_say_no_password(
         asked = ["--input", str(orders), "--format", "jsonl", "--client", "shop", "--key", "id"]
         loaded = watched_job(cluster, "bulk_load", *asked)
         assert (loaded.report["added"], loaded.report["rejected"]) == (40, 0)
+        rows = stored(cluster.storage)
+        assert (rows.count("sealed:1:first:"), CREDENTIAL in rows) == (40, False)
         found = watched_job(cluster, "reconcile", "--client", "shop", "--from", window[0], "--to", window[1])
         (shop_found,) = found.report["clients"]
         assert (shop_found["counts"]["accepted"], shop_found["findings"]) == (41, {})
@@ -364,6 +380,21 @@ def new_word(admin: StorageSettings, role: str) -> str:
 
     asyncio.run(create())
     return word
+
+
+def stored(storage: StorageSettings) -> str:
+    """Every row of every table, as whoever reads the database sees them."""
+
+    async def read() -> str:
+        session = await Session.open(storage, keyspace=storage.keyspace)
+        try:
+            of_it = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s"
+            tables = await session.select_text(of_it, (storage.keyspace,))
+            return str([await session.select_text(f"SELECT JSON * FROM {table}") for (table,) in tables])
+        finally:
+            await session.close()
+
+    return asyncio.run(read())
 
 
 def ask_for_call(cluster: Deployment, receiver: Verifier, client_key: str) -> None:

@@ -393,3 +393,22 @@ async def test_only_a_deleted_cron_that_nobody_changed_since_is_removed(storage:
     assert [mark.cron_id for mark in await storage.crons.read_marks(client)] == ["b"]
     first = cron(client, "a", wake_at=None)
     assert isinstance(await storage.crons.write(first, expected_revision=None), Applied)
+
+
+async def test_a_callback_stored_otherwise_leaves_the_rest_and_meets_no_other_revision(
+    storage: Storage, names: Names
+) -> None:
+    client = names.client()
+    one = cron(client)
+    await create(storage, one)
+    assert await storage.crons.advance(client, [progress(one)]) == APPLIED
+    sealed = msgspec.structs.replace(one, callback=msgspec.structs.replace(CALLBACK, headers="sealed:1:a:AAAA"))
+    assert await storage.crons.reseal(sealed) == APPLIED
+    (found,) = await stored(storage, one)
+    assert found is not None
+    assert (found.callback, found.fires, found.wake_at) == (sealed.callback, 1, progress(one).wake_at)
+    changed = cron(client, revision=2)
+    assert await storage.crons.write(changed, expected_revision=1) == APPLIED
+    assert await storage.crons.reseal(sealed) == Rejected(None)
+    assert await storage.crons.reseal(cron(client, "none")) == Rejected(None)
+    assert await stored(storage, one, cron(client, "none")) == [changed, None]

@@ -168,10 +168,15 @@ def test_an_application_is_let_in_by_the_secrets_of_all(chart: Chart, rendered: 
     """The names are those that `spark.io.submitted` reads."""
     (one,) = of_kind(rendered["secured"], "SparkApplication")
     mounted = [
-        {"name": name, "path": f"/etc/minutehand/{name}", "secretType": "Generic"}
-        for name in ("cassandra-login", "cassandra-tls")
+        {"name": name, "path": f"/etc/minutehand/{volume}", "secretType": "Generic"}
+        for name, volume in (
+            ("cassandra-login", "cassandra-login"),
+            ("cassandra-tls", "cassandra-tls"),
+            ("ring", "key-ring"),
+        )
     ]
     assert one["spec"]["driver"]["secrets"] == one["spec"]["executor"]["secrets"] == mounted
+    assert one["spec"]["sparkConf"]["spark.minutehand.secrets.key_ring_file"] == "/etc/minutehand/key-ring/keys"
     ours = "spark.minutehand.cassandra."
     conf = {key.removeprefix(ours): value for key, value in one["spec"]["sparkConf"].items() if key.startswith(ours)}
     assert conf == {

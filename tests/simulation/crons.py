@@ -16,6 +16,7 @@ from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
+from scheduler_service.usecases.secret_box import ClearBox
 from tests.simulation.receivers import Call
 from tests.simulation.world import World
 
@@ -79,6 +80,7 @@ class Crons:
             crons=world.api_storage.crons,
             catalog=Catalog(store=world.api_storage.clients, clock=world.api_clock),
             place=world.place,
+            box=ClearBox(),
             clock=world.api_clock,
             randomness=world.api_randomness,
         )

@@ -18,6 +18,7 @@ from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
 from scheduler_service.usecases.remember_request import RememberRequest
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
+from scheduler_service.usecases.secret_box import ClearBox
 from tests.simulation.asked import Asked
 from tests.simulation.world import World
 
@@ -65,6 +66,7 @@ class Callers:
                 admit=AdmitCreates(
                     judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000)
                 ),
+                box=ClearBox(),
                 clock=clock,
                 randomness=randomness,
             ),
@@ -72,7 +74,13 @@ class Callers:
                 schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
             ),
             reschedule=RescheduleSchedule(
-                schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=NetworkPolicy(), clock=clock
+                schedules=storage.schedules,
+                edit=edit,
+                place=place,
+                lanes=lanes,
+                policy=NetworkPolicy(),
+                box=ClearBox(),
+                clock=clock,
             ),
             edit=edit,
             place=place,

@@ -19,6 +19,7 @@ from scheduler_service.usecases.reschedule_schedule import (
     RescheduleResult,
     RescheduleSchedule,
 )
+from scheduler_service.usecases.secret_box import ClearBox
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan, FaultyConnection
 from tests.simulation.world import World
@@ -48,6 +49,7 @@ class DyingApi:
             place=place,
             lanes=LaneChooser(world.api_randomness),
             policy=NetworkPolicy(),
+            box=ClearBox(),
             clock=world.api_clock,
         )
 
@@ -77,6 +79,7 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
         place=world.place,
         lanes=LaneChooser(world.api_randomness),
         policy=NetworkPolicy(),
+        box=ClearBox(),
         clock=world.api_clock,
     )
     return await verb(world.clients[asked.client_id], asked.schedule_id, request)

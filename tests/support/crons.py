@@ -18,6 +18,7 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
 from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.secret_box import ClearBox
 from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.processes import Deployment
 
@@ -65,7 +66,9 @@ async def cron_changes(cluster: Deployment) -> AsyncIterator[CronChanges]:
         )
         catalog = Catalog(store=storage.clients, clock=clock)
         yield CronChanges(
-            ChangeCrons(crons=storage.crons, catalog=catalog, place=place, clock=clock, randomness=randomness),
+            ChangeCrons(
+                crons=storage.crons, catalog=catalog, place=place, box=ClearBox(), clock=clock, randomness=randomness
+            ),
             storage,
             dropped,
         )

@@ -39,7 +39,7 @@ async def put_cron(call: Call) -> web.Response:
     request = await call.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
     changed = await crons.put(client, cron_id, request)
     call.record(revision=changed.cron.revision)
-    view = cron_view(changed.cron, client, now=call.services.clock.wall_ms())
+    view = cron_view(changed.cron, client, call.services.box, now=call.services.clock.wall_ms())
     if not changed.created:
         return answer(view, headers=rate)
     return answer(view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}", **rate})
@@ -54,7 +54,7 @@ async def list_crons(call: Call) -> web.Response:
     asked = read_cron_listing(client.client_id, call.query())
     page = await call.services.show_crons.page(client.client_id, after=asked.after, limit=asked.limit)
     now = call.services.clock.wall_ms()
-    views = [cron_view(cron, client, now=now) for cron in page.items]
+    views = [cron_view(cron, client, call.services.box, now=now) for cron in page.items]
     return answer(Items(views, cron_cursor(client.client_id, page.next)))
 
 
@@ -82,7 +82,9 @@ async def trigger_cron(call: Call) -> web.Response:
     definition = await call.services.request_crons.trigger(client, cron_id)
     call.record(schedule_id=str(definition.schedule_id))
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
-    return answer(created_schedule_view(definition), status=201, headers={"Location": location, **rate})
+    return answer(
+        created_schedule_view(definition, call.services.box), status=201, headers={"Location": location, **rate}
+    )
 
 
 async def list_runs(call: Call) -> web.Response:
@@ -121,7 +123,7 @@ def _changed(call: Call, cron: Cron) -> web.Response:
 
 
 def _shown(call: Call, cron: Cron) -> web.Response:
-    return answer(cron_view(cron, call.tenant, now=call.services.clock.wall_ms()))
+    return answer(cron_view(cron, call.tenant, call.services.box, now=call.services.clock.wall_ms()))
 
 
 ROUTES = (

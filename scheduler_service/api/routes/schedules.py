@@ -59,7 +59,7 @@ async def create_schedule(call: Call) -> web.Response:
     definition = await create.one(client, request)
     call.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
-    return answer(created_schedule_view(definition), status=201, headers=headers)
+    return answer(created_schedule_view(definition, call.services.box), status=201, headers=headers)
 
 
 async def _create_once(call: Call, rate: Mapping[str, str]) -> web.Response:
@@ -75,8 +75,8 @@ async def _create_once(call: Call, rate: Mapping[str, str]) -> web.Response:
     call.record(schedule_id=str(made.schedule_id if isinstance(made, Definition) else made.row.schedule_id))
     if isinstance(made, Definition):
         headers = {**location_of(client, made.schedule_id), **rate}
-        return answer(created_schedule_view(made), status=201, headers=headers)
-    view = schedule_view(client.client_id, made.row, in_flight=made.in_flight)
+        return answer(created_schedule_view(made, call.services.box), status=201, headers=headers)
+    view = schedule_view(client.client_id, made.row, call.services.box, in_flight=made.in_flight)
     return answer(view, headers={**REPLAYED, **rate})
 
 
@@ -105,7 +105,7 @@ async def get_schedule(call: Call) -> web.Response:
     )
     if resolved is None:
         raise no_such_schedule()
-    return answer(schedule_view(client_id, resolved.row, in_flight=resolved.in_flight))
+    return answer(schedule_view(client_id, resolved.row, call.services.box, in_flight=resolved.in_flight))
 
 
 async def cancel_schedule(call: Call) -> web.Response:
@@ -113,7 +113,7 @@ async def cancel_schedule(call: Call) -> web.Response:
     match await call.services.edit_schedule.cancel(client_id, schedule_id_of(call)):
         case Cancelled(row=row):
             call.record(state=state_of(row))
-            return answer(schedule_view(client_id, row, in_flight=False))
+            return answer(schedule_view(client_id, row, call.services.box, in_flight=False))
         case refusal:
             raise refused(refusal)
 
@@ -128,7 +128,8 @@ async def list_schedules(call: Call) -> web.Response:
         position=asked.position,
         consistency=call.tenant.settings.read_consistency,
     )
-    views = [schedule_view(client_id, listed.row, in_flight=listed.in_flight) for listed in found.items]
+    box = call.services.box
+    views = [schedule_view(client_id, listed.row, box, in_flight=listed.in_flight) for listed in found.items]
     cursor = None if found.next is None else encode_cursor(asked.window, found.next)
     return answer(Items(views, cursor))
 
@@ -188,9 +189,9 @@ async def _batch_view(call: Call, items: Sequence[Made]) -> BatchView:
 
 def _item_view(call: Call, item: Made, *, most: int) -> BatchItemView:
     if isinstance(item, Definition):
-        return BatchItemView(201, schedule=created_schedule_view(item))
+        return BatchItemView(201, schedule=created_schedule_view(item, call.services.box))
     if isinstance(item, Resolved):
-        view = schedule_view(call.tenant.client_id, item.row, in_flight=item.in_flight)
+        view = schedule_view(call.tenant.client_id, item.row, call.services.box, in_flight=item.in_flight)
         return BatchItemView(201, schedule=view)
     problem = problem_of(item, request_id=call.request_id, most=most)
     return BatchItemView(problem.status, problem=problem)

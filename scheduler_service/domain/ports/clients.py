@@ -70,11 +70,16 @@ class ClientStore(Protocol):
 
 
 class SecretBox(Protocol):
-    """What signing secrets are encrypted with. Stores keep what it seals, and know nothing of it."""
+    """What signing secrets and callbacks' headers are encrypted with. Stores keep what it seals, and know nothing of
+    it."""
 
     @property
     def primary(self) -> str | None:
         """The key that `seal` uses; None: it leaves secrets in the clear."""
+
+    @property
+    def headers_key(self) -> str | None:
+        """The key that `seal_headers` uses; None: it leaves headers in the clear."""
 
     @property
     def generation(self) -> int:
@@ -85,6 +90,12 @@ class SecretBox(Protocol):
 
     def open(self, secret: SigningSecret) -> SigningSecret:
         """A stored secret in the clear, as those without a key are. Raises SecretLocked."""
+
+    def seal_headers(self, client_id: ClientId, headers: str) -> str:
+        """`Definition.headers` in the clear as it is to be stored: equal headers of one client are stored alike."""
+
+    def open_headers(self, client_id: ClientId, headers: str) -> str:
+        """Stored headers in the clear. Raises SecretLocked."""
 
 
 class IdempotencyStore(Protocol):

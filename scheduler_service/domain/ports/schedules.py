@@ -151,6 +151,10 @@ class CronStore(Protocol):
     async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
         """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""
 
+    async def reseal(self, cron: Cron) -> Answer[None]:
+        """Replace what is stored of the callback, if the revision is the cron's. Nobody has to be told: it stands for
+        the same."""
+
     async def remove(self, client_id: ClientId, mark: CronMark) -> Answer[None]:
         """Delete the row of a cron that is deleted and was not changed since `mark` was read."""
 

@@ -12,6 +12,7 @@ from poller_cluster.due_clock import DueClock
 from poller_cluster.job import Job
 from poller_cluster.settings import DestinationSettings
 from poller_cluster.tenants import Tenant, Tenants
+from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, RowKey
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW, ManualClock, SeededRandomness
@@ -45,9 +46,15 @@ class KnownTenants(Tenants):
 
     def __init__(self) -> None:
         self.known: dict[str, Tenant] = {}
+        self.locked_headers: set[str] = set()
 
     def get(self, client_id: ClientId) -> Tenant | None:
         return self.known.get(client_id)
+
+    def open_headers(self, client_id: ClientId, headers: str) -> str:
+        if headers in self.locked_headers:
+            raise SecretLocked("no key", key_id="gone")
+        return headers
 
 
 class Bench:

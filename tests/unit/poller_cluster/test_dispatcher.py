@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from poller_cluster.dispatcher import HELD_BACK_SECONDS
+from poller_cluster.dispatcher import HELD_BACK_SECONDS, LOCKED_SECONDS
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import ClientState, LatePolicy
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import State
-from tests.unit.poller_cluster.claimed import EPOCH, SENDER, result, tenant
+from tests.unit.poller_cluster.claimed import EPOCH, NOW, SENDER, result, tenant
 from tests.unit.poller_cluster.dispatch_bench import Bench
 
 NOT_TRUSTED = result(None, error="not-trusted", nothing_sent=True)
@@ -317,3 +317,18 @@ async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_told(bench:
     bench.dispatcher.wake()
     await bench.settle()
     assert bench.started == [1]
+
+
+@pytest.mark.parametrize("in_doubt", [False, True])
+async def test_a_row_whose_headers_do_not_open_is_put_off_and_others_go(bench: Bench, in_doubt: bool) -> None:
+    bench.tenants.locked_headers.add("sealed:1:gone:AAAA")
+    bench.submit(headers="sealed:1:gone:AAAA", options='{"in_doubt":true}' if in_doubt else "{}")
+    bench.submit(headers="[]")
+    await bench.settle()
+    assert (bench.started, bench.faults) == ([2], [])
+    ((number, outcome),) = bench.done
+    assert (number, outcome.state, outcome.attempts) == (1, State.RETRYING, 0)
+    assert outcome.reason == ("in-doubt" if in_doubt else "headers-locked")
+    assert outcome.next_attempt_at is not None
+    assert LOCKED_SECONDS * 1000 <= outcome.next_attempt_at - NOW <= 2 * LOCKED_SECONDS * 1000
+    assert bench.dispatcher.room(ClientId("shop")) > 0

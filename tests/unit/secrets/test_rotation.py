@@ -8,8 +8,9 @@ from structlog.testing import capture_logs
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected
-from poller_cluster.tenants import UNLOCK_SECONDS, Tenants
+from poller_cluster.tenants import ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, Tenants
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
+from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.runtime.files import FilesUnusable
@@ -34,7 +35,8 @@ class Bench:
         self.ring.write_text(FIRST)
         self.box = KeyRingBox(str(self.ring), randomness=RANDOMNESS)
         self.connection = InMemoryConnection()
-        self.store = Storage.over(self.connection).clients
+        self.storage = Storage.over(self.connection)
+        self.store = self.storage.clients
         self.clock = ManualClock()
 
     async def secret(self, client_id: ClientId, box: SecretBox) -> bytes:
@@ -58,7 +60,7 @@ class Bench:
 
     async def rotate(self, *, dry: bool = False, store: object = None) -> Rotation:
         seen: list[tuple[int, int]] = []
-        rotating = RotateSecrets(store=store or self.store, box=self.box)  # type: ignore[arg-type]
+        rotating = RotateSecrets(store=store or self.store, crons=self.storage.crons, box=self.box)  # type: ignore[arg-type]
         done = await rotating.run(dry=dry, on_progress=lambda at, of: seen.append((at, of)))
         assert seen[-1] == (done.clients, done.clients)
         return done
@@ -132,7 +134,9 @@ async def test_a_secret_deleted_meanwhile_stays_deleted(bench: Bench) -> None:
 
 async def test_without_a_ring_there_is_nothing_to_rotate_to(bench: Bench) -> None:
     with pytest.raises(NoKeyRing, match=r"secrets\.key_ring_file"):
-        await RotateSecrets(store=bench.store, box=ClearBox()).run(dry=False, on_progress=lambda at, of: None)
+        await RotateSecrets(store=bench.store, crons=bench.storage.crons, box=ClearBox()).run(
+            dry=False, on_progress=lambda at, of: None
+        )
 
 
 async def test_a_file_that_is_no_ring_is_refused_at_the_start_and_does_no_harm_later(bench: Bench) -> None:
@@ -205,3 +209,25 @@ async def test_a_sample_is_not_sent_unsigned(bench: Bench) -> None:
         reply = await api.send("POST", "/v1/clients/shop/callbacks:test", json=request)
         assert (reply.status, reply.json["type"]) == (503, "/problems/secret-locked"), reply.json
         assert "first" not in reply.body.decode(), "keys are the operator's affair"
+
+
+async def test_rows_that_do_not_open_make_their_client_count_as_locked_for_a_while(bench: Bench) -> None:
+    await bench.secret(SHOP, ClearBox())
+    tenants = bench.tenants()
+    await tenants.refresh()
+    stored = bench.box.seal_headers(SHOP, '[["a","b"]]')
+    bench.ring.write_text(SECOND)
+    await tenants.refresh()
+    with capture_logs() as said:
+        for _ in range(3):
+            with pytest.raises(SecretLocked):
+                tenants.open_headers(SHOP, stored)
+        shop = tenants.get(SHOP)
+        assert shop is not None
+        assert (shop.active, tenants.locked) == (True, 1), "its other calls are made"
+        bench.ring.write_text(f"{SECOND}\n{FIRST}")
+        assert tenants.open_headers(SHOP, stored) == '[["a","b"]]'
+        bench.clock.advance(ROWS_LOCKED_SECONDS + 1)
+        await tenants.refresh()
+        assert tenants.locked == 0
+    assert [(line["event"], line["client_id"]) for line in said] == [("client-locked", SHOP), ("client-unlocked", SHOP)]

@@ -20,6 +20,7 @@ from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.secret_box import ClearBox
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
 
@@ -114,6 +115,7 @@ class CronWorld:
             crons=storage.crons,
             catalog=Catalog(store=storage.clients, clock=self.clock),
             place=self.place,
+            box=ClearBox(),
             clock=self.clock,
             randomness=randomness,
         )

@@ -20,6 +20,7 @@ from scheduler_service.usecases.load_pace import SLOW_SECONDS, Pace
 from scheduler_service.usecases.load_schedules import AHEAD_MS, RETRY_SECONDS, Item, JudgeItems, Loaded, LoadSchedules
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.secret_box import ClearBox
 from tests.support.api import NOW, ApiHarness, ManualClock, SeededRandomness
 
 SHOP = ClientId("shop")
@@ -99,7 +100,7 @@ async def loading(world: ApiHarness) -> Loading:
         hints=world.hints,
     )
     place, pace = Unsteady(real, clock), Pace(clock=clock, rate=1e6)
-    judge = JudgeItems(policy=NetworkPolicy(), clock=clock)
+    judge = JudgeItems(policy=NetworkPolicy(), box=ClearBox(), clock=clock)
     load = LoadSchedules(
         judge=judge,
         place=place,  # type: ignore[arg-type]
