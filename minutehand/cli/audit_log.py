@@ -1,12 +1,11 @@
 """`minutehand audit-log`: who did what as an administrator."""
 
-from itertools import islice
 from typing import Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, KeyText, Url, connect
-from minutehand.cli.output import print_json, print_table
+from minutehand.cli.output import at_most, print_json, print_table
 from minutehand.client import AuditEntry
 
 _PAGE = 1000
@@ -33,15 +32,15 @@ def audit_log(
     A result that is unknown may have been done.
     """
     with connect(url, key) as api:
-        entries = list(islice(api.audit_log(start=start, end=end, page_size=min(limit, _PAGE)), limit))
+        entries, more = at_most(limit, api.audit_log(start=start, end=end, page_size=min(limit + 1, _PAGE)))
     if as_json:
-        print_json(entries)
+        print_json(entries, more=more)
         return
     rows = [
         (one.at, one.actor, one.key_id, one.action, _named(one), one.result, one.problem, one.request_id)
         for one in entries
     ]
-    print_table(("AT", "WHO", "KEY ID", "ACTION", "ON", "RESULT", "PROBLEM", "REQUEST ID"), rows)
+    print_table(("AT", "WHO", "KEY ID", "ACTION", "ON", "RESULT", "PROBLEM", "REQUEST ID"), rows, more=more)
 
 
 def _named(entry: AuditEntry) -> str:

@@ -1,12 +1,11 @@
 """`minutehand audits`: what audits of a client's books found."""
 
-from itertools import islice
 from typing import Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
-from minutehand.cli.output import print_json, print_table
+from minutehand.cli.output import at_most, print_json, print_table
 from minutehand.client import Audit
 
 
@@ -22,9 +21,9 @@ def audits(
     `minutehand spark run reconcile` makes them.
     """
     with connect(url, key) as api:
-        found = list(islice(api.client(client_id).audits(page_size=min(limit, 100)), limit))
+        found, more = at_most(limit, api.client(client_id).audits(page_size=min(limit + 1, 100)))
     if as_json:
-        print_json(found)
+        print_json(found, more=more)
         return
     rows = [
         (
@@ -38,7 +37,7 @@ def audits(
         )
         for audit in found
     ]
-    print_table(("AUDITED", "FROM", "TO", "ACCEPTED", "OPEN", "FINDINGS", "REPAIRED"), rows)
+    print_table(("AUDITED", "FROM", "TO", "ACCEPTED", "OPEN", "FINDINGS", "REPAIRED"), rows, more=more)
 
 
 def _findings(audit: Audit) -> str:

@@ -142,21 +142,21 @@ def show(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_js
 
 @app.command()
 def suspend(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """Hold a client's calls and refuse its creates, until it is resumed."""
+    """Hold a client's calls and refuse its creates. It lasts until it is resumed."""
     with connect(url, key) as api:
         _show(api.clients.suspend(client_id), as_json)
 
 
 @app.command()
 def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """Let a suspended client go on; what fell due meanwhile fires or is skipped, as its late policy says."""
+    """Let a suspended client go on. What fell due meanwhile fires or is skipped, as its late policy says."""
     with connect(url, key) as api:
         _show(api.clients.resume(client_id), as_json)
 
 
 @app.command()
 def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
-    """Show a client's pollers: who owns each, how far it is settled, what is open. Takes the client's own key too."""
+    """Show who owns a client's pollers, and what is open in each. Takes the client's own key too."""
     with connect(url, key) as api:
         found = api.client(client_id).pollers()
     if as_json:
@@ -181,7 +181,7 @@ def call_sample(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send one signed sample now and show the whole exchange; exits with 1 unless it was delivered. Takes the client's
+    """Send one signed sample now and show the whole exchange. Exits with 1 unless it was delivered. Takes the client's
     own key too."""
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file

@@ -1,13 +1,12 @@
 """`minutehand crons`: rules that make calls again and again."""
 
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
-from minutehand.cli.output import print_fields, print_json, print_table, say
+from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
 from minutehand.cli.schedules import show_schedule
 from minutehand.client import Cron, Dst, Retry
@@ -109,7 +108,7 @@ def put(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a cron, or replace its rule and callback; what is left out has its default."""
+    """Create a cron, or replace its rule and callback. What is left out has its default."""
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
@@ -150,9 +149,9 @@ def list_(
 ) -> None:
     """List crons by their ids."""
     with connect(url, key) as api:
-        crons = list(islice(api.client(client_id).crons.list(page_size=min(limit, 200)), limit))
+        crons, more = at_most(limit, api.client(client_id).crons.list(page_size=min(limit + 1, 200)))
     if as_json:
-        print_json(crons)
+        print_json(crons, more=more)
         return
     rows = [
         (
@@ -166,7 +165,7 @@ def list_(
         )
         for one in crons
     ]
-    print_table(("CRON", "STATE", "EXPRESSION", "ZONE", "NEXT FIRE", "LABEL", "URL"), rows)
+    print_table(("CRON", "STATE", "EXPRESSION", "ZONE", "NEXT FIRE", "LABEL", "URL"), rows, more=more)
 
 
 @app.command()
@@ -182,7 +181,7 @@ def pause(
 def resume(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
-    """Let a paused cron go on from now; what the pause left out is not made up for."""
+    """Let a paused cron go on from now. What the pause left out is not made up for."""
     with connect(url, key) as api:
         _show(api.client(client_id).crons.resume(cron_id), as_json)
 
@@ -191,7 +190,7 @@ def resume(
 def trigger(
     client_id: ClientId, cron_id: CronId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
-    """Run a cron once, now, beside its rule and whatever its state; shows the schedule."""
+    """Run a cron once, now, beside its rule. Its state does not matter. Shows the schedule."""
     with connect(url, key) as api:
         show_schedule(api.client(client_id).crons.trigger(cron_id), as_json)
 
@@ -225,10 +224,10 @@ def runs(
 ) -> None:
     """List what became of a cron's fires, and what is to come."""
     with connect(url, key) as api:
-        found = api.client(client_id).crons.runs(cron_id, start=start, end=end, page_size=min(limit, 500))
-        listed = list(islice(found, limit))
+        found = api.client(client_id).crons.runs(cron_id, start=start, end=end, page_size=min(limit + 1, 500))
+        listed, more = at_most(limit, found)
     if as_json:
-        print_json(listed)
+        print_json(listed, more=more)
         return
     rows = [
         (
@@ -243,7 +242,7 @@ def runs(
         )
         for one in listed
     ]
-    print_table(("FIRE", "DUE", "STATE", "ATTEMPTS", "STATUS", "REASON", "FINISHED", "SCHEDULE ID"), rows)
+    print_table(("FIRE", "DUE", "STATE", "ATTEMPTS", "STATUS", "REASON", "FINISHED", "SCHEDULE ID"), rows, more=more)
 
 
 @app.command(epilog="Example: minutehand crons preview '0 9 * * mon-fri' --timezone America/New_York --count 10")

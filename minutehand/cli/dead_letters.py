@@ -1,12 +1,11 @@
 """`minutehand dead-letters`: schedules that gave up."""
 
-from itertools import islice
 from typing import Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
-from minutehand.cli.output import print_json, print_table, say
+from minutehand.cli.output import at_most, print_json, print_table, say
 
 app = typer.Typer(help="List schedules that gave up, and have them called again. Takes the client's own key.")
 
@@ -30,18 +29,18 @@ def list_(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what gave up, by when it did, and what has become of it since."""
+    """List what gave up, and what has become of it since. The first to give up comes first."""
     with connect(url, key) as api:
-        found = api.client(client_id).dead_letters.list(start=start, end=end, page_size=min(limit, 200))
-        letters = list(islice(found, limit))
+        found = api.client(client_id).dead_letters.list(start=start, end=end, page_size=min(limit + 1, 200))
+        letters, more = at_most(limit, found)
     if as_json:
-        print_json(letters)
+        print_json(letters, more=more)
         return
     rows = [
         (one.failed_at, one.schedule_id, one.reason, one.attempts, one.last_status, one.last_error, one.state)
         for one in letters
     ]
-    print_table(("FAILED", "SCHEDULE ID", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"), rows)
+    print_table(("FAILED", "SCHEDULE ID", "REASON", "ATTEMPTS", "STATUS", "ERROR", "STATE NOW"), rows, more=more)
 
 
 @app.command(epilog="Example: minutehand dead-letters redeliver shop --from 2026-11-21T00:00:00Z")
@@ -53,7 +52,7 @@ def redeliver(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call again everything that gave up within the window and has not been redelivered since."""
+    """Call again everything that gave up within the window. What was redelivered since is left alone."""
     redelivered = passed_over = 0
     with connect(url, key) as api:
         letters = api.client(client_id).dead_letters

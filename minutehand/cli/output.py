@@ -6,13 +6,16 @@ escape sequence in them reaches the terminal.
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from itertools import islice
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+T = TypeVar("T")
 
 _UNBOUNDED = 10_000
 _KEPT = "\t\n"
@@ -36,9 +39,16 @@ def fail(sentence: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def print_json(value: Any) -> None:
+def at_most(limit: int, found: Iterable[T]) -> tuple[list[T], bool]:
+    """The first of them, and whether there are more."""
+    listed = list(islice(found, limit + 1))
+    return listed[:limit], len(listed) > limit
+
+
+def print_json(value: Any, *, more: bool = False) -> None:
     """One JSON document. JSON lets control characters from U+007F on stand in strings: they are escaped too."""
     typer.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode().translate(_JSON_ESCAPES))
+    _say_whether(more)
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
@@ -51,13 +61,19 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
     return table
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table; of no rows, its head and `none`."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, more: bool = False) -> None:
+    """A table; of no rows, its head and `none`. `more`: it ends at a limit, and there are more."""
     table = make_table(columns, rows)
     console = make_console()
     console.print(table)
     if not table.rows:
         console.print("none")
+    _say_whether(more)
+
+
+def _say_whether(more: bool) -> None:
+    if more:
+        typer.echo("There are more: see --limit.", err=True)
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:

@@ -1,12 +1,11 @@
 """`minutehand reconciliations`: one action on everything that was due in a window."""
 
-from itertools import islice
 from typing import Annotated
 
 import typer
 
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect
-from minutehand.cli.output import print_fields, print_json, print_table, say
+from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.client import Reconciliation
 
 app = typer.Typer(
@@ -67,7 +66,7 @@ def show(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far a reconciliation has come, and what became of what it is about."""
+    """Show how far a reconciliation has come. Counts what it found, and what became of that."""
     with connect(url, key) as api:
         _show(api.client(client_id).reconciliations.get(reconciliation_id), as_json)
 
@@ -82,15 +81,15 @@ def list_(
 ) -> None:
     """List reconciliations, the newest first."""
     with connect(url, key) as api:
-        found = list(islice(api.client(client_id).reconciliations.list(page_size=min(limit, 100)), limit))
+        found, more = at_most(limit, api.client(client_id).reconciliations.list(page_size=min(limit + 1, 100)))
     if as_json:
-        print_json(found)
+        print_json(found, more=more)
         return
     rows = [
         (one.created_at, one.reconciliation_id, one.action, one.start, one.end, one.state, _done(one), _counts(one))
         for one in found
     ]
-    print_table(("CREATED", "RECONCILIATION", "ACTION", "FROM", "TO", "STATE", "MINUTES", "OUTCOMES"), rows)
+    print_table(("CREATED", "RECONCILIATION", "ACTION", "FROM", "TO", "STATE", "MINUTES", "OUTCOMES"), rows, more=more)
 
 
 @app.command(epilog="Example: minutehand reconciliations stop shop 019aa5c8-1bc0-7a4e-9c1d-5b7e2f90a364")

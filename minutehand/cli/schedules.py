@@ -1,13 +1,12 @@
 """`minutehand schedules`: create, look at, cancel and list calls to come."""
 
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect
-from minutehand.cli.output import print_fields, print_json, print_table, say
+from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.client import Schedule
 
 app = typer.Typer(help="Create, look at, cancel and list schedules. Takes the client's own key.")
@@ -42,7 +41,7 @@ def create(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a schedule: one call at --due or after --delay-seconds."""
+    """Create a schedule. It is one call, at --due or after --delay-seconds."""
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
@@ -66,7 +65,7 @@ def get(
 def cancel(
     client_id: ClientId, schedule_id: ScheduleId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
 ) -> None:
-    """Cancel a schedule: when this succeeds, the receiver is not called any more.
+    """Cancel a schedule. When this succeeds, the receiver is not called any more.
 
     One that was rescheduled is refused with the id of the schedule that is called instead: cancel that one. Where a
     poller stopped during the call, the state says "in doubt": the receiver may have been called before.
@@ -115,7 +114,7 @@ def reschedule(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call a schedule at another instant instead: at --due or after --delay-seconds. Shows the new one.
+    """Call a schedule at another instant instead. Takes --due or --delay-seconds, and shows the new one.
 
     Refused for a schedule that may have been called already, and while it is being called.
     """
@@ -134,7 +133,7 @@ def redeliver(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Call a schedule again, now, that was delivered, skipped or has failed."""
+    """Call a schedule again, now. It was delivered, skipped or has failed."""
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules
         show_schedule(schedules.redeliver(schedule_id, idempotency_key=idempotency_key), as_json)
@@ -189,17 +188,17 @@ def list_(
     """List schedules by the time they are due."""
     with connect(url, key) as api:
         found = api.client(client_id).schedules.list(
-            start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=min(limit, 1000)
+            start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=min(limit + 1, 1000)
         )
-        schedules = list(islice(found, limit))
+        schedules, more = at_most(limit, found)
     if as_json:
-        print_json(schedules)
+        print_json(schedules, more=more)
         return
     rows = [
         (one.schedule_id, one.due, _state(one), one.attempts, one.last_status, one.label, one.callback.url)
         for one in schedules
     ]
-    print_table(("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"), rows)
+    print_table(("SCHEDULE ID", "DUE", "STATE", "ATTEMPTS", "STATUS", "LABEL", "URL"), rows, more=more)
 
 
 def _state(schedule: Schedule) -> str:

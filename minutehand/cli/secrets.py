@@ -51,7 +51,7 @@ def rotate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Encrypt every signing secret and every cron's headers under the ring's first key, also those in the clear.
+    """Encrypt every secret under the ring's first key. These are signing secrets and crons' headers, also in the clear.
 
     Headers of schedules stay under the key they were stored under: leave its line in the ring, behind the first, until
     the last schedule that was created under it is past its retention.

@@ -20,7 +20,7 @@ def run(
     memory: Annotated[str, typer.Option("--memory", help="Memory of Spark's Java heap, as Java writes it.")] = "1g",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job and print its report: `minutehand spark run JOB --help` says what one takes."""
+    """Run a job and print its report. `minutehand spark run JOB --help` says what one takes."""
     from minutehand.config import FOR_STORAGE, load_settings
     from minutehand.local import ProgressLines
     from minutehand.local.spark import prepare_spark
@@ -53,9 +53,10 @@ def demo(
         typer.Option("--dir", metavar="DIR", help="Where data, logs and reports are kept; begun anew at every start."),
     ] = Path(".minutehand/spark-demo"),
 ) -> None:
-    """Load schedules from Parquet, see the due ones called, archive them, prove the books, count usage and capacity.
+    """Load schedules, see the due ones called, and run every job.
 
-    All on this machine, with a Cassandra, an API, pollers and a receiver of its own; it ends by itself.
+    They are archived and restored, the books proved, usage and capacity counted: all on this machine, with a Cassandra,
+    an API, pollers and a receiver of its own. It ends by itself.
     """
     from minutehand.local.progress import ProgressLines
     from minutehand.local.spark_demo import run_spark_demo

@@ -306,7 +306,7 @@ def test_preview_and_runs_send_what_the_flags_say(script: Script, capsys: pytest
     assert failures.run(["crons", "runs", "shop", "nightly", *window]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 2
     query = dict(script.requests[1].url.params)
-    assert query == {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z", "limit": "2"}
+    assert query == {"from": "2026-11-01T00:00:00Z", "to": "2026-12-01T00:00:00Z", "limit": "3"}
 
 
 def test_a_triggered_run_is_told_apart(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,10 +315,28 @@ def test_a_triggered_run_is_told_apart(script: Script, capsys: pytest.CaptureFix
     assert ["(triggered)" in line for line in capsys.readouterr().out.splitlines()] == [False, False, True]
 
 
-def test_a_list_ends_at_its_limit(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    script.answers = [httpx.Response(200, json={"items": [SCHEDULE] * 3, "next_cursor": "more"})]
-    assert failures.run(["schedules", "list", "shop", "--limit", "2", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 2
+LISTS = [
+    ("schedules list shop", [SCHEDULE] * 3),
+    ("crons list shop", [CRON] * 3),
+    ("crons runs shop nightly", [RUN] * 3),
+    ("dead-letters list shop", [LETTER] * 3),
+    ("reconciliations list shop", [RECONCILIATION] * 3),
+]
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+@pytest.mark.parametrize(("command", "items"), LISTS)
+def test_a_list_that_ends_at_its_limit_says_so(
+    script: Script, capsys: pytest.CaptureFixture[str], command: str, items: list[object], flags: list[str]
+) -> None:
+    script.answers = [httpx.Response(200, json={"items": items, "next_cursor": None})] * 2
+    assert failures.run([*command.split(), "--limit", "2", *flags]) == 0
+    told = capsys.readouterr()
+    assert told.err == "There are more: see --limit.\n"
+    assert len(json.loads(told.out)) == 2 if flags else len(told.out.splitlines()) == 3
+    assert script.requests[0].url.params["limit"] == "3"
+    assert failures.run([*command.split(), "--limit", "3", *flags]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -360,6 +378,18 @@ def test_no_key(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     monkeypatch.delenv("MINUTEHAND_KEY", raising=False)
     assert failures.run(["clients", "list"]) == 1
     assert capsys.readouterr().err == "No key is given: set MINUTEHAND_KEY, or use --key.\n"
+
+
+def test_no_command_is_summed_up_by_half_a_sentence() -> None:
+    tree: Any = typer.main.get_command(app)
+    groups = [tree, *(group for group in tree.commands.values() if hasattr(group, "commands"))]
+    cut = {}
+    for group in groups:
+        room = 80 - 2 - 6 - max(map(len, group.commands))
+        for name, command in group.commands.items():
+            if (summary := command.get_short_help_str(room)).endswith("..."):
+                cut[f"{group.name} {name}"] = summary
+    assert cut == {}
 
 
 def test_wrong_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,4 +76,4 @@ def test_as_json_and_no_more_than_asked_for(
     script = run(monkeypatch, "audit-log --limit 1 --json")
     (one,) = json.loads(capsys.readouterr().out)
     assert one["request_id"] == "r1"
-    assert len(script.requests) == 1
+    assert script.requests[0].url.params["limit"] == "2", "one more than is shown, to know of more"
