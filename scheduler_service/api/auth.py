@@ -26,6 +26,6 @@ def authorize(access: Access, principal: Principal, client_id: str | None) -> No
             raise Forbidden("only the administrator's key from configuration makes and revokes administrators' keys")
         return
     if client_id is not None and client_id != principal.client_id:
-        raise NotFound("there is nothing here")
+        raise NotFound("there is nothing here for this key")
     if access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
         raise Forbidden("this needs an administrator's key")

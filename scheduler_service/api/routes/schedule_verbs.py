@@ -25,7 +25,7 @@ from scheduler_service.api.routes.schedules import location_of, no_such_schedule
 from scheduler_service.api.schemas import NoRequest, ScheduleView
 from scheduler_service.api.views import schedule_view
 from scheduler_service.domain.errors import Conflict
-from scheduler_service.usecases.edit_schedule import NoSuchSchedule
+from scheduler_service.usecases.edit_schedule import NoSuchSchedule, WasRescheduled
 from scheduler_service.usecases.redeliver_schedule import (
     EndedOtherwise,
     RedeliveredBefore,
@@ -82,6 +82,8 @@ async def redeliver_schedule(call: Call) -> web.Response:
             return answer(view, headers=REPLAYED) if replayed else answer(view, status=202)
         case StillOpen(row=row) | EndedOtherwise(row=row) | RedeliveredBefore(row=row):
             raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
+        case WasCancelled(row=row) if row.rescheduled_to is not None:
+            raise refused(WasRescheduled(row))
         case WasCancelled(row=row):
             raise Conflict("cancelled", "it was cancelled, which is for good", state=state_of(row))
         case NoSuchSchedule():
@@ -147,7 +149,7 @@ ROUTES = (
         status=202,
         others={200: ScheduleView},
         idempotent=True,
-        problems=(*CREATES, "already-open", "cancelled"),
+        problems=(*CREATES, "already-open", "cancelled", "rescheduled"),
         cost=2,
     ),
     Route(

@@ -75,6 +75,16 @@ async def test_a_cancel_of_what_was_rescheduled_names_the_schedule_that_is_calle
     assert (await api.send("DELETE", f"{SCHEDULES}/{new}", key=key)).status == 200
 
 
+async def test_a_redelivery_of_what_was_rescheduled_names_the_schedule_that_is_called(
+    api: ApiHarness, key: str
+) -> None:
+    one = await created(api, key)
+    new = (await reschedule(api, key, one, due=LATER)).json["schedule_id"]
+    reply = await api.send("POST", f"{SCHEDULES}/{one}:redeliver", key=key)
+    assert (reply.status, reply.json["type"], reply.json["state"]) == (409, "/problems/rescheduled", "cancelled")
+    assert reply.json["rescheduled_to"] == new
+
+
 async def test_a_cancelled_window_has_what_was_rescheduled_into_it(api: ApiHarness, key: str) -> None:
     one, other = await created(api, key), await created(api, key)
     near = (await reschedule(api, key, one, due=format_instant(NOW + 3_700_000))).json["schedule_id"]
