@@ -12,7 +12,8 @@ from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.usecases.schedule_request import ScheduleRequest
-from spark.io.submitted import submitted_bounds, submitted_policy, submitted_storage
+from scheduler_service.usecases.secret_box import SecretSettings
+from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
 from spark.jobs.bulk_rows import Reader
 
 FLAT = Reader(flat=True, key="id")
@@ -92,6 +93,7 @@ def test_rules_are_told_with_what_is_malformed() -> None:
 def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
     nothing = SparkConf(loadDefaults=False)
     assert (submitted_policy(nothing), submitted_bounds(nothing)) == (NetworkPolicy(), ClientBounds())
+    assert submitted_secrets(nothing) == SecretSettings()
     conf = SparkConf(loadDefaults=False)
     for name, value in (
         ("network.allow", "10.0.0.0/8, 127.0.0.1"),
@@ -99,6 +101,8 @@ def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
         ("network.schemes", "https"),
         ("clients.horizon_days", "30"),
         ("clients.retry_base_seconds", "1.5"),
+        ("secrets.key_ring_file", "/etc/ring"),
+        ("secrets.encrypt_headers", "false"),
         ("keyspace", "other"),
     ):
         conf.set(f"spark.minutehand.{name}", value)
@@ -108,6 +112,9 @@ def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
         schemes=frozenset({"https"}),
     )
     assert submitted_bounds(conf) == ClientBounds(horizon_days=30, retry_base_seconds=1.5)
+    assert submitted_secrets(conf) == SecretSettings(key_ring_file="/etc/ring", encrypt_headers=False)
+    with pytest.raises(ValueError, match=r"secrets.encrypt_headers is 'no'; write true or false"):
+        submitted_secrets(SparkConf(loadDefaults=False).set("spark.minutehand.secrets.encrypt_headers", "no"))
     with pytest.raises(ValueError, match=r"spark.minutehand.clients.lanes is no setting; there are "):
         submitted_bounds(SparkConf(loadDefaults=False).set("spark.minutehand.clients.lanes", "3"))
 

@@ -1,11 +1,16 @@
 """Zones of the pinned `tzdata` package, and their clocks as stretches of one offset from UTC."""
 
+import struct
+from bisect import bisect_left
+from calendar import isleap
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.resources import files
+from io import BytesIO
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
@@ -20,6 +25,13 @@ _DAY = 86_400
 _SECOND = timedelta(seconds=1)
 _LONGEST_FOLD = 2 * _DAY
 """No clock went back by more: offsets are within 16 hours of UTC."""
+_RULED_BY = 4000
+"""A year by which every zone follows its rule."""
+_COUNTS = struct.Struct(">20x6l")
+"""The counts in the header of a zone's file."""
+
+_named: WeakKeyDictionary[ZoneInfo, tuple[int, ...]] = WeakKeyDictionary()
+"""What the files of loaded zones name."""
 
 
 class Stretch(NamedTuple):
@@ -49,8 +61,10 @@ def load_zone(name: str) -> ZoneInfo:
     """The zone of that IANA name. Raises InvalidRule for the field `timezone`, with names that come near."""
     if name not in zone_names():
         raise InvalidRule("timezone", _unknown(name))
-    with files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
-        return ZoneInfo.from_file(file, key=name)
+    data = files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
+    zone = ZoneInfo.from_file(BytesIO(data), key=name)
+    _named[zone] = _named_changes(data)
+    return zone
 
 
 def _unknown(name: str) -> str:
@@ -94,9 +108,51 @@ def stretches(zone: ZoneInfo, first: int, end: int) -> Iterator[Stretch]:
 def _changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int], ...]:
     """When in a UTC year the offset changes (seconds), and what it is from then on.
 
-    Looks at one instant a day and halves from there. A change that is taken back within a day would go unseen; the
-    database has none.
+    A zone's file names the changes one by one up to some year, and from the next year on by a rule of month, week and
+    day, which says the same of all years that begin on the same day of the week and are as long. A zone that was not
+    loaded here is searched year by year.
     """
+    named = _named.get(zone)
+    if named is None:
+        return _searched_changes(zone, year)
+    start, end = _year_start(year), _year_start(year + 1)
+    if named and end <= named[-1]:
+        instants = named[bisect_left(named, start) : bisect_left(named, end)]
+        return tuple((at, offset) for at in instants if (offset := _offset(zone, at)) != _offset(zone, at - 1))
+    if named and start <= named[-1]:
+        return _searched_changes(zone, year)
+    return tuple((start + at, offset) for at, offset in _changes_by_rule(zone, *_kind_of(year)))
+
+
+def _named_changes(data: bytes) -> tuple[int, ...]:
+    """The instants that a zone's file names, ascending (RFC 9636, section 3). Not all of them change the offset."""
+    # Two blocks of the same form, the first with instants of 4 bytes for old readers.
+    isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt = _COUNTS.unpack_from(data)
+    second = _COUNTS.size + 5 * timecnt + 6 * typecnt + charcnt + 8 * leapcnt + isstdcnt + isutcnt
+    timecnt = _COUNTS.unpack_from(data, second)[3]
+    return struct.unpack_from(f">{timecnt}q", data, second + _COUNTS.size)
+
+
+@lru_cache(maxsize=16_384)
+def _changes_by_rule(zone: ZoneInfo, weekday: int, leap: bool) -> tuple[tuple[int, int], ...]:
+    """Of a year of this kind, counted from its beginning."""
+    year = _year_of_kind()[weekday, leap]
+    return tuple((at - _year_start(year), offset) for at, offset in _searched_changes(zone, year))
+
+
+def _kind_of(year: int) -> tuple[int, bool]:
+    return date(year, 1, 1).weekday(), isleap(year)
+
+
+@lru_cache(maxsize=1)
+def _year_of_kind() -> dict[tuple[int, bool], int]:
+    """One of each."""
+    return {_kind_of(year): year for year in range(_RULED_BY, _RULED_BY + 400)}
+
+
+def _searched_changes(zone: ZoneInfo, year: int) -> tuple[tuple[int, int], ...]:
+    """Looks at one instant a day and halves from there. A change that is taken back within a day would go unseen; the
+    database has none."""
     found: list[tuple[int, int]] = []
     end = _year_start(year + 1)
     before = _year_start(year) - 1

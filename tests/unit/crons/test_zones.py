@@ -3,12 +3,12 @@
 import itertools
 import struct
 import zoneinfo
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 
 import pytest
 
-from scheduler_service.domain.crons import load_zone, tzdata_version
+from scheduler_service.domain.crons import load_zone, tzdata_version, zones
 from scheduler_service.domain.crons.zones import stretches, zone_names
 
 CHUNKS = 30
@@ -59,6 +59,37 @@ def test_stretches_touch_and_cover(name: str) -> None:
     assert all(one.end == two.start for one, two in itertools.pairwise(cut))
     shown = [datetime.fromtimestamp(one.start, load_zone(name)).utcoffset() for one in cut]
     assert [one.offset for one in cut] == [offset.total_seconds() for offset in shown if offset is not None]
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_change_of_later_years_is_found(chunk: int) -> None:
+    """Looked at once a week, and at both sides of each change."""
+    for name in sorted(zone_names())[chunk::CHUNKS]:
+        zone = load_zone(name)
+        for first, last in ((2036, 2065), (2080, 2096), (2390, 2405), (9970, 9998)):
+            begin, end = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (first, last))
+            for one in stretches(zone, begin, end):
+                looked_at = {one.start, one.end - 1, *range(one.start, one.end, 7 * 86_400)}
+                shown = {datetime.fromtimestamp(instant, zone).utcoffset() for instant in looked_at}
+                assert shown == {timedelta(seconds=one.offset)}, (name, one)
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlin", "Africa/Casablanca", "Asia/Gaza", "Asia/Tokyo"])
+def test_a_rule_over_a_century_costs_no_look_at_each_of_its_days(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def counted(zone: zoneinfo.ZoneInfo, instant: int) -> int:
+        nonlocal looks
+        looks += 1
+        return offset_at(zone, instant)
+
+    offset_at = zones._offset
+    monkeypatch.setattr(zones, "_offset", counted)
+    for cache in (zones._changes, zones._changes_by_rule):
+        cache.cache_clear()
+    begin = int(datetime(2026, 11, 21, tzinfo=UTC).timestamp())
+    assert len(list(stretches(load_zone(name), begin, begin + 36_525 * 86_400))) >= 100
+    assert 0 < looks < 15 * 366 + 2_000
 
 
 def test_the_machine_s_zones_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
