@@ -3,7 +3,8 @@
 The other members are the jury, each by what its machine's clock says now and by whether that was stepped too:
 
     some were not stepped      they are right: most of them agree with the anchored clock (the step is refused) or with
-                               the system's clock (it is accepted)
+                               the system's clock (it is accepted). If as many agree with either, because they differ
+                               as right clocks may, the middle one decides, of two the earlier one
     all were stepped           they share a host or its time server, so none of their anchored clocks is a witness for
                                another: a step that lasts and that their machines agree on is believed
     there is nobody            a step that lasts is believed
@@ -13,6 +14,7 @@ long as it is there: machines that are set right one after the other are believe
 """
 
 from collections.abc import Callable, Sequence
+from statistics import median_high
 from typing import Protocol
 
 import structlog
@@ -109,6 +111,10 @@ class Timekeeper:
             self._agreed_since = None
             refuse = sum(_agrees(ahead, ahead + step_ms) for ahead in steady)
             accept = sum(_agrees(ahead + step_ms, ahead) for ahead in steady)
+            if refuse == accept and max(steady) - min(steady) <= AGREES_WITHIN_MS:
+                middle = median_high(steady)
+                refuse = _agrees(middle, middle + step_ms)
+                accept = not refuse and _agrees(middle + step_ms, middle)
             return None if refuse == accept else REFUSED if refuse > accept else "accepted"
         agree = sum(abs(one.ahead_ms + step_ms - one.step_ms) <= AGREES_WITHIN_MS for one in fresh)
         if 2 * agree <= len(fresh):

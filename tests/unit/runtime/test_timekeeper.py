@@ -109,6 +109,25 @@ def test_a_step_towards_the_members_is_accepted(others: list[tuple[int, int]]) -
     assert machine.ahead_ms() == pytest.approx(-STEP_MS, abs=100)
 
 
+@pytest.mark.parametrize(
+    ("others", "step_ms", "ahead_ms"),
+    [
+        ([(200, 0), (1_000, 0)], -600, -600),
+        ([(-1_000, 0), (-200, 0)], 600, 0),
+        ([(-460, 0), (460, 0)], 900, 0),
+        ([(-300, 0)], 600, 0),
+    ],
+)
+def test_a_small_step_between_members_that_differ_as_clocks_may_is_judged_by_the_middle_one(
+    others: list[tuple[int, int]], step_ms: int, ahead_ms: int
+) -> None:
+    machine = Machine(*others)
+    machine.clock.stepped_ms = step_ms
+    machine.looks(FRESH_BEATS + 1)
+    assert machine.clock.wall_trusted()
+    assert machine.ahead_ms() == pytest.approx(ahead_ms, abs=100)
+
+
 def test_nobody_judges_before_he_wrote_since_the_step() -> None:
     """What was read last he wrote before his machine was stepped as well."""
     machine = Machine((0, 0))
