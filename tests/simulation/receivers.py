@@ -31,14 +31,24 @@ class Call:
     """What the receiver's script says; whether anybody hears it is another matter."""
 
 
+def answers_ok(call: Call) -> int | AttemptError:
+    """What a receiver answers that is well."""
+    return 200
+
+
 @dataclass
 class Receiver:
     """Answers calls. `script(call)` gives the status, or an error code: 'timeout' (it was called, nothing is heard),
     'connect-refused' (nothing was sent)."""
 
-    script: Callable[[Call], int | AttemptError] = lambda call: 200
+    script: Callable[[Call], int | AttemptError] = answers_ok
     latency_seconds: float = 0.01
     calls: list[Call] = field(default_factory=list)
+
+    @property
+    def well(self) -> bool:
+        """Whether it answers every call, and soon."""
+        return self.script is answers_ok and self.latency_seconds < 0.1
 
 
 class SimEngine:

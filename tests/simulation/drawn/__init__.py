@@ -4,6 +4,7 @@
     operations     what happens, and after how long                                                  (`operations`)
     performing     carries an operation out: `processes` fail, `tenants` and `administrators` ask    (`performing`)
     promises       what must hold at every call, after every operation, and when all is well again   (`promises`)
+    troubles       when something outside Minutehand kept calls from being made in time              (`troubles`)
 
 Everybody who asks goes through an API process: the real use cases over a faulty connection of its own, with its own
 clock, its own view of the members and its own cache of clients. A request that gets no answer within the API's limit is

@@ -324,7 +324,7 @@ class Performing:
 
 LATE = 0.05
 """How many writes of a flaky process arrive late, at most."""
-LATES = (1.0, 5.0, 20.0)
+LATES = (1.0, 5.0, 20.0, 90.0)
 """After how many seconds they arrive."""
 OTHERWISE = 0.3
 """How many reschedules are for another call."""

@@ -9,18 +9,16 @@ from scheduler_service.domain.schedules import Row, State
 from tests.simulation.asked import out_of_order
 from tests.simulation.books import check_books
 from tests.simulation.drawn.administrators import Administrators
-from tests.simulation.drawn.operations import MAY_MAKE_LATE, Operation
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import SHORT_DAY_MS
 from tests.simulation.drawn.tenants import says_so
+from tests.simulation.drawn.troubles import Troubles
 from tests.simulation.drawn.world import DrawnWorld
 from tests.simulation.receivers import Call
 from tests.simulation.sim_node import SimNode
 
 HEARD_MS = 75_000
 """How long after a suspension was answered a node may still call: a minute to hear of it, and a pause or a fault."""
-RECOVERY_SECONDS = 60.0
-"""How long after a trouble calls may still be late for it."""
 ACKNOWLEDGED_AHEAD_MS = 1_000
 """How long before its due a schedule is acknowledged in time, whatever clocks differ by."""
 
@@ -28,8 +26,9 @@ ACKNOWLEDGED_AHEAD_MS = 1_000
 class Promises:
     """Looks at every call, and at everything once all is well."""
 
-    def __init__(self, world: DrawnWorld, administrators: Administrators) -> None:
+    def __init__(self, world: DrawnWorld, administrators: Administrators, troubles: Troubles) -> None:
         self.world = world
+        self._troubles = troubles
         self._administrators = administrators
         world.at_call = self._at_call
 
@@ -46,28 +45,10 @@ class Promises:
             if schedule.repeats > schedule.redeliver_wishes:
                 raise world.violation(f"{call.schedule_id} was answered, and is called again without a word")
 
-    async def watch(self, operation: Operation) -> None:
+    async def watch(self) -> None:
         """After every operation."""
-        if operation.name in MAY_MAKE_LATE or not self.calm():
-            self.world.disturb(RECOVERY_SECONDS)
+        self._troubles.look()
         await check_books(self.world, since=self.world.kept_since)
-
-    def calm(self) -> bool:
-        """Whether nothing keeps nodes from calling in time."""
-        nodes = self.world.nodes.values()
-        return (
-            bool(nodes)
-            and not self._administrators.suspended
-            and all(
-                not node.clock.paused
-                and node.over is None
-                and node.clock.wall_trusted()
-                and node.node.heartbeater.trusted()
-                and node.connection.plan.faultless
-                for node in nodes
-            )
-            and self.world.receiver.latency_seconds < 0.1
-        )
 
     async def settle(self, *, within: float) -> None:
         """All is well from here on: whatever was acknowledged comes to its end, and says rightly how."""
@@ -116,8 +97,7 @@ class Promises:
         if not schedule.acknowledged or schedule.acknowledged_ms > schedule.due - ACKNOWLEDGED_AHEAD_MS:
             return False
         settings = self.world.clients[schedule.client_id].settings
-        first, last = schedule.due - 60_000, schedule.due + 1000 * settings.late_policy.after_seconds
-        return not any(begin <= last and end >= first for begin, end in self.world.disturbed)
+        return not self._troubles.excuse(schedule, late_ms=1000 * settings.late_policy.after_seconds)
 
     # When all has been well for a while.
 

@@ -12,15 +12,17 @@ from tests.simulation.drawn.performing import Performing
 from tests.simulation.drawn.promises import Promises
 from tests.simulation.drawn.setting import APIS, NODES, draw_setting, small_scale
 from tests.simulation.drawn.tenants import Tenants
+from tests.simulation.drawn.troubles import Troubles
 from tests.simulation.drawn.windows import Windows
 from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.receivers import answers_ok
 from tests.simulation.world import Violation
 from tests.support.virtual_loop import run_virtual
 
 COUNT = 40
 """Operations of a run."""
 EASILY_OPENED = DestinationSettings(breaker_failures=2, breaker_open_seconds=2, breaker_longest_seconds=60)
-HEARD_SECONDS = 75.0
+HEARD_SECONDS = 75
 """How long all is well before everybody must know every client, and clocks must have been compared."""
 PROBE_MS = 4_000
 """How late a call may be when all has been well for long: clocks differ, and its row comes on short notice."""
@@ -52,15 +54,23 @@ class _Run:
         self.tenants = Tenants(world)
         self.windows = Windows(world)
         self.performing = Performing(world, self.tenants, self.windows, self.administrators)
-        self.promises = Promises(world, self.administrators)
+        self.troubles = Troubles(world)
+        self.promises = Promises(world, self.administrators, self.troubles)
 
     async def whole(self, operations: Sequence[Operation]) -> None:
+        watching = asyncio.get_running_loop().create_task(self.troubles.watch(), name="troubles")
+        try:
+            await self._whole(operations)
+        finally:
+            watching.cancel()
+
+    async def _whole(self, operations: Sequence[Operation]) -> None:
         await self._begin()
         for operation in operations:
             await self.world.advance(operation.after)
             self.world.note("run", str(operation))
             await asyncio.wait_for(self.performing.perform(operation), 120)
-            await self.promises.watch(operation)
+            await self.promises.watch()
         await self._all_is_well()
         await self.promises.settle(within=900)
         await self.windows.ended(within=300)
@@ -83,14 +93,18 @@ class _Run:
         world.heal()
         world.set_clocks_right()
         world.receiver.latency_seconds = 0.01
-        world.receiver.script = lambda call: 200
+        world.receiver.script = answers_ok
         world.hints_lost = world.hints_crowded = 0.0
         if not world.nodes:
             world.start_node(NODES[0])
         if not world.apis:
             world.start_api(APIS[0])
         await world.revive()
-        await world.advance(HEARD_SECONDS)
+        for node in world.nodes:
+            await asyncio.wait_for(self.administrators.undrain(node, patience=None), 120)
+        for _ in range(HEARD_SECONDS):
+            await world.revive()
+            await world.advance(1)
         self.promises.check_heard()
         for client in world.clients:
             await asyncio.wait_for(self.administrators.resume(client), 120)

@@ -24,8 +24,8 @@ class Setting:
     short_days: bool
 
 
-SKIPS = (90.0, 120.0)
-SKEWS = (0.0, 50.0, 100.0)
+SKIPS = (0.5, 2.0, 10.0, 30.0, 90.0)
+SKEWS = (0.0, 50.0, 100.0, 450.0)
 SHORT_DAY_MS = 8 * 60_000
 SHORT_MARGIN_MS = 2 * 60_000
 SHORT_ROUND_SECONDS = 60.0

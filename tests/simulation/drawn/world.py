@@ -46,7 +46,6 @@ class DrawnWorld(World):
         self.usual_skews = {name: self.rng.uniform(-1, 1) * setting.skew_ms for name in (*NODES, *APIS)}
         self.skews = dict(self.usual_skews)
         self.rates = {name: 1 + self.rng.uniform(-1, 1) * setting.skew_ms / 100_000 for name in self.skews}
-        self.disturbed: list[tuple[float, float]] = []
         self.at_call: Callable[[SimNode, Schedule, Call], None] = lambda node, schedule, call: None
         self._callers: dict[asyncio.Task[None], None] = {}
         self._turn = 0
@@ -138,10 +137,6 @@ class DrawnWorld(World):
     def kept_since(self) -> int:
         """Rows of minutes before this one may have been deleted."""
         return minute_of(self.now_ms() - SHORT_DAY_MS + 2_000) if self.setting.short_days else 0
-
-    def disturb(self, seconds: float) -> None:
-        """What happens now may make calls late until so many seconds from now."""
-        self.disturbed.append((self.now_ms(), self.now_ms() + 1000 * seconds))
 
     # Whoever asks.
 

@@ -1,0 +1,86 @@
+"""When something outside Minutehand kept calls from being made in time: what a late policy may skip for, and nothing
+else.
+
+What is looked at is the state of the world, not what was done to it: a lane that has no owner or another one, a node
+that stands, is cut off or has a wrong clock, receivers that fail, clients that are suspended. What API processes suffer
+and what tenants ask excuses nothing.
+"""
+
+from scheduler_service.domain.clients import ClientState
+from scheduler_service.domain.ids import minute_end, minute_of, poller_of
+from tests.simulation.drawn.schedules import Schedule
+from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.sim_node import SimNode
+
+LOOKS_SECONDS = 0.25
+CLOCK_LIMIT_MS = 1_000
+NODES, RECEIVERS = "nodes", "receivers"
+AFTER_SECONDS = {NODES: 20.0, RECEIVERS: 75.0}
+"""How long calls may be late once a trouble is over: lanes are recovered; hosts that failed are left alone for a minute
+at most."""
+AFTER_CLIENT_SECONDS = 75.0
+"""The same of a client that is active again: everybody hears of it within a minute."""
+CLAIMED_MS = 6_000
+"""How long before its due a row may be claimed."""
+SWEPT_MS = 15_000
+"""How long after its minute a row whose hint was lost is found. An owner that takes its lane before finds it late, and
+does not know why."""
+STUCK_KEY_MS = 600_000
+"""How long a key may be stuck after a trouble, since its head is tried again with growing pauses."""
+
+
+class Troubles:
+    """`spans`: of each kind and client, when calls may have been late for it, in order."""
+
+    def __init__(self, world: DrawnWorld) -> None:
+        self._world = world
+        self._spans: dict[str, list[tuple[int, int]]] = {}
+        self._epochs: dict[str, int] = {}
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            self.look()
+            await self._world.api_clock.sleep(LOOKS_SECONDS)
+
+    def look(self) -> None:
+        world = self._world
+        if not all(map(self._acts, world.nodes.values())):
+            self._note(NODES, AFTER_SECONDS[NODES])
+        lives = {(node.node.life.node_id, node.node.life.incarnation) for node in world.nodes.values()}
+        for row in world.memory.rows("pollers"):
+            lane, owner = f"{row['client_id']}/{row['poller_id']}", (row["owner_node"], row["owner_incarnation"])
+            if owner not in lives or self._epochs.get(lane) != row["epoch"]:
+                self._note(lane, AFTER_SECONDS[NODES])
+                self._epochs[lane] = row["epoch"]
+        if not world.receiver.well:
+            self._note(RECEIVERS, AFTER_SECONDS[RECEIVERS])
+        for row in world.memory.rows("clients"):
+            if row["state"] != ClientState.ACTIVE:
+                self._note(row["client_id"], AFTER_CLIENT_SECONDS)
+
+    def excuse(self, schedule: Schedule, *, late_ms: float) -> bool:
+        """Whether something was in the way of calling it at its due, or until that much later, or of finding it."""
+        first = schedule.due - CLAIMED_MS
+        last = max(schedule.due + late_ms, minute_end(minute_of(schedule.due)) + SWEPT_MS)
+        if schedule.ordering_key is not None:
+            first -= STUCK_KEY_MS
+        lane = f"{schedule.client_id}/{poller_of(schedule.schedule_id)}"
+        kinds = (NODES, RECEIVERS, schedule.client_id, lane)
+        return any(begin <= last and end >= first for kind in kinds for begin, end in self._spans.get(kind, ()))
+
+    def _note(self, kind: str, after_seconds: float) -> None:
+        spans, now = self._spans.setdefault(kind, []), self._world.now_ms()
+        begin = spans.pop()[0] if spans and spans[-1][1] >= now else now
+        spans.append((begin, now + int(1000 * after_seconds)))
+
+    def _acts(self, node: SimNode) -> bool:
+        clock = node.clock
+        return (
+            not clock.paused
+            and node.over is None
+            and clock.wall_trusted()
+            and abs(clock.wall_ms() - clock.true_ms()) < CLOCK_LIMIT_MS
+            and node.node.heartbeater.trusted()
+            and node.connection.plan.faultless
+        )
