@@ -25,6 +25,8 @@ LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "json", "console")
 _HIDDEN = frozenset({"authorization", "body", "headers", "key", "password", "payload", "secret", "token", "url"})
 _LIBRARY_LEVELS = {"cassandra": logging.ERROR, "asyncio": logging.WARNING, "aiohttp": logging.WARNING}
+_RAISED_TOO = "Control connection failed to connect"
+"""The driver's words, with a stack, for what it raises at a first connection: that becomes a sentence of ours."""
 _ACTION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 _OURS = ("minutehand", "scheduler_service", "poller_cluster", "membership", "cql")
 
@@ -82,6 +84,11 @@ def configure_logging(
         logging.getLogger(name).setLevel(level)
     for name, least in _LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(max(least, level))
+    logging.getLogger("cassandra.cluster").addFilter(_is_not_raised)
+
+
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_RAISED_TOO)
 
 
 class _Arrange:

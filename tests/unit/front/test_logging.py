@@ -58,6 +58,15 @@ def test_the_standard_librarys_lines_take_the_same_form() -> None:
     assert (library["action"], library["message"]) == ("library-said", "Something is deprecated")
 
 
+def test_what_the_driver_raises_too_is_not_said_twice() -> None:
+    stream = configured()
+    driver = logging.getLogger("cassandra.cluster")
+    driver.error("Control connection failed to connect, shutting down Cluster:", exc_info=OSError("refused"))
+    driver.error("Error preparing query:")
+    (line,) = lines(stream)
+    assert line["message"] == "Error preparing query:"
+
+
 def test_what_must_not_be_said_is_hidden() -> None:
     stream = configured()
     hidden = {
