@@ -22,6 +22,7 @@ from minutehand.cli import (
     schedules,
     secrets,
     servers,
+    signing_secrets,
     spark,
     usage,
 )
@@ -78,6 +79,12 @@ app.command(short_help="Print every setting with its default.")(config.config)
 app.command(short_help="Print every metric and what it means.")(metrics.metrics)
 app.add_typer(clients.app, name="clients", short_help="Register clients and look after them.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys", short_help="Make, list and revoke a client's keys.", no_args_is_help=True)
+app.add_typer(
+    signing_secrets.app,
+    name="signing-secrets",
+    short_help="Make, list and delete what a client's calls are signed with.",
+    no_args_is_help=True,
+)
 app.add_typer(
     schedules.app, name="schedules", short_help="Create, look at, cancel and list schedules.", no_args_is_help=True
 )

@@ -51,10 +51,11 @@ def rotate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Encrypt every secret under the ring's first key. These are signing secrets and crons' headers, also in the clear.
+    """Encrypt every secret under the ring's first key.
 
-    Headers of schedules stay under the key they were stored under: leave its line in the ring, behind the first, until
-    the last schedule that was created under it is past its retention.
+    That is every signing secret and every cron's headers, also those in the clear. Headers of schedules stay under the
+    key they were stored under: leave its line in the ring, behind the first, until the last schedule that was created
+    under it is past its retention.
 
     Reads the same settings as an API: where Cassandra is, and the key ring. Harmless to repeat; a run that was cut
     short is made good by the next. Exit code 1 when some secrets are left under other keys.

@@ -39,6 +39,7 @@ DAY = "2026-11-21T00:00:00Z"
 CANCEL_WINDOW = "schedules cancel-window shop --from 2026-11-21T00:00:00Z --to 2026-11-22T00:00:00Z"
 CANCELLED = {"schedule_id": SCHEDULE["schedule_id"], "status": 200, "state": "cancelled"}
 KEY = {"key_id": "k1", "created_at": "2026-11-21T09:00:00.000Z", "revoked_at": None}
+SECRET = {"secret_id": "s1", "created_at": "2026-11-21T09:00:00.000Z", "expires_at": None}
 
 
 def commands(group: Any, name: str = "minutehand") -> Iterator[tuple[str, Any]]:
@@ -91,6 +92,9 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
         ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x"),
         ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
         ("keys revoke shop k1", [httpx.Response(204)], "k1"),
+        ("signing-secrets create shop", [httpx.Response(201, json={**SECRET, "secret": "whsec_x"})], "whsec_x"),
+        ("signing-secrets list shop", [httpx.Response(200, json={"items": [SECRET]})], "s1"),
+        ("signing-secrets delete shop s1", [httpx.Response(204)], "s1"),
         (
             "schedules create shop https://a.example/ --delay-seconds 3",
             [httpx.Response(201, json=SCHEDULE)],

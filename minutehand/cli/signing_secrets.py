@@ -1,0 +1,51 @@
+"""`minutehand signing-secrets`: what a client's calls are signed with, and its receivers verify by."""
+
+from typing import Annotated
+
+import typer
+
+from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.output import print_fields, print_json, print_table, say
+
+app = typer.Typer(help="Make, list and delete what a client's calls are signed with. Needs an administrator's key.")
+
+SecretId = Annotated[str, typer.Argument(metavar="SECRET_ID", help="The secret's id, as listed.", show_default=False)]
+
+
+@app.command()
+def create(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Make a signing secret. It is shown this once, for the receiver.
+
+    Calls carry a signature of each of a client's secrets; without any they are not signed.
+    """
+    with connect(url, key) as api:
+        made = api.client(client_id).signing_secrets.create()
+    if as_json:
+        print_json(made)
+    else:
+        print_fields([("secret id", made.secret_id), ("secret", made.secret), ("created", made.created_at)])
+
+
+@app.command("list")
+def list_(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """List a client's signing secrets, without the secrets."""
+    with connect(url, key) as api:
+        secrets = api.client(client_id).signing_secrets.list()
+    if as_json:
+        print_json(secrets)
+        return
+    rows = [(one.secret_id, one.created_at, one.expires_at) for one in secrets]
+    print_table(("SECRET ID", "CREATED", "EXPIRES"), rows)
+
+
+@app.command()
+def delete(
+    client_id: ClientId, secret_id: SecretId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False
+) -> None:
+    """Stop signing with a secret. Receivers must have another one by then."""
+    with connect(url, key) as api:
+        api.client(client_id).signing_secrets.delete(secret_id)
+    if as_json:
+        print_json({"secret_id": secret_id, "deleted": True})
+    else:
+        say(f"The signing secret {secret_id} is deleted.")
