@@ -46,7 +46,7 @@ types: $(SPARK) ## Check types
 imports: $(SPARK) ## Check who may import whom
 	@$(BIN)/lint-imports --no-logo
 
-unit: $(DEV) ## Run unit, contract (in memory) and architecture tests
+unit: $(DEV) ## Run unit, contract (in memory) and architecture tests (ARGS="-k NAME": some of them)
 	@$(PYTEST) tests/unit tests/contract tests/architecture -m "not cassandra" --numprocesses auto --maxprocesses 4 $(ARGS)
 
 simulation: $(DEV) ## Run the deterministic simulation
