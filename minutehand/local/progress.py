@@ -17,12 +17,13 @@ def silent(done: int, total: int, what: str) -> None:
 
 
 class ProgressLines:
-    """One line for each new `what`, then at most one every `every_seconds`; percents where a total is known."""
+    """One line for each new `what`, then at most one every `every_seconds`, as long as it differs from the last;
+    percents where a total is known."""
 
     def __init__(self, stream: TextIO | None = None, *, every_seconds: float = 2.0) -> None:
         self._stream = stream or sys.stderr
         self._every_seconds = every_seconds
-        self._what, self._finished = "", False
+        self._what, self._finished, self._last = "", False, ""
         self._next = 0.0
 
     def __call__(self, done: int, total: int, what: str) -> None:
@@ -31,6 +32,9 @@ class ProgressLines:
         if what == self._what and ((now < self._next and not finished) or self._finished):
             return
         share = f" {min(done * 100 // total, 100)} %" if total > 0 else ""
-        print(f"{what}{share}", file=self._stream, flush=True)
+        line = f"{what}{share}"
+        if line != self._last:
+            print(line, file=self._stream, flush=True)
+            self._last = line
         self._what, self._finished = what, finished
         self._next = now + self._every_seconds

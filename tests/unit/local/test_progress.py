@@ -22,3 +22,11 @@ def test_a_pause_of_nothing_shows_every_call() -> None:
         lines(done, 200, "starting")
     assert stream.getvalue().splitlines() == ["starting 0 %", "starting 1 %", "starting 100 %"]
     silent(1, 2, "nothing")
+
+
+def test_a_share_that_stands_still_is_said_once() -> None:
+    stream = io.StringIO()
+    lines = ProgressLines(stream, every_seconds=0.0)
+    for done in (8, 9, 9, 9, 10):
+        lines(done, 10, "starting")
+    assert stream.getvalue().splitlines() == ["starting 80 %", "starting 90 %", "starting 100 %"]
