@@ -13,6 +13,7 @@ stored: it comes from the caller's hands. Storage that gives no answer is an err
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scheduler_service.domain.books import MinuteBalance, Tally
 from scheduler_service.domain.ids import (
@@ -55,12 +56,21 @@ class MinuteBooks:
     tally: Tally
 
 
+class Looked(NamedTuple):
+    """What one call has read: hours of the index, partitions, rows that had to be counted."""
+
+    hours: int
+    partitions: int
+    rows: int
+
+
 @dataclass(frozen=True, slots=True)
 class Books:
     """Minutes without calls are absent. `next` None: the window is exhausted."""
 
     minutes: list[MinuteBooks]
     next: Position | None
+    looked: Looked
 
 
 class ShowBalance:
@@ -76,7 +86,8 @@ class ShowBalance:
         scan = _Scan(self, position, limit)
         for begin, end in _hours(position.minute, last):
             if scan.spent:
-                return Books(scan.minutes, Position(begin))
+                return scan.books(Position(begin))
+            scan.hours += 1
             occupied = await self._schedules.occupied(client_id, first=begin, last=end)
             stored = {
                 balance.partition: balance for balance in await self._balances.read(client_id, first=begin, last=end)
@@ -89,9 +100,9 @@ class ShowBalance:
             ]
             stopped = await scan.run(partitions, stored)
             if stopped is not None:
-                return Books(scan.minutes, stopped)
+                return scan.books(stopped)
             scan.finish()
-        return Books(scan.minutes, None)
+        return scan.books(None)
 
     async def look(self, partition: Partition, stored: MinuteBalance | None, after: RowKey | None) -> Count:
         """One partition, by its balance or as far as one page goes. `after`: where an earlier call left off in it."""
@@ -118,6 +129,11 @@ class _Scan:
         self._minute = position.minute
         self._tally = position.tally
         self.minutes: list[MinuteBooks] = []
+        self.hours = 0
+
+    def books(self, next_: Position | None) -> Books:
+        looked = Looked(self.hours, MAX_PARTITIONS - self._partitions, MAX_ROWS - self._rows)
+        return Books(self.minutes, next_, looked)
 
     @property
     def spent(self) -> bool:

@@ -110,7 +110,7 @@ ROUTES = (
         handler=get_cluster,
         summary="Look at the nodes, at who owns the pollers, and at guarantees against capacity",
         response=ClusterView,
-        cost=5,
+        cost=2,
     ),
     Route(
         method="POST",

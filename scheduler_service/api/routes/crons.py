@@ -139,7 +139,7 @@ ROUTES = (
         headers={**LOCATION, **RATE_HEADERS},
         others={200: CronView},
         problems=(*CREATES, *RATED, "too-many-crons"),
-        cost=10,
+        cost=5,
     ),
     Route(
         method="GET",
@@ -156,7 +156,7 @@ ROUTES = (
         handler=delete_cron,
         summary="Delete a cron: it fires no more, what it did stays readable",
         response=CronView,
-        cost=2,
+        cost=4,
     ),
     Route(
         method="GET",
@@ -177,7 +177,7 @@ ROUTES = (
         request=NoRequest,
         response=CronView,
         problems=("cron-finished",),
-        cost=2,
+        cost=3,
     ),
     Route(
         method="POST",
@@ -188,7 +188,7 @@ ROUTES = (
         request=NoRequest,
         response=CronView,
         problems=CREATES,
-        cost=5,
+        cost=3,
     ),
     Route(
         method="POST",
@@ -211,7 +211,7 @@ ROUTES = (
         summary="List what became of a cron's fires and what is to come, within a window of 31 days",
         query=RUN_PARAMETERS,
         response=Items[RunView],
-        cost=10,
+        cost=5,
     ),
     Route(
         method="POST",
@@ -222,6 +222,6 @@ ROUTES = (
         request=PreviewRequest,
         response=PreviewView,
         dry_run=True,
-        cost=10,
+        cost=3,
     ),
 )

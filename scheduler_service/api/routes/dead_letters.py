@@ -53,7 +53,7 @@ ROUTES = (
         request=RedriveRequest,
         response=RedrivenView,
         problems=CREATES,
-        cost=5,
+        cost=15,
     ),
     Route(
         method="GET",
@@ -63,6 +63,6 @@ ROUTES = (
         summary="List what gave up, by when it did, within a window of 24 hours",
         query=LETTER_PARAMETERS,
         response=Items[LetterView],
-        cost=5,
+        cost=15,
     ),
 )

@@ -108,7 +108,7 @@ ROUTES = (
         summary="List reconciliations, the newest first",
         query=RECONCILIATION_PARAMETERS,
         response=Items[ReconciliationView],
-        cost=5,
+        cost=2,
     ),
     Route(
         method="POST",

@@ -271,6 +271,7 @@ ROUTES = (
         "have been called before",
         response=ScheduleView,
         problems=("in-flight", "rescheduled", "already-finished"),
+        cost=2,
     ),
     Route(
         method="POST",
@@ -293,6 +294,6 @@ ROUTES = (
         summary="List schedules by due time, within a window of 24 hours",
         query=PARAMETERS,
         response=Items[ScheduleView],
-        cost=5,
+        cost=10,
     ),
 )
