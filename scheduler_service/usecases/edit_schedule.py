@@ -126,9 +126,10 @@ class EditSchedule:
     ) -> Resolved | None:
         """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
 
-        What was left half done is completed: a pointer whose copy is missing, a reschedule without its new row, a row
-        without an outcome in a minute that its lane has left behind. `consistency` LOCAL_ONE is for tenants that look:
-        what one replica does not have, and what would be acted upon, is read anew at LOCAL_QUORUM.
+        What was left half done is completed: a pointer whose copy is missing, a cancel that reached only the copy, a
+        reschedule without its new row, a row without an outcome in a minute that its lane has left behind.
+        `consistency` LOCAL_ONE is for tenants that look: what one replica does not have, and what would be acted upon,
+        is read again at LOCAL_QUORUM.
         """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         statics, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
@@ -152,6 +153,10 @@ class EditSchedule:
         statics, copies = await self._schedules.read_rows(there, [next_key], consistency=consistency)
         copy = copies.get(next_key)
         outcome = outcome_of(row)
+        if copy is not None and copy.state == State.CANCELLED:
+            if consistency == "LOCAL_QUORUM":
+                await self._carry(partition, row, copy)
+            return await self.resolve(client_id, schedule_id)
         if outcome is not None and (copy is None or not copy.defined):
             if consistency != "LOCAL_QUORUM":
                 return await self.resolve(client_id, schedule_id)
@@ -236,13 +241,7 @@ class EditSchedule:
             if copy.state == State.CANCELLED:
                 await self._cancel_original(partition, row, _Why(copy.reason, copy.rescheduled_to))
                 return None
-            known = outcome_of(copy)
-            assert known is not None
-            following = copy_of(definition_of(partition, row), at=copy.due, attempts=row.attempts or 0)
-            if copy.ended:
-                await self._place.move_original(following, known)
-            else:
-                await self._place.complete(following, known)
+            await self._carry(partition, row, copy)
             return None
         if row.schedule_id in statics.in_flight:
             return InFlight(row)
@@ -253,6 +252,16 @@ class EditSchedule:
         if await self._cancel_open(there, key, row, statics, why):
             await self._cancel_original(partition, row, why)
         return None
+
+    async def _carry(self, partition: Partition, row: Row, copy: Row) -> None:
+        """What the copy came to is carried to its original, `row`, and on to the copy that it names."""
+        known = outcome_of(copy)
+        assert known is not None
+        following = copy_of(definition_of(partition, row), at=copy.due, attempts=row.attempts or 0)
+        if copy.ended:
+            await self._place.move_original(following, known)
+        else:
+            await self._place.complete(following, known)
 
     async def _cancel_original(self, partition: Partition, row: Row, why: "_Why") -> None:
         """Nobody claims a retrying original, so its own state is condition enough. The caller reads again."""

@@ -9,7 +9,7 @@ import pytest
 from scheduler_service.domain.copies import rescheduled
 from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.domain.schedules import Outcome, Row, State
 from tests.support.api import NOW, ApiHarness, Reply
 from tests.support.outcomes import created, ended, record, row_of
 from tests.unit.usecases.late_rows import Meddled
@@ -184,6 +184,54 @@ async def test_another_call_is_created_by_whoever_looks_at_either(looks_at: str)
         found = await shown(api, key, new)
         assert (found["callback"]["url"], found["rescheduled_from"]) == ("https://other.example/", str(one))
         assert (await reschedule(api, key, one, **body)).json["schedule_id"] == new
+
+
+async def half_cancelled(api: ApiHarness, key: str, connection: Meddled, request: str) -> tuple[ScheduleId, Row]:
+    """A request to end a retrying schedule whose server died after it cancelled the copy, before the original: the
+    schedule and the copy."""
+    at = NOW + 500_000
+    one = await created(api, key)
+    await record(api, one, Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(at)))
+
+    async def die() -> None:
+        raise AssertionError("dead")
+
+    connection.before["schedules.edit_any_version"] = die
+    if request == "reschedule":
+        reply = await reschedule(api, key, one, due=LATER)
+    else:
+        reply = await api.send("DELETE", f"{SCHEDULES}/{one}", key=key)
+    assert reply.status == 500
+    copy, original = await row_of(api, one, at=at), await row_of(api, one)
+    assert copy is not None
+    assert original is not None
+    assert (copy.state, original.state) == ("cancelled", "retrying")
+    return one, copy
+
+
+@pytest.mark.parametrize("looks_at", ["old", "new"])
+async def test_a_crash_between_copy_and_original_is_made_good_by_who_looks_at_either(looks_at: str) -> None:
+    connection = Meddled()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        one, copy = await half_cancelled(api, key, connection, "reschedule")
+        new = copy.rescheduled_to
+        if looks_at == "new":
+            assert (await shown(api, key, new))["due"] == LATER
+            original = await row_of(api, one)
+            assert original is not None
+            assert (original.state, original.rescheduled_to) == ("cancelled", new)
+        old = await shown(api, key, one)
+        assert (old["state"], old["reason"], old["rescheduled_to"]) == ("cancelled", "rescheduled", str(new))
+        assert (await shown(api, key, new))["due"] == LATER
+
+
+async def test_a_cancel_that_reached_only_the_copy_is_completed_by_who_looks() -> None:
+    connection = Meddled()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        one, _ = await half_cancelled(api, key, connection, "cancel")
+        assert (await shown(api, key, one))["state"] == "cancelled"
 
 
 async def test_what_is_only_announced_is_nobodys(api: ApiHarness, key: str) -> None:
