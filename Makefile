@@ -16,7 +16,7 @@ COMPILE := pyproject.toml --extra server --group build --universal --python-vers
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test lint format types imports unit simulation integration spark spark-demo charts acceptance bench storm helm \
-	chart-reference lock lock-jars clean
+	conformance chart-reference lock lock-jars clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench: $(DEV) ## Measure creates, calls and lateness (ARGS="--json FILE": also a
 
 storm: $(DEV) ## Restart everything while one client's 60,000 calls are retried, and time another's (ARGS="--rows N")
 	@$(BIN)/python -m tests.bench.storm $(ARGS)
+
+conformance: $(DEV) ## Send generated requests to whole processes for ten minutes a key (ARGS="--seconds N")
+	@$(BIN)/python -m tests.bench.conformance $(ARGS)
 
 helm: $(DEV) ## Build the Helm that checks the chart, once on this machine (needs Go)
 	@$(BIN)/python -m tests.support.helm_binary
