@@ -9,10 +9,20 @@ taken runs into `answer_timeout`, also where the connection is being closed: its
 
 Where there are `max_connections`, the one heard of longest ago that waits for a request makes room for a new one; so
 nobody can keep others out by holding connections. Where none of the oldest waits, the new one gets 503 and is closed.
+
+Parsing is work for the loop that anybody can ask for, without a key too: 64 KiB of a body in chunks of one byte cost
+2 ms. So
+
+- all connections together parse for TURN_SECONDS in a turn of the loop, READ_BYTES of a connection at a time, in the
+  order in which their bytes came (`Parsing`);
+- what is left of a request's body when it has been answered is not parsed: the connection is closed after the answer,
+  and until the other end has taken that, bytes are dropped;
+- a chunked body takes at most twice its size on the wire, beside SPARE_WIRE_BYTES.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sized
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -30,10 +40,57 @@ from scheduler_service.api.settings import ApiSettings
 LOOKED_AT: Final = 64
 """How many of the oldest connections are looked at for one that waits."""
 READ_BYTES: Final = 64 * 1024
-"""What is parsed of one connection's bytes in one turn of the loop."""
+"""What is parsed of one connection's bytes at a time."""
+TURN_SECONDS: Final = 0.005
+"""For which bytes are parsed in one turn of the loop, all connections together; a piece that is begun is ended."""
+SPARE_WIRE_BYTES: Final = 64 * 1024
+"""What the frames of a chunked body may take, however short it is."""
 _ENOUGH_ROOM: Final = 0.9
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("minutehand.api")
+
+
+class Parsing:
+    """Whose bytes are parsed next. Lives on one event loop. `monotonic` in seconds."""
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._waiting: deque[Connection] = deque()
+        self._left = TURN_SECONDS
+        self._next_turn: asyncio.Handle | None = None
+
+    def at_once(self) -> bool:
+        """Whether there is time for more in this turn, and nobody else waits for it."""
+        return self._left > 0 and not self._waiting
+
+    def wait(self, connection: "Connection") -> None:
+        """For `connection.parse_next`. Once at a time."""
+        self._waiting.append(connection)
+        self._ensure_next()
+
+    def spend(self, parse: Callable[[bytes], None], data: bytes) -> None:
+        began = self._monotonic()
+        try:
+            parse(data)
+        finally:
+            self._left -= self._monotonic() - began
+            self._ensure_next()
+
+    def _ensure_next(self) -> None:
+        if self._next_turn is None:
+            self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._next_turn = None
+        self._left = TURN_SECONDS
+        for _ in range(len(self._waiting)):
+            if self._left <= 0:
+                break
+            connection = self._waiting.popleft()
+            if connection.parse_next():
+                self._waiting.append(connection)
+        if self._waiting:
+            self._ensure_next()
 
 
 class Connections:
@@ -42,8 +99,10 @@ class Connections:
     def __init__(self, *, services: ApiServices, settings: ApiSettings, limit: int) -> None:
         self.limit = limit
         self.max_head_bytes = settings.max_head_bytes
+        self.max_dropped_bytes = 2 * settings.max_body_bytes
         self.heads = Patience(settings.head_timeout_seconds, clock=services.clock)
         self.answers = Patience(settings.answer_timeout_seconds, clock=services.clock)
+        self.parsing = Parsing(monotonic=services.clock.monotonic)
         self.services = services
         self._settings = settings
         self._open: OrderedDict[Connection, None] = OrderedDict()
@@ -108,7 +167,7 @@ class Connections:
 class Connection(RequestHandler):
     """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
 
-    __slots__ = ("_answer", "_head", "_head_bytes", "_kept", "_socket", "_unread")
+    __slots__ = ("_answer", "_head", "_head_bytes", "_kept", "_socket", "_unread", "_unwanted", "_wire_bytes")
 
     def __init__(self, server: web.Server, *, kept: Connections, **arguments: Any) -> None:
         super().__init__(server, **arguments)
@@ -118,6 +177,9 @@ class Connection(RequestHandler):
         self._head_bytes = 0
         self._answer: Wait | None = None
         self._unread = bytearray()
+        self._unwanted = False
+        self._wire_bytes = 0
+        """Since the request's head."""
 
     @property
     def waits(self) -> bool:
@@ -147,29 +209,38 @@ class Connection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse at most READ_BYTES a turn of the loop, in order; a read brings up to 256 KiB. Empty: the parser, which
-        had paused, goes on with what it has."""
-        if len(data) <= READ_BYTES and (not data or not self._unread):
-            self._parse(data)
+        """Parse in order, when there is time; a read brings up to 256 KiB. Empty: the parser, which had paused, goes on
+        with what it has."""
+        if self._unwanted:
+            self._drop(data)
+            return
+        parsing = self._kept.parsing
+        if not data or (len(data) <= READ_BYTES and not self._unread and parsing.at_once()):
+            parsing.spend(self._parse, data)
             return
         if not self._unread:
-            self._loop.call_soon(self._parse_next)
+            parsing.wait(self)
         self._unread += data
         if self._socket is not None:
             self._socket.pause_reading()
 
-    def _parse_next(self) -> None:
+    def parse_next(self) -> bool:
+        """Parse a piece of what waits. False: nothing is left, or nobody wants it any more."""
+        if self._socket is None or self._socket.is_closing():
+            self._unread.clear()
+            return False
+        if self._unwanted:
+            self._drop(self._unread)
+            self._unread.clear()
+            self._socket.resume_reading()
+            return False
         piece = bytes(self._unread[:READ_BYTES])
         del self._unread[:READ_BYTES]
-        if not piece or self._socket is None or self._socket.is_closing():
-            self._unread.clear()
-            return
         more = bool(self._unread)
-        self._parse(piece)
-        if more:
-            self._loop.call_soon(self._parse_next)
-        elif not (self._reading_paused or self._buffer_paused):
+        self._kept.parsing.spend(self._parse, piece)
+        if not more and not (self._reading_paused or self._buffer_paused):
             self._socket.resume_reading()
+        return more
 
     def _parse(self, data: bytes) -> None:
         before = self._request_count
@@ -179,12 +250,41 @@ class Connection(RequestHandler):
             if self._head is not None:
                 self._head.over()
                 self._head, self._head_bytes = None, 0
+            self._wire_bytes = 0
         elif data and self._waiter is not None:
             self._head_bytes += len(data)
             if self._head is None:
                 self._head = self._kept.heads.begin(self._head_overdue)
             if self._head_bytes > self._kept.max_head_bytes:
                 self._end("malformed", f"the headers are longer than {self._kept.max_head_bytes} bytes")
+        elif data:
+            self._judge_frames(len(data))
+
+    def _judge_frames(self, size: int) -> None:
+        """Bytes of a body have come."""
+        self._wire_bytes += size
+        request = self._current_request
+        if self._wire_bytes <= SPARE_WIRE_BYTES or request is None or request.content.is_eof():
+            return
+        chunked = "Transfer-Encoding" in request.headers
+        if chunked and self._wire_bytes > SPARE_WIRE_BYTES + 2 * request.content.total_bytes:
+            self._end("malformed", "the chunks of the body are too short: send it in longer ones")
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send the answer. What is left of the request's body then is nobody's to parse, unless it is short."""
+        content, announced = request.content, request.content_length
+        if not content.is_eof() and (announced is None or announced - content.total_bytes > READ_BYTES):
+            resp.force_close()
+            self._unwanted = True
+        return await super().finish_response(request, resp, start_time)
+
+    def _drop(self, data: Sized) -> None:
+        """So that the other end gets to read the answer: a socket closed over unread bytes resets the connection."""
+        self._wire_bytes += len(data)
+        if self._wire_bytes > self._kept.max_dropped_bytes:
+            self.force_close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -211,7 +311,8 @@ class Connection(RequestHandler):
             detail = "this is not an HTTP/1.1 request that can be read, or its headers are too long"
             answer = problem_response(problem("malformed", detail, request_id=request_id))
         else:
-            _log.error("request-crashed", request_id=request_id, exc_info=exc)
+            if not isinstance(exc, ConnectionError):  # the other end has gone amid its request
+                _log.error("request-crashed", request_id=request_id, exc_info=exc)
             answer = problem_response(internal_problem(request_id=request_id))
         answer.force_close()
         return answer

@@ -12,6 +12,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
+from scheduler_service.api.connections import TURN_SECONDS, Parsing
 from tests.support.api import ADMIN_KEY, ApiHarness, callback, schedule
 from tests.unit.cql.gate import Gate
 
@@ -267,6 +268,120 @@ async def test_an_answer_that_is_taken_slowly_but_in_time_comes_whole(api: ApiHa
     caller.writer.write(LIVE)
     assert (await caller.answer())[0] == 200
     await caller.close()
+
+
+UNENDED = (
+    b"POST " + SCHEDULES.encode() + b" HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n%s\r\n"
+)
+SHORT_CHUNKS = b"1\r\n \r\n" * 20_000
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What an API's connections have parsed."""
+
+    size: int = 0
+
+    @classmethod
+    def of(cls, api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> "Parsed":
+        assert api.server is not None
+        assert api.server._kept is not None
+        parsed, parsing = cls(), api.server._kept.parsing
+        spend = parsing.spend
+
+        def counted(parse: Callable[[bytes], None], data: bytes) -> None:
+            parsed.size += len(data)
+            spend(parse, data)
+
+        monkeypatch.setattr(parsing, "spend", counted)
+        return parsed
+
+
+async def test_what_is_left_of_an_answered_request_is_dropped(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a key, for nothing is cheaper for those who mean harm."""
+    parsed = Parsed.of(api, monkeypatch)
+    caller = await Caller.of(api, UNENDED % b"")
+    status, headers, _ = await caller.answer()
+    assert (status, headers["Connection"]) == (401, "close")
+    before = parsed.size
+    with contextlib.suppress(ConnectionError):
+        for _ in range(100):  # 12 MB
+            caller.writer.write(SHORT_CHUNKS)
+            await caller.writer.drain()
+    assert await caller.closed() == b""
+    assert parsed.size == before
+    await caller.close()
+
+
+async def test_a_short_rest_of_an_answered_request_keeps_its_connection(api: ApiHarness) -> None:
+    head = f"POST {SCHEDULES} HTTP/1.1\r\nHost: api\r\nContent-Type: application/json\r\nContent-Length: 30000\r\n\r\n"
+    caller = await Caller.of(api, head.encode())
+    assert (await caller.answer())[0] == 401
+    caller.writer.write(b" " * 30_000 + LIVE)
+    assert (await caller.answer())[0] == 200
+    await caller.close()
+
+
+async def test_a_body_of_short_chunks_is_refused(api: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = await api.register("shop")
+    parsed = Parsed.of(api, monkeypatch)
+    caller = await Caller.of(api, UNENDED % f"Authorization: Bearer {key}\r\n".encode() + 10 * SHORT_CHUNKS)
+    status, _, body = await caller.answer()
+    assert (status, msgspec.json.decode(body)["detail"]) == (
+        400,
+        "the chunks of the body are too short: send it in longer ones",
+    )
+    assert parsed.size < 3 * len(SHORT_CHUNKS)
+    await caller.close()
+
+
+async def test_hanging_up_amid_a_body_is_no_crash_of_ours(api: ApiHarness) -> None:
+    key = await api.register("shop")
+    before = opened(api)
+    with capture_logs() as logs:
+        caller = await Caller.of(api, UNENDED % f"Authorization: Bearer {key}\r\n".encode() + b"1\r\n{\r\n")
+        await until(lambda: opened(api) == before + 1)
+        await caller.close()
+        await until(lambda: opened(api) == before)
+    assert [line for line in logs if line["log_level"] == "error"] == []
+
+
+class Piled:
+    """A connection with pieces to be parsed, each of which takes a while."""
+
+    def __init__(self, parsing: Parsing, pieces: int, parse: Callable[[bytes], None]) -> None:
+        self.parsing, self.pieces, self.parse = parsing, pieces, parse
+
+    def parse_next(self) -> bool:
+        self.pieces -= 1
+        self.parsing.spend(self.parse, b"")
+        return self.pieces > 0
+
+
+async def test_a_turn_of_the_loop_parses_for_a_bounded_time_whatever_waits() -> None:
+    now = 0.0
+    turns: list[float] = []
+
+    def parse(data: bytes) -> None:
+        nonlocal now
+        now += TURN_SECONDS / 2.5
+
+    parsing = Parsing(monotonic=lambda: now)
+    piled = [Piled(parsing, 3, parse) for _ in range(50)]
+    assert parsing.at_once()
+    for one in piled:
+        parsing.wait(one)  # type: ignore[arg-type]
+    assert not parsing.at_once()
+    while any(one.pieces for one in piled):
+        began = now
+        await asyncio.sleep(0)
+        turns.append(now - began)
+        left = {one.pieces for one in piled}
+        assert max(left) - min(left) <= 1, "each gets its turn before anybody gets another"
+    assert max(turns) == pytest.approx(3 * TURN_SECONDS / 2.5)
+    await asyncio.sleep(0)
+    assert parsing.at_once()
 
 
 def test_requests_are_read_on_the_loop_that_programs_run_on() -> None:
