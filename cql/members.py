@@ -6,7 +6,7 @@ from typing import Any
 from cql.connection import UNSET, AnswerRows, Connection, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.identity import Incarnation, Life, NodeId
-from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.ports import Heartbeat, LifeRecord, NodeState, ServerTime
 
 CLUSTER = "minutehand"
 """The partition that all nodes of a keyspace are in."""
@@ -40,6 +40,10 @@ class CqlMemberStore:
 
     async def read_heartbeats(self) -> Sequence[Heartbeat]:
         return [_heartbeat(values) for values in await self._connection.select("nodes.read", (CLUSTER,))]
+
+    async def read_server_clock(self) -> ServerTime:
+        ((server, wall_ms),) = await self._connection.select("servers.read_clock", ())
+        return ServerTime(str(server), wall_ms)
 
     async def begin_life(self, life: Life) -> Answer[LifeRecord]:
         answer = await self._connection.conditional((("lives.begin", tuple(life)),))

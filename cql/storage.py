@@ -28,7 +28,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness, SystemRandomness
 
 _log = logging.getLogger(__name__)
-_OF_LIVENESS = ("nodes.", "lives.", "pollers.")
+_OF_LIVENESS = ("nodes.", "lives.", "servers.", "pollers.")
 """How the names of the statements begin that go over the second connection."""
 
 

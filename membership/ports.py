@@ -23,6 +23,7 @@ __all__ = [
     "LifeRecord",
     "MemberStore",
     "NodeState",
+    "ServerTime",
     "Spawn",
     "StoreUnavailable",
 ]
@@ -86,6 +87,13 @@ class LeaseRow:
     lagging: bool
 
 
+class ServerTime(NamedTuple):
+    """What one of the store's servers answers about itself: its name, and Unix milliseconds by its machine's clock."""
+
+    server: str
+    wall_ms: int
+
+
 class LeaseChange(NamedTuple):
     """One lease as it should be, if it is as expected."""
 
@@ -93,7 +101,7 @@ class LeaseChange(NamedTuple):
     new: LeaseRow
 
 
-class Clock(Protocol):
+class WallClock(Protocol):
     """Time. Liveness and trust are judged by `monotonic` alone; `wall_ms` is only announced and compared."""
 
     def monotonic(self) -> float:
@@ -102,11 +110,15 @@ class Clock(Protocol):
     def wall_ms(self) -> int:
         """Unix milliseconds, UTC."""
 
-    def system_ms(self) -> int:
-        """The same as the machine's clock has it now, steps included."""
-
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds` of `monotonic`."""
+
+
+class Clock(WallClock, Protocol):
+    """What a member needs."""
+
+    def system_ms(self) -> int:
+        """Unix milliseconds as the machine's clock has them now, steps included."""
 
 
 class Spawn(Protocol):
@@ -116,7 +128,7 @@ class Spawn(Protocol):
 
 
 class MemberStore(Protocol):
-    """Heartbeats and lives."""
+    """Heartbeats, lives, and the servers' clocks."""
 
     async def write_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Replace the life's row. Plain write at quorum; repeating it is harmless.
@@ -126,6 +138,9 @@ class MemberStore(Protocol):
 
     async def read_heartbeats(self) -> Sequence[Heartbeat]:
         """Every row of the cluster, ended lives included, in no particular order, read at quorum."""
+
+    async def read_server_clock(self) -> ServerTime:
+        """What time any one of the servers has, steps of its machine's clock included. Each is asked in its turn."""
 
     async def begin_life(self, life: Life) -> Answer[LifeRecord]:
         """Insert the record (alive, 0 renewals) if it does not exist."""

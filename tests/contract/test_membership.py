@@ -10,6 +10,7 @@ from cql.storage import Storage
 from membership.conditional import APPLIED, Applied, Rejected
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import Heartbeat, LeaseChange, LeaseRow, LifeRecord, NodeState
+from scheduler_service.runtime.clock import SystemClock
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -182,3 +183,11 @@ async def test_of_two_takers_one_wins(storage: Storage, names: Names) -> None:
     if winners:
         assert settled == winners[0]
     assert all(answer.current in takers for answer in answers if isinstance(answer, Rejected))
+
+
+async def test_a_server_tells_its_name_and_its_time(storage: Storage) -> None:
+    clock = SystemClock()
+    before = clock.system_ms()
+    told = [await storage.members.read_server_clock() for _ in range(3)]
+    assert len({one.server for one in told}) == 1, "there is one server"
+    assert before <= told[0].wall_ms <= told[-1].wall_ms <= clock.system_ms()

@@ -151,6 +151,8 @@ class Parser:
             columns.append(self._selected())
         self._expect("FROM")
         table = self._name()
+        if self._take("."):
+            table = f"{table}.{self._name()}"
         where = self._where() if self._peek() == "WHERE" else ()
         descending = None
         if self._take("ORDER"):
@@ -162,10 +164,14 @@ class Parser:
 
     def _selected(self) -> str:
         name = self._name()
-        if name != "toUnixTimestamp":
+        if not self._take("("):
             return name
-        self._expect("(")
-        return self._names()[0]
+        if name != "toUnixTimestamp":
+            self._expect(")")
+            return f"{name}()"
+        name = self._selected()
+        self._expect(")")
+        return name
 
     def _insert(self) -> Write:
         self._expect("INTO")

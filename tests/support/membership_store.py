@@ -13,7 +13,8 @@ from typing import TypeVar
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Lane, Life
-from membership.ports import Clock, Heartbeat, LeaseChange, LeaseRow, LifeRecord
+from membership.ports import Clock, Heartbeat, LeaseChange, LeaseRow, LifeRecord, ServerTime
+from tests.support.virtual_clock import EPOCH_MS
 
 T = TypeVar("T")
 
@@ -46,6 +47,13 @@ class MembershipStore:
         self.leases: dict[Lane, LeaseRow] = {}
         self.lanes: dict[str, list[Lane]] = {}
         self.requests: dict[str, int] = {}
+        self.server_skews_ms = [0]
+        """How far each server's clock is off."""
+
+    def server_time(self) -> ServerTime:
+        server = self.requests["read_server_clock"] % len(self.server_skews_ms)
+        now = asyncio.get_running_loop().time()
+        return ServerTime(f"s{server}", int(EPOCH_MS + now * 1000.0) + self.server_skews_ms[server])
 
     def write_heartbeat(self, heartbeat: Heartbeat) -> None:
         old = self.heartbeats.get(heartbeat.life)
@@ -100,6 +108,9 @@ class StorePort:
 
     async def read_heartbeats(self) -> Sequence[Heartbeat]:
         return await self._request("read_heartbeats", None, lambda: list(self.store.heartbeats.values()))
+
+    async def read_server_clock(self) -> ServerTime:
+        return await self._request("read_server_clock", None, self.store.server_time)
 
     async def begin_life(self, life: Life) -> Answer[LifeRecord]:
         return await self._conditional("begin_life", life, lambda: self.store.begin_life(life))

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import cache
 from operator import eq, ge, gt, itemgetter, le, lt, ne
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from cql.connection import UNSET, AnswerRows, Consistency, Item, Parameters
 from cql.statement import Statement, load_statements, read_resource, split_script
 from membership.conditional import APPLIED, Answer, Rejected
+from scheduler_service.runtime.clock import SystemClock
 from tests.support.cql_grammar import (
     TOKEN,
     Delete,
@@ -28,6 +30,7 @@ from tests.support.cql_grammar import (
 from tests.support.cql_keys import Locate, key_binder, locator, ring_part, value_of
 from tests.support.cql_tables import Key, Partition, Table
 
+_SERVER = "system.local"
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
 
 
@@ -48,12 +51,20 @@ class InMemoryConnection:
     """`cql.connection.Connection` over dictionaries.
 
     `unusual` remembers the statements that asked for another consistency than LOCAL_QUORUM, and which, in order.
+    `server_clocks`: what time each server has, in Unix milliseconds. They answer questions about themselves in turn.
     """
 
     def __init__(self) -> None:
         parsed, definitions = _compile_inputs()
         self.tables = {name: Table(definition) for name, definition in definitions.items()}
-        self._plans: dict[str, _Plan] = {name: _plan(self.tables, statement) for name, statement in parsed.items()}
+        self.server_clocks: Sequence[Callable[[], int]] = [SystemClock().system_ms]
+        self._asked_servers = 0
+        self._plans: dict[str, _Plan] = {
+            name: _ServerPlan(statement, self._next_server)
+            if statement.table == _SERVER
+            else _plan(self.tables, statement)
+            for name, statement in parsed.items()
+        }
         self.unusual: list[tuple[str, Consistency]] = []
         self.closed = False
 
@@ -77,7 +88,7 @@ class InMemoryConnection:
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[Any, ...]]:
         plan = self._plans[name]
-        if not isinstance(plan, _SelectPlan):
+        if not isinstance(plan, _SelectPlan | _ServerPlan):
             raise ValueError(f"{name} is not a SELECT")
         if serial and consistency != "LOCAL_QUORUM":
             raise ValueError(f"{name} can't be both serial and {consistency}")
@@ -109,11 +120,18 @@ class InMemoryConnection:
     def addressed(self, name: str, parameters: Parameters) -> Hashable:
         """Table and partition of a statement that names one."""
         plan = self._plans[name]
+        if isinstance(plan, _ServerPlan):
+            return _SERVER, ()
         key = plan.partition_of(parameters) if isinstance(plan, _SelectPlan) else plan.bind(parameters).key
         return plan.table.definition.name, key
 
     async def close(self) -> None:
         self.closed = True
+
+    def _next_server(self) -> tuple[UUID, int]:
+        self._asked_servers += 1
+        server = self._asked_servers % len(self.server_clocks)
+        return UUID(int=server), self.server_clocks[server]()
 
     def _note(self, names: Iterable[str], consistency: Consistency) -> None:
         if consistency != "LOCAL_QUORUM":
@@ -121,14 +139,14 @@ class InMemoryConnection:
 
     def _bind(self, items: Sequence[Item], *, conditional: bool) -> list[_Bound]:
         plans = [self._plans[name] for name, _ in items]
-        if any(isinstance(plan, _SelectPlan) for plan in plans):
+        if any(isinstance(plan, _SelectPlan | _ServerPlan) for plan in plans):
             raise ValueError("a SELECT writes nothing")
         if any(plan.conditional for plan in plans) is not conditional:
             raise ValueError(f"conditional and plain writes have calls of their own: {[name for name, _ in items]}")
         return [
             plan.bind(parameters)
             for plan, (_, parameters) in zip(plans, items, strict=True)
-            if not isinstance(plan, _SelectPlan)
+            if not isinstance(plan, _SelectPlan | _ServerPlan)
         ]
 
     @staticmethod
@@ -251,6 +269,20 @@ class _SelectPlan:
         return answer
 
 
+class _ServerPlan:
+    """A question to a server about itself."""
+
+    conditional = False
+
+    def __init__(self, parsed: Parsed, server: Callable[[], tuple[UUID, int]]) -> None:
+        if not isinstance(parsed, Select) or parsed.columns != ("host_id", "currentTimestamp()"):
+            raise ValueError(f"servers tell their name and their time, not: {parsed}")
+        self._server = server
+
+    def run(self, parameters: Parameters) -> list[tuple[Any, ...]]:
+        return [self._server()]
+
+
 class _WritePlan:
     def __init__(self, table: Table, parsed: Write) -> None:
         definition = table.definition
@@ -330,10 +362,10 @@ def _bound_conditions(
     return bound
 
 
-_Plan: TypeAlias = _SelectPlan | _WritePlan | _DeletePlan
+_Plan: TypeAlias = _SelectPlan | _ServerPlan | _WritePlan | _DeletePlan
 
 
-def _plan(tables: Mapping[str, Table], parsed: Parsed) -> _Plan:
+def _plan(tables: Mapping[str, Table], parsed: Parsed) -> _SelectPlan | _WritePlan | _DeletePlan:
     table = tables[parsed.table]
     match parsed:
         case Select():
