@@ -50,6 +50,13 @@ was begun before s, and its trust ended before s + 4 s. So when the lease became
 after is bounded by those 2 s. The epochs settle the rest: whatever A still has on its way to the store is conditional
 on rows that have moved on.
 
+What time it is. A member's wall clock is compared with those of the other members and of the store's servers (`clocks`,
+`server_clocks`). What is known of them before the first beat decides already whether lanes are asked for. A step of its
+machine's clock is doubted until somebody whose machine was not stepped speaks for one of the two times; servers do
+where no member can (`scheduler_service.runtime.timekeeper`). No mark is recorded that is ahead of most servers. Assumed
+of all these clocks: most are right, or half of them while none is early; of those that did not step with one's own, at
+least one is right. Where every machine, the servers' too, is set to a wrong time, that is the time.
+
 What this assumes. Clocks (`Clock.monotonic`) that count suspends and differ in rate by less than what the 2 s leave
 over 6 s. From a trust check to bytes on the wire less than the rest of those 2 s. Conditional writes that are
 linearizable, and beats of which the later wins in whatever order they arrive. No two processes with one life (a
@@ -65,9 +72,10 @@ to. *It pauses*: it finds itself lapsed; renewed it goes on under its leases, or
 store goes away*: everybody lapses, nobody is declared dead by who could not read, and all renew when it is back. *An
 answer is lost*: the lane stands still until it is settled by a read and a new epoch. *A planned stop*: draining in
 the heartbeat, lanes drained and released, `left`; nothing waits for a death. *A wall clock off by a second*: that
-node gives up its lanes until it agrees again.
+node gives up its lanes until it agrees again. *One of which only servers know*: the same from 5 s on.
 
-What it costs. Per node and second one write and one read of the members, and a read of each other life's record every
-10 s. Per lane nothing while it stays, a take and later a clear of its flag when it moves. Rounds look only at what is
-missing, in doubt or lagging.
+What it costs. Per node and second one write and one read of the members, every other second the clock of one server
+(30 requests a minute, which that server answers by itself), and a read of each other life's record every 10 s. Per lane
+nothing while it stays, a take and later a clear of its flag when it moves. Rounds look only at what is missing, in
+doubt or lagging.
 """

@@ -11,6 +11,11 @@ Until that is known, the smallest *difference plus age* is a bound: one's own cl
 caller that waits for the bound as well is late by an age, and never early. Ages are kept short by reading often while
 few beats of somebody were seen.
 
+The servers of the store have clocks too, known to a second or so (`server_clocks`). While the median of all clocks,
+members' and servers', is within `APART_MS` of one's own, only members are compared, those that are as near. Else one's
+own clock is off by so much, before any beat is seen. Of two clocks the earlier counts: a member that is alone stops
+when it is ahead of the only server, and goes on when it is behind. Late is better than early.
+
 A *witness* is a member as seen by somebody whose machine's clock was stepped: how far one's own wall clock is ahead of
 the witness's, and whether the witness's machine was stepped as well (`Heartbeat.system_ms`). A wall clock whose writer
 accepted a step is another clock: what was sampled of it before does not count.
@@ -20,13 +25,15 @@ smallest age there is, the time of one write and one read of the store.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
 from membership.identity import Life
 from membership.ports import Heartbeat
 
+APART_MS = 5_000
+"""A clock that is further ahead than this passes minutes before their grace is over."""
 _STEP_MS = 250
 _FEW = 3
 
@@ -53,6 +60,7 @@ class ClockOffsets:
         self._beats: dict[Life, Heartbeat] = {}
         self._samples: dict[Life, deque[float]] = {}
         self._anchor: float | None = None
+        self._apart = False
 
     def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> None:
         """A read of all heartbeats, and both of one's own clocks when it returned."""
@@ -74,16 +82,34 @@ class ClockOffsets:
                     samples.clear()
                 samples.append(sample)
 
-    def offset_ms(self, me: Life, members: Iterable[Life]) -> int | None:
+    def offset_ms(self, me: Life, members: Iterable[Life], *, servers: Sequence[float] = ()) -> int | None:
         """Positive: one's own clock is ahead. Of an even number of clocks the earlier middle one counts as right: late
-        is better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few."""
-        lives = [life for life in members if life in self._samples]
+        is better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few.
+        `servers`: how far it is ahead of each server."""
+        everybody = list(members)
+        lives = [life for life in everybody if life in self._samples]
+        if (apart := self.apart_ms(lives, me=me, servers=servers)) is not None:
+            return apart
+        if everybody == [me]:
+            return 0
         if me not in lives or any(len(self._samples[life]) < _FEW for life in lives):
             return None
         smallest = {life: min(self._samples[life]) for life in lives}
-        offset = median_high(smallest.values()) - smallest[me]
-        settled = all(len(self._samples[life]) == self._window for life in lives)
+        differences = {life: smallest[life] - smallest[me] for life in lives}
+        near = {life: ahead for life, ahead in differences.items() if not servers or abs(ahead) < APART_MS}
+        offset = median_high(near.values())
+        settled = all(len(self._samples[life]) == self._window for life in near)
         return round(offset) if settled or abs(offset) > self._beyond_doubt_ms else None
+
+    def apart_ms(self, members: Iterable[Life], *, me: Life | None, servers: Sequence[float]) -> int | None:
+        """How far one's own clock is ahead of the median of members' and servers', where that is beyond what servers'
+        are good for. `me` is None for who is no member: its own clock does not count."""
+        clocks = [*servers] if me is None else [0.0, *servers]
+        known = [life for life in members if life != me and len(self._samples.get(life, ())) >= _FEW]
+        clocks += [min(self._samples[life]) for life in known]
+        middle = median_high(clocks) if servers else 0.0
+        self._apart = abs(middle) >= (APART_MS / 2 if self._apart else APART_MS)
+        return round(middle) if self._apart else None
 
     def witnesses(self, members: Iterable[Life], *, me: Life | None) -> tuple[Witness, ...]:
         """Of all others that were watched. Who is no member (`me` is None) sees them a smallest age further behind."""
@@ -98,14 +124,15 @@ class ClockOffsets:
         """Whether somebody's clock is known by few beats only, so that reading more often pays."""
         return any(len(self._samples.get(life, ())) < _FEW for life in members)
 
-    def ahead_at_most_ms(self, me: Life, members: Iterable[Life]) -> int | None:
+    def ahead_at_most_ms(self, me: Life, members: Iterable[Life], *, servers: Sequence[float] = ()) -> int | None:
         """What one's own clock is ahead of the members' median, or more; never less. None before anybody else's beat
-        was seen, unless one is alone."""
+        was seen, unless one is alone. To be asked when `servers` do not say more (`apart_ms`)."""
         lives = list(members)
         bounds = [min(self._samples[life]) for life in lives if life != me and self._samples.get(life)]
         if not bounds and any(life != me for life in lives):
             return None
-        return max(round(median_high([0.0, *bounds])), 0)
+        near = [bound for bound in bounds if not servers or abs(bound) < APART_MS]
+        return max(round(median_high([0.0, *near])), 0)
 
     def smallest_ms(self, members: Iterable[Life], *, beats: int = 1) -> dict[Life, float]:
         """The same after so many beats, for who can't wait: too large by the age at which those were read."""

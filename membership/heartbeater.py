@@ -12,12 +12,14 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, assert_never
 
+from membership.clocks import APART_MS
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import LifeOver, StoreUnavailable
 from membership.identity import Life, NodeId, next_incarnation
 from membership.observer import Observer
 from membership.ports import Clock, Heartbeat, LifeRecord, MemberStore, NodeState, Spawn
 from membership.renewal import Renewal
+from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from membership.view import MembersView
 from membership.work import Pace, Signal, Work
@@ -94,11 +96,18 @@ class Heartbeater:
             regained=self._regained,
             died=lambda: self._end(DEAD),
         )
+        self.servers = ServerClocks(store=store, clock=clock, settings=settings)
         self._observer = Observer(
-            me=life, store=store, clock=clock, settings=settings, work=self._work, changed=self._observed
+            me=life,
+            store=store,
+            servers=self.servers,
+            clock=clock,
+            settings=settings,
+            work=self._work,
+            changed=self._observed,
         )
         self._state = NodeState.LIVE
-        self._clock_is_off = False
+        self._clock_is_off = self._clock_is_apart = False
         self._beat = 0
         self._beats_in_flight = 0
         self._begun = False
@@ -134,6 +143,7 @@ class Heartbeater:
 
         Waits for as long as the store is away, and for as long as an older life of the node is alive.
         """
+        self._work.begin(self._guarded(self.servers.run), "servers")
         self._work.begin(self._guarded(self._observer.run), "observer")
         self._work.begin(self._guarded(self._live), "life")
         while not self._running and self.over is None:
@@ -260,14 +270,15 @@ class Heartbeater:
 
     def _judge_clock(self) -> None:
         offset, limit = self.view.offset_ms, self._settings.clock_limit_ms
-        if not self.view.offset_known:
+        if not self.view.offset_known and not self._clock_is_apart:
             return
+        self._clock_is_apart = abs(offset) >= APART_MS / 2
         off = abs(offset) >= (limit / 2 if self._clock_is_off else limit)
         if off != self._clock_is_off:
             self._clock_is_off = off
             self._pace.wake()
             _LOG.warning(
-                "the wall clock is %d ms off the members': %s",
+                "the wall clock is %d ms off the other nodes', or Cassandra's: %s",
                 *(offset, "lanes are given up" if off else "lanes are taken again"),
                 extra={"action": "clock-off" if off else "clock-agrees", "life": str(self.life), "offset_ms": offset},
             )

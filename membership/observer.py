@@ -14,6 +14,7 @@ from membership.detector import Detector
 from membership.errors import StoreUnavailable
 from membership.identity import Life
 from membership.ports import Clock, Heartbeat, LifeRecord, MemberStore
+from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from membership.view import MembersView
 from membership.work import Pace, Work
@@ -26,13 +27,15 @@ _READS_AT_FIRST = 10
 
 
 class Observer:
-    """`changed` is called after a read, and whenever it became known that a life is dead or alive."""
+    """`servers`: nobody is read before their clocks are known. `changed` is called after a read, and whenever it became
+    known that a life is dead or alive."""
 
     def __init__(
         self,
         *,
         me: Life,
         store: MemberStore,
+        servers: ServerClocks,
         clock: Clock,
         settings: MembershipSettings,
         work: Work,
@@ -40,6 +43,7 @@ class Observer:
     ) -> None:
         self._me = me
         self._store = store
+        self._servers = servers
         self._clock = clock
         self._settings = settings
         self._work = work
@@ -65,6 +69,7 @@ class Observer:
     async def run(self) -> None:
         """Read until cancelled."""
         period = self._settings.beat_seconds / _READS_PER_BEAT
+        await self._servers.known()
         while True:
             begun = self._clock.monotonic()
             try:
@@ -97,8 +102,11 @@ class Observer:
 
     def _show(self, heartbeats: Mapping[Life, Heartbeat], *, read_at: float) -> None:
         members = sorted(life for life in heartbeats if self._detector.is_member(life))
-        offset = self._clocks.offset_ms(self._me, members)
-        ahead = self._clocks.ahead_at_most_ms(self._me, members) if offset is None else max(offset, 0)
+        servers = self._servers.ahead_ms()
+        offset = self._clocks.offset_ms(self._me, members, servers=servers)
+        ahead = max(offset, 0) if offset is not None else None
+        if ahead is None:
+            ahead = self._clocks.ahead_at_most_ms(self._me, members, servers=servers)
         self.view = MembersView(
             read_at=read_at,
             members=tuple(heartbeats[life] for life in members),

@@ -29,7 +29,8 @@ class MembershipSettings:
     max_concurrent_records: int = 8
     """Reads of life records, and declarations of death, under way at once."""
     clock_limit_ms: int = 1_000
-    """A node whose wall clock is off by this much against the members' median gives up its lanes until it agrees."""
+    """A node whose wall clock is off by this much against the members' median gives up its lanes until it agrees.
+    Cassandra's servers have a say from 5 s on."""
     clock_window_beats: int = 30
     """Heartbeats over which a clock's offset is taken. More: steadier, and slower to see a change."""
     leave_seconds: float = 5.0

@@ -21,7 +21,8 @@ class MembersView:
     silence: Mapping[Life, float] = field(default_factory=dict)
     """Seconds since each life that has not ended was seen to advance."""
     offset_ms: int = 0
-    """One's own wall clock against the members' median; positive is ahead. 0 while `offset_known` is False."""
+    """One's own wall clock against the members' median, or against that of all clocks where the servers' are far off;
+    positive is ahead. 0 while `offset_known` is False."""
     offset_known: bool = False
     """Whether enough beats were seen to say so."""
     ahead_at_most_ms: int | None = None

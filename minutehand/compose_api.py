@@ -46,7 +46,12 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         tasks = Tasks(stop.crashed)
         parts.push_async_callback(tasks.close)
         members = WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
-        timekeeper = Timekeeper(clock=clock, witnesses=lambda: members.witnesses, alone=lambda: members.alone)
+        timekeeper = Timekeeper(
+            clock=clock,
+            witnesses=lambda: members.witnesses,
+            alone=lambda: members.alone,
+            servers=members.servers.ahead_ms,
+        )
         tasks.spawn(timekeeper.run(), name="timekeeper")
         dropped = Count()
         hints = HintForwarder(

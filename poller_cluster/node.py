@@ -127,6 +127,7 @@ class Node:
         self._set_back = SetBack(
             clock=clock,
             grace_ms=settings.minute.grace_ms,
+            ahead_of_servers_ms=self.heartbeater.servers.ahead_of_most_ms,
             leases=lambda: self.keeper.leases(),
             clients=self._clients.values,
             start_again=lambda lane, epoch: self.keeper.suspect(lane, epoch=epoch),
@@ -235,6 +236,7 @@ class Node:
             clock=self._clock,
             witnesses=lambda: self.heartbeater.view.witnesses,
             alone=lambda: len(self.heartbeater.view.members) <= 1,
+            servers=self.heartbeater.servers.ahead_ms,
             accepted=self._set_back.step_accepted,
         )
         self._spawn(timekeeper.run(), "timekeeper")

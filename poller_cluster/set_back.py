@@ -8,6 +8,7 @@ watermarks may say so. Nothing that was recorded by a clock that was ahead is be
     a lane is taken whose mark is    whoever recorded it was ahead, since when is unknown: it is walked again from
     still to come                    `REWALK_MINUTES` before the present
     a floor is announced             it is at most the present
+    the servers' clocks are behind   the present is theirs: nodes that all are ahead may have outvoted them
 
 To begin earlier than recorded costs reads: what has ended is read again and stays as it is. So floors need not fall,
 and no other rule of `membership` changes: a lane that is taken lags, and counts again when it has come to the highest
@@ -17,12 +18,11 @@ floor that this life ever sent.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from membership.clocks import APART_MS
 from membership.identity import Lane
 from scheduler_service.domain.ids import Minute, minute_of
 from scheduler_service.runtime.clock import Clock
 
-TOLERATED_MS = 5_000
-"""A clock that is set back by less has passed its minutes early by less than their grace leaves over."""
 REWALK_MINUTES = 24 * 60
 """More costs reads of the index, and of minutes long over; less may miss minutes that a clock further ahead passed."""
 
@@ -36,20 +36,22 @@ class Passing(Protocol):
 
 class SetBack:
     """`grace_ms`: from a minute's end to the instant at which it may be passed. `leases()`: the lanes that are held,
-    with their epochs. `clients()`: what passes their minutes. `start_again(lane, epoch)`: let it go, and take it
-    under a new epoch."""
+    with their epochs. `ahead_of_servers_ms()`: how far the wall clock is ahead of storage's. `clients()`: what passes
+    their minutes. `start_again(lane, epoch)`: let it go, and take it under a new epoch."""
 
     def __init__(
         self,
         *,
         clock: Clock,
         grace_ms: int,
+        ahead_of_servers_ms: Callable[[], int],
         leases: Callable[[], Mapping[Lane, int]],
         clients: Callable[[], Iterable[Passing]],
         start_again: Callable[[Lane, int], None],
     ) -> None:
         self._clock = clock
         self._grace_ms = grace_ms
+        self._ahead_of_servers_ms = ahead_of_servers_ms
         self._leases = leases
         self._clients = clients
         self._start_again = start_again
@@ -58,12 +60,13 @@ class SetBack:
         self._pending: set[Lane] = set()
 
     def present(self) -> Minute:
-        """The first minute that can't be over by the accepted time."""
-        return minute_of(self._clock.wall_ms() - self._grace_ms)
+        """The first minute that can't be over by the accepted time, nor by the servers'."""
+        ahead_ms = self._ahead_of_servers_ms()
+        return minute_of(self._clock.wall_ms() - self._grace_ms - (ahead_ms if ahead_ms >= APART_MS else 0))
 
     def step_accepted(self, step_ms: int) -> None:
         """The wall clock was set by so much, and that is right."""
-        if step_ms >= -TOLERATED_MS:
+        if step_ms > -APART_MS:
             return
         lived_ms = (self._clock.monotonic() - self._begun) * 1000.0
         self._from = Minute(minute_of(round(self._clock.wall_ms() - lived_ms)) - 1)

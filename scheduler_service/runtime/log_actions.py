@@ -64,7 +64,7 @@ ACTIONS = {
     # Clocks.
     "clock-stepped": "The system's clock was stepped: nothing is called or created until that is judged.",
     "clock-step-judged": "What became of the step.",
-    "clock-off": "This process's wall clock is off the members'.",
+    "clock-off": "This process's wall clock is off the members', or Cassandra's.",
     "clock-agrees": "It agrees again.",
     # Requests and limits of the API.
     "connections-limited-by-descriptors": "Fewer connections than configured: the process may not open as many files.",

@@ -6,8 +6,13 @@ The other members are the jury, each by what its machine's clock says now and by
                                the system's clock (it is accepted). If as many agree with either, because they differ
                                as right clocks may, the middle one decides, of two the earlier one
     all were stepped           they share a host or its time server, so none of their anchored clocks is a witness for
-                               another: a step that lasts and that their machines agree on is believed
-    there is nobody            a step that lasts is believed
+                               another: if their machines agree on it, the servers of storage judge
+    there is nobody            the servers of storage judge
+
+Servers tell their machines' clocks alone. Of the anchored and the system's clock they believe the one that most of them
+are nearer to: the step is refused, or it is accepted when it lasts. While none of them answers it stays in doubt. What
+is assumed: somebody's clock stayed right. A host on which all runs, storage too, is believed in every lasting step: it
+is nowhere to be seen whether it was set wrong or right, and who starts there next goes by it in any case.
 
 A member counts after `FRESH_BEATS` heartbeats that it wrote since the step was noticed. A refused step is judged on as
 long as it is there: machines that are set right one after the other are believed when the last one is.
@@ -44,8 +49,9 @@ class DisciplinedClock(Clock, Protocol):
 
 
 class Timekeeper:
-    """`witnesses()`: the other members' clocks, as far as they are known. `alone()`: there is nobody to ask.
-    `accepted(step_ms)` hears of a step that was believed."""
+    """`witnesses()`: the other members' clocks, as far as they are known. `alone()`: there is no other member.
+    `servers(since)`: how far the wall clock is ahead of the clocks of storage's servers that were asked since that
+    monotonic instant. `accepted(step_ms)` hears of a step that was believed."""
 
     def __init__(
         self,
@@ -53,13 +59,16 @@ class Timekeeper:
         clock: DisciplinedClock,
         witnesses: Callable[[], Sequence[Witness]],
         alone: Callable[[], bool],
+        servers: Callable[[float], Sequence[int]],
         accepted: Callable[[int], None] = lambda step_ms: None,
     ) -> None:
         self._clock = clock
         self._witnesses = witnesses
         self._alone = alone
+        self._servers = servers
         self._accepted = accepted
         self._step_ms = 0
+        self._stepped_at = float("-inf")
         self._agreed_since: float | None = None
         self._beats: dict[Life, int] = {}
 
@@ -80,7 +89,7 @@ class Timekeeper:
         if wall.doubtful and abs(step_ms - self._step_ms) > STEP_MS:
             self._agreed_since = None
             self._beats = {witness.life: witness.beat for witness in self._witnesses()}
-            self._step_ms = step_ms
+            self._step_ms, self._stepped_at = step_ms, self._clock.monotonic()
             _log.warning("clock-stepped", by_ms=step_ms)
         verdict = self._judge(step_ms)
         if verdict == REFUSED:
@@ -101,7 +110,7 @@ class Timekeeper:
 
     def _judge(self, step_ms: int) -> str | None:
         if self._alone():
-            return self._lasts("accepted, for nobody can be asked")
+            return self._by_servers(step_ms)
         found = self._witnesses()
         fresh = [witness for witness in found if self._fresh(witness)]
         if not fresh or len(fresh) < len(found):
@@ -120,7 +129,17 @@ class Timekeeper:
         if 2 * agree <= len(fresh):
             self._agreed_since = None
             return None
-        return self._lasts("accepted, for all machines were set to it")
+        return self._by_servers(step_ms)
+
+    def _by_servers(self, step_ms: int) -> str | None:
+        ahead = self._servers(self._stepped_at)
+        if not ahead:
+            return None
+        of_most = median_high(ahead)
+        if abs(of_most) <= abs(of_most + step_ms):
+            self._agreed_since = None
+            return REFUSED
+        return self._lasts("accepted, for it lasts and storage's servers agree")
 
     def _fresh(self, witness: Witness) -> bool:
         return witness.beat >= self._beats.setdefault(witness.life, witness.beat) + FRESH_BEATS

@@ -4,6 +4,7 @@ that is behind creates them in minutes that the pollers have done with, where no
     stepped, and nobody has judged it yet                       it may not
     never compared with the members' clocks                     it may not: no member was seen to beat, or not for long
     compared, and off by the limit or more, whichever way       it may not
+    seconds away from the members' and Cassandra's median       it may not, also where the members agree with it
     compared once, and no member beats now                      it may: what is overdue is called when one is back
 
 A clock that is set, and taken at its word because no member beats, is one that was never compared.
@@ -16,7 +17,7 @@ from scheduler_service.runtime.clock import Clock
 
 
 class JudgeClock:
-    """`offset_ms()`: this clock against the members' median as last known, None before that. `alone()`: no member
+    """`offset_ms()`: this clock against the others as last known, None before that. `alone()`: no member
     beats."""
 
     def __init__(
@@ -40,4 +41,4 @@ class JudgeClock:
                 else "this process has not compared its clock with the pollers' yet"
             )
         if abs(offset_ms) >= self._limit_ms:
-            raise ClockInDoubt(f"this process's clock is {abs(offset_ms)} ms off the pollers'")
+            raise ClockInDoubt(f"this process's clock is {abs(offset_ms)} ms off the pollers', or Cassandra's")

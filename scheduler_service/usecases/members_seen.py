@@ -84,7 +84,8 @@ class MembersSeen:
         self._offsets: Mapping[Life, int] = {}
         self._read_at = self._watching_since = float("-inf")
         self.offset_ms: int | None = None
-        """The observer's wall clock against the members' median: positive is ahead, None while not known."""
+        """The observer's wall clock against the members' median, or against that of members and servers where it is
+        seconds away from both (`membership.clocks`): positive is ahead, None while not known."""
         self.first_offset_ms: int | None = None
         """The same, known after a beat of each, and kept while no member beats. Forgotten when the observer's clock is
         set."""
@@ -106,8 +107,11 @@ class MembersSeen:
         """Whether the heartbeats were watched for so long that who was not seen to beat does not beat."""
         return self._read_at - self._watching_since >= STILL_BEATS * self._settings.beat_seconds
 
-    def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> None:
-        """A read of all heartbeats, and the observer's clocks when it returned."""
+    def observed(
+        self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float, servers: Sequence[float] = ()
+    ) -> None:
+        """A read of all heartbeats, the observer's clocks when it returned, and how far its wall clock is ahead of the
+        store's servers'."""
         rows = {heartbeat.life: heartbeat for heartbeat in heartbeats}
         appeared_at = None if self._read_at == float("-inf") else monotonic
         if monotonic - self._read_at >= self._settings.gap_seconds:
@@ -116,8 +120,9 @@ class MembersSeen:
         self._seen = {life: self._advance(row, monotonic, appeared_at) for life, row in rows.items()}
         self._clocks.observed(rows.values(), wall_ms=wall_ms, monotonic=monotonic)
         beating = [life for life in rows if self._fresh(life) and not self._state(life).ended]
-        self._compare_clocks(beating)
-        self._compare_first(beating, anchor_ms=wall_ms - monotonic * 1_000.0)
+        apart_ms = self._clocks.apart_ms(beating, me=None, servers=servers)
+        self._compare_clocks(beating, apart_ms)
+        self._compare_first(beating, apart_ms, anchor_ms=wall_ms - monotonic * 1_000.0)
         self.witnesses = self._clocks.witnesses(beating, me=None)
         self._aim(beating)
 
@@ -193,16 +198,16 @@ class MembersSeen:
             offset_ms=self._offsets.get(life),
         )
 
-    def _compare_clocks(self, beating: Sequence[Life]) -> None:
+    def _compare_clocks(self, beating: Sequence[Life], apart_ms: int | None) -> None:
         differences = self._clocks.differences_ms(beating)
         # Of an even number of clocks the earlier middle one counts as right, as it does among the members.
         middle = median_high(differences.values()) if differences else None
-        self.offset_ms = None if middle is None else round(middle)
+        self.offset_ms = apart_ms if apart_ms is not None or middle is None else round(middle)
         self._offsets = (
             {} if middle is None else {life: round(middle - difference) for life, difference in differences.items()}
         )
 
-    def _compare_first(self, beating: Sequence[Life], *, anchor_ms: float) -> None:
+    def _compare_first(self, beating: Sequence[Life], apart_ms: int | None, *, anchor_ms: float) -> None:
         if self._anchor_ms is None or abs(anchor_ms - self._anchor_ms) > STEP_MS:
             self.first_offset_ms, self._comparing_since = None, self._read_at
         self._anchor_ms = anchor_ms
@@ -210,7 +215,7 @@ class MembersSeen:
         claiming = [life for life in self._heartbeats if not self._state(life).ended]
         waited = self._read_at - self._comparing_since >= FIRST_BEATS * self._settings.beat_seconds
         if smallest and (waited or len(smallest) == len(claiming)):
-            self.first_offset_ms = round(median_high(smallest.values()))
+            self.first_offset_ms = round(median_high(smallest.values())) if apart_ms is None else apart_ms
         self.comparing = self._clocks.few_of(beating) or bool(self.first_offset_ms is None and claiming and not waited)
 
     def _aim(self, beating: Sequence[Life]) -> None:

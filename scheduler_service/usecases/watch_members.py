@@ -19,6 +19,7 @@ from membership.clocks import Witness
 from membership.errors import StoreUnavailable
 from membership.identity import Life
 from membership.ports import MemberStore
+from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
@@ -49,6 +50,7 @@ class WatchMembers:
         self._settings = settings
         self._tasks = Tasks(on_crash)
         self._seen = MembersSeen(settings)
+        self.servers = ServerClocks(store=store, clock=clock, settings=settings)
         self._asking: set[Life] = set()
         self._known = False
         self._warned = False
@@ -57,6 +59,7 @@ class WatchMembers:
         """Begin to read. Returns after the first answer, or without one where storage gives none."""
         with suppress(StoreUnavailable):
             await self._read()
+        self._tasks.spawn(self.servers.run(), name="servers")
         self._tasks.spawn(self._run(), name="members")
 
     async def stop(self) -> None:
@@ -126,7 +129,12 @@ class WatchMembers:
 
     async def _read(self) -> None:
         heartbeats = await self._store.read_heartbeats()
-        self._seen.observed(heartbeats, wall_ms=self._clock.wall_ms(), monotonic=self._clock.monotonic())
+        self._seen.observed(
+            heartbeats,
+            wall_ms=self._clock.wall_ms(),
+            monotonic=self._clock.monotonic(),
+            servers=self.servers.ahead_ms(),
+        )
         self._known = True
         self._judge_clock()
 

@@ -62,6 +62,9 @@ class World:
         self.rng = random.Random(seed)
         self.node_settings = node_settings or NodeSettings()
         self.memory = self.storage()
+        self.server_clocks = [SimClock()]
+        """Of the store's servers: each on a machine of its own."""
+        self.memory.server_clocks = [clock.system_ms for clock in self.server_clocks]
         self.store: Connection = self.memory
         self.receiver = Receiver()
         self.nodes: dict[str, SimNode] = {}

@@ -87,7 +87,10 @@ class ApiProcess:
         membership = MembershipSettings()
         self.members = WatchMembers(store=self.storage.members, clock=clock, settings=membership, on_crash=on_crash)
         self._timekeeper = Timekeeper(
-            clock=clock, witnesses=lambda: self.members.witnesses, alone=lambda: self.members.alone
+            clock=clock,
+            witnesses=lambda: self.members.witnesses,
+            alone=lambda: self.members.alone,
+            servers=self.members.servers.ahead_ms,
         )
         ports = _Ports(told)
         self.services: ApiServices = build_services(

@@ -33,6 +33,9 @@ class Reading:
     def ahead_at_most(self) -> int | None:
         return self.offsets.ahead_at_most_ms(ME, list(self.ahead))
 
+    def against(self, servers: list[int]) -> int | None:
+        return self.offsets.offset_ms(ME, list(self.ahead), servers=servers)
+
     @property
     def offset(self) -> int | None:
         return self.offsets.offset_ms(ME, list(self.ahead))
@@ -119,7 +122,7 @@ def test_nobody_is_further_ahead_than_the_first_beats_allow(clocks: dict[str, in
     assert reading.ahead_at_most == (None if len(clocks) > 1 else 0)
     reading.read(2)
     assert reading.ahead_at_most == bound
-    assert reading.offset is None
+    assert reading.offset == (None if len(clocks) > 1 else 0)
 
 
 def test_few_beats_of_anybody_are_few() -> None:
@@ -153,3 +156,59 @@ def test_a_clock_whose_writer_accepted_a_step_is_compared_anew() -> None:
     assert reading.offset is None
     reading.read(30)
     assert reading.offset == 0
+
+
+@pytest.mark.parametrize(
+    ("clocks", "servers", "expected"),
+    [
+        ({"me": 0}, [4_900], 0),
+        ({"me": 0}, [5_000], 5_000),
+        ({"me": 0}, [-600_000], 0),
+        ({"me": 0}, [600_000, 0, 0], 0),
+        ({"me": 0}, [-600_000, -600_000, 0], 0),
+        ({"me": 0}, [-600_000] * 3, -600_000),
+        ({"me": 0, "a": 0}, [600_000], 0),
+        ({"me": 300, "a": 0, "b": 0}, [600_000], 300),
+        ({"me": 300, "a": 0, "b": 0}, [4_000] * 5, 300),
+        ({"me": 0, "a": 600_000}, [0], 0),
+        ({"me": 600_000, "a": 0}, [600_000], 600_000),
+        ({"me": 300, "a": 0, "b": 600_000, "c": 600_000}, [300, 300], 300),
+        ({"me": 600_000, "a": 0, "b": 600_000}, [600_000] * 3, 600_000),
+    ],
+)
+def test_servers_have_a_say_where_clocks_are_seconds_apart(
+    clocks: dict[str, int], servers: list[int], expected: int
+) -> None:
+    """Elsewhere members alone do, and of them those that the most of all clocks agree with."""
+    reading = Reading(**clocks)
+    reading.read(31)
+    assert abs((reading.against(servers) or 0) - expected) <= AGE_MS
+
+
+def test_servers_have_a_say_before_any_beat() -> None:
+    reading = Reading(me=0, a=0)
+    assert reading.against([600_000]) == 600_000
+    reading.read(4)
+    assert reading.against([600_000]) is None
+
+
+def test_a_clock_that_is_apart_stays_so_until_it_is_well_within() -> None:
+    reading = Reading(me=0)
+    apart = [reading.against([ahead]) for ahead in (4_999, 5_001, 4_999, 2_501, 2_499, 4_999)]
+    assert apart == [0, 5_001, 4_999, 2_501, 0, 0]
+
+
+def test_the_first_bound_is_that_of_members_whom_servers_do_not_contradict() -> None:
+    reading = Reading(me=500, a=-600_000, b=-600_000)
+    reading.read(2)
+    assert reading.ahead_at_most == 600_500 + AGE_MS
+    members = list(reading.ahead)
+    assert reading.offsets.ahead_at_most_ms(ME, members, servers=[0]) == 0
+
+
+def test_for_who_is_no_member_its_own_clock_does_not_count() -> None:
+    reading = Reading(me=600_000, a=0)
+    reading.read(4)
+    assert reading.offsets.apart_ms([A], me=None, servers=[0]) == 600_000 + AGE_MS
+    assert reading.offsets.apart_ms([A], me=None, servers=[600_000]) == 600_000 + AGE_MS
+    assert reading.offsets.apart_ms([A], me=None, servers=[]) is None

@@ -43,7 +43,8 @@ def test_it_beats_and_reads_once_a_second() -> None:
         assert requests["write_heartbeat"] == 180
         assert 180 <= requests["read_heartbeats"] <= 192
         assert requests["read_life"] <= 3 * 2 * 7
-        assert set(requests) == {"write_heartbeat", "read_heartbeats", "read_life"}
+        assert 88 <= requests["read_server_clock"] <= 92
+        assert set(requests) == {"write_heartbeat", "read_heartbeats", "read_life", "read_server_clock"}
         await cluster.ends()
 
     run_virtual(scenario)

@@ -36,7 +36,9 @@ def test_nothing_is_read_or_written_for_lanes_that_stay() -> None:
         cluster.store.requests.clear()
         floors = [beat.floor for beat in cluster.store.heartbeats.values()]
         await cluster.advance(60.0)
-        assert set(cluster.store.requests) == {"write_heartbeat", "read_heartbeats", "read_life"}
+        assert set(cluster.store.requests) == {
+            *("write_heartbeat", "read_heartbeats", "read_life", "read_server_clock")
+        }
         for old, beat in zip(floors, cluster.store.heartbeats.values(), strict=True):
             assert old is not None
             assert beat.floor is not None

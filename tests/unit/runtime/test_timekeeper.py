@@ -1,6 +1,6 @@
-"""What a step of the system's clock is taken for: the members judge, and where there are none, time."""
+"""What a step of the system's clock is taken for: the members judge, and where there are none, storage's servers."""
 
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import pytest
@@ -38,16 +38,26 @@ class SteppedClock(ManualClock):
 
 
 class Machine:
-    """`others`: by how much this machine's clock was ahead of theirs before any step, and what they stepped by."""
+    """`others`: by how much this machine's clock was ahead of theirs before any step, and what they stepped by.
+    `servers`: the same of those servers that have told since what time they have now."""
 
-    def __init__(self, *others: tuple[int, int]) -> None:
+    def __init__(self, *others: tuple[int, int], servers: Sequence[int] = ()) -> None:
         self.clock = SteppedClock()
         self.others = list(others)
-        self.beats = 0
+        self.servers = list(servers)
+        self.beats = self.seconds = 0
         self.accepted: list[int] = []
         self.keeper = Timekeeper(
-            clock=self.clock, witnesses=self.witnesses, alone=lambda: not self.others, accepted=self.accepted.append
+            clock=self.clock,
+            witnesses=self.witnesses,
+            alone=lambda: not self.others,
+            servers=self.ahead_of_servers,
+            accepted=self.accepted.append,
         )
+
+    def ahead_of_servers(self, since: float) -> list[int]:
+        assert since >= self.clock.monotonic() - self.seconds, "nobody is asked what he said before"
+        return [self.ahead_ms() + ahead for ahead in self.servers]
 
     def witnesses(self) -> list[Witness]:
         own = self.ahead_ms()
@@ -57,6 +67,7 @@ class Machine:
         ]
 
     def looks(self, seconds: int) -> None:
+        self.seconds += seconds
         for _ in range(seconds):
             self.keeper.look()
             self.clock.advance(1.0)
@@ -130,7 +141,7 @@ def test_a_small_step_between_members_that_differ_as_clocks_may_is_judged_by_the
 
 def test_nobody_judges_before_he_wrote_since_the_step() -> None:
     """What was read last he wrote before his machine was stepped as well."""
-    machine = Machine((0, 0))
+    machine = Machine((0, 0), servers=[STEP_MS])
     machine.clock.stepped_ms = -STEP_MS
     machine.looks(FRESH_BEATS)
     assert not machine.clock.wall_trusted()
@@ -141,7 +152,7 @@ def test_nobody_judges_before_he_wrote_since_the_step() -> None:
 
 @pytest.mark.parametrize("step_ms", [STEP_MS, -STEP_MS])
 def test_a_step_of_all_machines_is_believed_when_it_lasts(step_ms: int) -> None:
-    machine = Machine((100, step_ms), (-100, step_ms))
+    machine = Machine((100, step_ms), (-100, step_ms), servers=[-step_ms])
     machine.clock.stepped_ms = step_ms
     machine.looks(int(BELIEVED_AFTER_SECONDS))
     assert not machine.clock.wall_trusted()
@@ -151,7 +162,7 @@ def test_a_step_of_all_machines_is_believed_when_it_lasts(step_ms: int) -> None:
 
 
 def test_machines_that_are_set_right_one_after_the_other_are_believed_when_the_last_one_is() -> None:
-    machine = Machine((0, 0), (0, 0))
+    machine = Machine((0, 0), (0, 0), servers=[STEP_MS])
     machine.clock.stepped_ms = -STEP_MS
     machine.looks(30)
     assert machine.ahead_ms() == 0
@@ -181,11 +192,55 @@ def test_a_step_that_the_members_do_not_explain_stays_in_doubt_until_it_is_undon
     assert verdicts(said) == [None, "back by itself"]
 
 
-def test_where_nobody_can_be_asked_a_step_that_lasts_is_believed() -> None:
-    machine = Machine()
-    machine.clock.stepped_ms = STEP_MS
-    machine.looks(int(BELIEVED_AFTER_SECONDS))
+OTHERS = pytest.mark.parametrize("others", [0, 2], ids=["a lone member", "stepped with all others"])
+
+
+def alone(others: int, step_ms: int, *servers: int) -> Machine:
+    machine = Machine(*[(0, step_ms)] * others, servers=servers)
+    machine.clock.stepped_ms = step_ms
+    return machine
+
+
+@OTHERS
+@pytest.mark.parametrize("step_ms", [STEP_MS, -STEP_MS])
+def test_a_step_away_from_the_servers_is_refused(others: int, step_ms: int) -> None:
+    for servers in ([0], [4_000], [-4_000], [0, -step_ms, 0]):
+        machine = alone(others, step_ms, *servers)
+        with capture_logs() as said:
+            machine.looks(60)
+        assert machine.clock.wall_trusted()
+        assert machine.ahead_ms() == 0
+        assert verdicts(said) == [None, "refused"]
+
+
+@OTHERS
+@pytest.mark.parametrize("step_ms", [STEP_MS, -STEP_MS])
+def test_a_step_towards_the_servers_is_believed_when_it_lasts(others: int, step_ms: int) -> None:
+    """They were right, or they share the host and were stepped as well: nobody can know."""
+    for servers in ([-step_ms], [4_000 - step_ms], [-4_000 - step_ms], [0, -step_ms, -step_ms]):
+        machine = alone(others, step_ms, *servers)
+        machine.looks(int(BELIEVED_AFTER_SECONDS))
+        assert not machine.clock.wall_trusted()
+        machine.looks(FRESH_BEATS + 1)
+        assert machine.clock.wall_trusted()
+        assert machine.accepted == [step_ms]
+
+
+@OTHERS
+def test_while_no_server_tells_a_step_stays_in_doubt(others: int) -> None:
+    machine = alone(others, STEP_MS)
+    machine.looks(60)
     assert not machine.clock.wall_trusted()
+    machine.servers = [0]
     machine.looks(2)
     assert machine.clock.wall_trusted()
-    assert machine.ahead_ms() == pytest.approx(STEP_MS, abs=100)
+    assert machine.ahead_ms() == 0
+
+
+def test_a_step_that_the_servers_follow_later_is_believed_then() -> None:
+    machine = alone(0, STEP_MS, 0)
+    machine.looks(30)
+    assert machine.ahead_ms() == 0
+    machine.servers = [-STEP_MS]
+    machine.looks(int(BELIEVED_AFTER_SECONDS) + 2)
+    assert machine.accepted == [STEP_MS]

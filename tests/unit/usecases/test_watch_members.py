@@ -284,7 +284,8 @@ def test_it_reads_once_a_second_and_asks_about_who_stands_still() -> None:
         members.store.requests.clear()
         await members.beat(20)
         assert 19 <= members.store.requests["read_heartbeats"] <= 22
-        assert set(members.store.requests) == {"read_heartbeats"}
+        assert 9 <= members.store.requests["read_server_clock"] <= 11
+        assert set(members.store.requests) == {"read_heartbeats", "read_server_clock"}
         del members.names["b"]
         await members.beat(4)
         members.store.lives[life("b")] = LifeRecord(life("b"), alive=False, renewals=1)
@@ -309,6 +310,38 @@ def test_the_clock_is_compared_within_two_seconds_of_the_start() -> None:
         await members.beat(2)
         assert members.watch.first_offset_ms is not None
         assert -3_600_000 <= members.watch.first_offset_ms < -3_599_800
+        await members.watch.stop()
+
+    run_virtual(scenario)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "servers", "expected"),
+    [
+        ({"a": 0}, [0], 600_000),
+        ({"a": 600_000}, [0], 600_000),
+        ({"a": 600_000}, [600_000], 0),
+        ({"a": 600_000, "b": 600_000}, [0], 0),
+        ({"a": 600_000, "b": 600_000}, [0, 0], 600_000),
+        ({"a": 600_000}, [0, 0, 600_000], 600_000),
+    ],
+)
+def test_a_clock_that_members_agree_with_is_compared_with_the_servers_too(
+    ahead: dict[str, int], servers: list[int], expected: int
+) -> None:
+    """This process's host is 600 s ahead: who runs on it finds nothing wrong."""
+
+    async def scenario() -> None:
+        members = Members(*ahead)
+        members.names, members.store.server_skews_ms = ahead, servers
+        members.clock.skew_ms = 600_000
+        await members.watch.start()
+        await members.beat(6)
+        assert members.watch.first_offset_ms is not None
+        assert abs(members.watch.first_offset_ms - expected) < 2_000
+        await members.beat(31)
+        assert members.watch.offset_ms is not None
+        assert abs(members.watch.offset_ms - expected) < 2_000
         await members.watch.stop()
 
     run_virtual(scenario)

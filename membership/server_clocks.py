@@ -1,0 +1,77 @@
+"""What time the store's servers have: they are asked, one after the other, as long as the process runs.
+
+Their machines need not be the nodes', so they contradict a node that is alone, and nodes that all run on one host. When
+between question and answer a server looked at its clock is unknown. So servers are witnesses of seconds and more, not
+of the milliseconds for which members compare their heartbeats (`clocks`).
+"""
+
+import asyncio
+from statistics import median_high
+from typing import NamedTuple
+
+from membership.errors import StoreUnavailable
+from membership.ports import MemberStore, WallClock
+from membership.settings import MembershipSettings
+
+_BEATS_BETWEEN = 2
+_FEW = 3
+_READS_AT_FIRST = 10
+"""So many times a beat until a few answers are there, so that one wrong server of three does not speak for all."""
+_REMEMBERED_SECONDS = 60.0
+"""A server that has told nothing for so long is gone, or can't be reached."""
+
+
+class _Told(NamedTuple):
+    """`asked_at`: own monotonic seconds. `origin_ms`: the server's time at the origin of that clock."""
+
+    asked_at: float
+    origin_ms: float
+
+
+class ServerClocks:
+    """Asks from `run` on; answers at any time from what was told so far."""
+
+    def __init__(self, *, store: MemberStore, clock: WallClock, settings: MembershipSettings) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._told: dict[str, _Told] = {}
+        self._answers = 0
+        self._known = asyncio.Event()
+
+    async def known(self) -> None:
+        """Return when a few answers are there."""
+        await self._known.wait()
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        beat = self._settings.beat_seconds
+        while True:
+            try:
+                await self._ask()
+            except StoreUnavailable:
+                await self._clock.sleep(self._settings.retry_seconds)
+                continue
+            await self._clock.sleep(_BEATS_BETWEEN * beat if self._known.is_set() else beat / _READS_AT_FIRST)
+
+    async def _ask(self) -> None:
+        asked_at = self._clock.monotonic()
+        server, server_ms = await self._store.read_server_clock()
+        returned = self._clock.monotonic()
+        if returned - asked_at > self._settings.trust_seconds:
+            return  # this process stood still, before or after the server looked at its clock
+        self._told[server] = _Told(asked_at, server_ms - (asked_at + returned) * 500.0)
+        self._answers += 1
+        if self._answers >= _FEW:
+            self._known.set()
+
+    def ahead_ms(self, asked_since: float = float("-inf")) -> list[int]:
+        """How far one's own wall clock is ahead of each server's, by answers to what was asked since then."""
+        now = self._clock.monotonic()
+        origin_ms = self._clock.wall_ms() - now * 1000.0
+        oldest = max(asked_since, now - _REMEMBERED_SECONDS)
+        return [round(origin_ms - told.origin_ms) for told in self._told.values() if told.asked_at >= oldest]
+
+    def ahead_of_most_ms(self) -> int:
+        """The same for their median; of an even number of servers the earlier middle one. 0 while none is known."""
+        return median_high(self.ahead_ms() or [0])
