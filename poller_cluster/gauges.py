@@ -296,6 +296,12 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         lambda shown: shown.node.heartbeater.view.offset_ms / 1000.0,
     ),
     Metric(
+        "minutehand_storage_clock_offset_seconds",
+        Kind.GAUGE,
+        "This process's wall clock against the median of Cassandra's servers, to a second or so; positive is ahead.",
+        lambda shown: shown.node.heartbeater.servers.ahead_of_most_ms() / 1000.0,
+    ),
+    Metric(
         "minutehand_members",
         Kind.GAUGE,
         "Pollers' processes by state, as this process sees them. Those that ended are forgotten after a while.",

@@ -105,6 +105,11 @@ CASES = {
         {'minutehand_clock_offset_seconds{instance="a"}': stays(0.2)},
         (("instance", "a"),),
     ),
+    "MinutehandStorageClockOff": Case(
+        {'minutehand_storage_clock_offset_seconds{instance="a"}': stays(-6)},
+        {'minutehand_storage_clock_offset_seconds{instance="a"}': stays(4)},
+        (("instance", "a"),),
+    ),
     "MinutehandClockDoubtful": Case(
         {'minutehand_clock_trusted{instance="a"}': stays(0)},
         {'minutehand_clock_trusted{instance="a"}': stays(1)},
