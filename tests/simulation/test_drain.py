@@ -68,8 +68,9 @@ def test_of_all_nodes_asked_at_once_one_stays_at_least(seed: int) -> None:
 def test_a_node_that_is_silent_is_not_counted_on() -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world, names="ab")
+        life, members = world.nodes["b"].node.life, world.nodes["a"].node.heartbeater
         world.pause("b")
-        await world.advance(6.2)
+        await until(world, lambda: members.view.silence.get(life, 6.0) >= 6.0, within=9.0)
         assert await drained(world, "a") == [False]
         world.heal()
         await world.revive()
