@@ -19,6 +19,8 @@ What holds:
   connections were judged when they were opened; the policy of an engine never changes.
 - A final status (200 and above) decides. What breaks after it, while the rest of the answer is read, changes nothing:
   the receiver has answered. At most 64 KB of an answer's body are read, and 1 KiB is kept.
+- A status is believed where its line is one: HTTP/1.0, HTTP/1.1 or HTTP/2 and three digits. Another line, and 101, end
+  the attempt as `bad-response` at once; of all else below 200 there may be any number before the final status.
 - An answer is bounded as a whole, whatever HTTP makes of its bytes (`inflow`): `response_bytes` and `framing_bytes`
   together from the request on, and `answer_seconds` from its status to its end. Beyond that the connection is closed;
   the status decides, as where the body is too long, and without one the attempt ends as `bad-response`. The bounds are

@@ -35,7 +35,6 @@ class ObservedTransfer(Transfer):
         return super()._constant_options(settings) | {
             pycurl.FRESH_CONNECT: 1,
             pycurl.FORBID_REUSE: 1,
-            pycurl.HEADERFUNCTION: self._hear_header,
             pycurl.DEBUGFUNCTION: self._hear_work,
             pycurl.VERBOSE: 1,
         }
@@ -60,16 +59,19 @@ class ObservedTransfer(Transfer):
             self._addresses.append(socket_name(host, port))
         return opened
 
-    def _hear_header(self, line: bytes) -> None:
+    def _hear_header(self, line: bytes) -> int | None:
+        if super()._hear_header(line) is not None:
+            return 0
         text = line.decode("latin-1").rstrip("\r\n")
         if text.startswith("HTTP/"):
             self._received_headers.clear()
             self._header_bytes = 0
-            return
+            return None
         name, colon, value = text.partition(":")
         self._header_bytes += len(line)
         if colon and len(self._received_headers) < MAX_HEADERS and self._header_bytes <= MAX_HEADER_BYTES:
             self._received_headers.append((name, value.strip()))
+        return None
 
     def _hear_work(self, kind: int, data: bytes) -> None:
         if kind == pycurl.INFOTYPE_HEADER_OUT:

@@ -8,6 +8,8 @@ import pycurl
 from poller_cluster.delivery.policy import Refusal
 from poller_cluster.delivery.result import AttemptError
 
+WEIRD_SERVER_REPLY = 8
+"""A CURLE_* that pycurl has no name for."""
 _LIBCURL_LOGIN_DENIED = pycurl.E_LOGIN_DENIED
 _LIBCURL_TOO_LARGE = 100
 _LIBCURL_ECH_REQUIRED = 101
@@ -39,7 +41,7 @@ _TABLE: dict[int, AttemptError] = {
     pycurl.E_PARTIAL_FILE: "reset",
     pycurl.E_HTTP2: "reset",
     _HTTP2_STREAM: "reset",
-    8: "bad-response",
+    WEIRD_SERVER_REPLY: "bad-response",
     pycurl.E_BAD_CONTENT_ENCODING: "bad-response",
     _LIBCURL_TOO_LARGE: "bad-response",
 }

@@ -29,7 +29,7 @@ connect-refused, connect-failed    no connection
 tls-failed                         the handshake failed or the certificate is not to be trusted
 timeout                            not done within the request's time-out; the connection within its own
 reset                              the connection broke before an answer
-bad-response                       the answer is not HTTP
+bad-response                       the answer is not HTTP, or changes to another protocol (101), which nobody asked for
 not-trusted                        this node lost its right to act before anything was sent
 stopped                            the engine was stopped meanwhile
 internal                           our own failure: no descriptors, no memory

@@ -1,5 +1,6 @@
 """One reusable libcurl handle and the attempt it is making."""
 
+import re
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pycurl
 
 from poller_cluster.delivery.inflow import Inflow, Inflows
-from poller_cluster.delivery.outcome import Ending, judge
+from poller_cluster.delivery.outcome import WEIRD_SERVER_REPLY, Ending, judge
 from poller_cluster.delivery.policy import NetworkPolicy, Refusal, judge_socket_address
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptError, AttemptResult
@@ -24,6 +25,9 @@ _SUPPRESSED = ("Accept:", "Content-Type:", "Expect:", "User-Agent:")
 """Keeps libcurl from adding its own; a user's header of that name is sent all the same."""
 _LARGE_BODY = 16_384
 _FIRST_FINAL_STATUS = 200
+_STATUS_LINE = re.compile(rb"HTTP/(?:1\.[01]|2)[ \t]([0-9]{3})(?![0-9])")
+"""libcurl believes the first three of more digits, and takes `http/1.1 500` for the 200 of a server that is no HTTP."""
+_SWITCHING_PROTOCOLS = b"101"
 _DISALLOW_USERNAME_IN_URL = 278
 """A CURLOPT_* that pycurl has no name for."""
 
@@ -50,10 +54,13 @@ class Transfer:
         "_entry_host",
         "_entry_kept",
         "_excerpt_bytes",
+        "_expects_status_line",
         "_failure",
         "_inflows",
+        "_interim",
         "_left_ms",
         "_literal",
+        "_malformed",
         "_max_connect_timeout_ms",
         "_method",
         "_opened",
@@ -134,6 +141,7 @@ class Transfer:
             pycurl.RESOLVER_START_FUNCTION: self._may_resolve,
             pycurl.OPENSOCKETFUNCTION: self._open_socket,
             pycurl.PREREQFUNCTION: self._before_request,
+            pycurl.HEADERFUNCTION: self._hear_header,
             pycurl.WRITEFUNCTION: self._receive,
         }
         if settings.ca_file is not None:
@@ -146,7 +154,7 @@ class Transfer:
         self._sockets: list[int] = []
         self._sends = 0
         self._received = 0
-        self._opened = self._untrusted = self._repeat_refused = self._capped = False
+        self._opened = self._untrusted = self._repeat_refused = self._capped = self._malformed = False
         self._refusal: Refusal | None = None
         self._failure: str | None = None
 
@@ -255,10 +263,24 @@ class Transfer:
                     self._leave_inflow()
                 self.inflow = self._inflows.begun((local, local_port), self._sockets)
                 self._sends += 1
+                self._expects_status_line, self._interim = True, False
                 return int(pycurl.PREREQFUNC_OK)
         except Exception as error:
             self._failure = f"asking whether to start failed: {type(error).__name__}"
         return int(pycurl.PREREQFUNC_ABORT)
+
+    def _hear_header(self, line: bytes) -> int | None:
+        """A line of a head, its end included, or of trailers. Refusing ends the attempt."""
+        if self._expects_status_line:
+            known = _STATUS_LINE.match(line)
+            status = b"" if known is None else known[1]
+            if not status or status == _SWITCHING_PROTOCOLS:
+                self._malformed = True
+                return 0
+            self._expects_status_line, self._interim = False, status < b"200"
+        elif self._interim and line in (b"\r\n", b"\n"):
+            self._expects_status_line = True
+        return None
 
     def _receive(self, data: bytes) -> int:
         if self._received < self._excerpt_bytes:
@@ -289,6 +311,8 @@ class Transfer:
 
     def result(self, code: int, message: str, *, duration_seconds: float) -> AttemptResult:
         """What the attempt came to; `code` and `message` are libcurl's."""
+        if self._malformed:
+            return self._without_status(WEIRD_SERVER_REPLY, "", duration_seconds)
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         if status < _FIRST_FINAL_STATUS:
             return self._without_status(code, message, duration_seconds)

@@ -11,7 +11,7 @@ import pytest
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.result import AttemptResult
 from tests.support.delivery import CLOCK, EngineMaker, attempt, post, trusted
-from tests.support.raw_receiver import RawReceiver, answering, closing, flooding, hanging, resetting, writing
+from tests.support.raw_receiver import Answer, RawReceiver, answering, closing, flooding, hanging, resetting, writing
 
 SHORT_SECONDS = 0.25
 
@@ -93,6 +93,49 @@ class TestAnswers:
     async def test_what_is_not_http(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
         receiver.script["/x"] = writing(b"SSH-2.0-OpenSSH_9.2\r\n", then=closing)
         result = await attempt(engine, post(receiver.url("/x")))
+        assert (result.status, result.error, result.final, result.nothing_sent) == (None, "bad-response", False, False)
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "HTTP/1.1 2000 X",
+            "HTTP/1.1 20000",
+            "HTTP/1.1 5000 X",
+            "HTTP/2 5000 X",
+            "http/1.1 500 X",
+            "Http/1.1 200 OK",
+            "HTTP/1.1 1000 X",
+            "HTTP/1.1 20 X",
+            "HTTP/1.1 000 X",
+        ],
+    )
+    @pytest.mark.parametrize("interim", [b"", b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"], ids=["", "after-103"])
+    async def test_a_status_has_three_digits_in_a_line_of_its_own(
+        self, engine: DeliveryEngine, receiver: RawReceiver, line: str, interim: bytes
+    ) -> None:
+        receiver.script["/x"] = writing(interim + line.encode() + b"\r\nContent-Length: 3\r\n\r\nabc")
+        result = await attempt(engine, post(receiver.url("/x")))
+        assert (result.status, result.error, result.final, result.nothing_sent) == (None, "bad-response", False, False)
+        assert result.detail == "the receiver's answer is not valid HTTP"
+        assert (await attempt(engine, post(receiver.url("/hook")))).succeeded
+
+    @pytest.mark.parametrize(
+        "line", ["HTTP/1.1 200", "HTTP/1.0 200 OK", "HTTP/1.1 200 HTTP/1.1 500", "HTTP/1.1 200 2000"]
+    )
+    async def test_reasons_are_of_no_account(self, engine: DeliveryEngine, receiver: RawReceiver, line: str) -> None:
+        trailers = b"Transfer-Encoding: chunked\r\n\r\n0\r\nhttp/1.1: 500\r\n\r\n"
+        receiver.script["/x"] = writing(line.encode() + b"\r\n" + trailers)
+        assert (await attempt(engine, post(receiver.url("/x")))).status == 200
+
+    @pytest.mark.parametrize("after", [b"", b"x", b"x" * 200_000, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"])
+    @pytest.mark.parametrize("then", [closing, hanging, flooding])
+    async def test_another_protocol_is_no_answer(
+        self, engine: DeliveryEngine, receiver: RawReceiver, after: bytes, then: Answer
+    ) -> None:
+        """At once: who was not asked to switch protocols and does is not waited for."""
+        switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        receiver.script["/x"] = writing(switch + after, then=then)
+        result = await attempt(engine, post(receiver.url("/x"), timeout_seconds=60))
         assert (result.status, result.error, result.final, result.nothing_sent) == (None, "bad-response", False, False)
 
     async def test_retry_after_in_seconds_and_as_a_date(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
