@@ -117,6 +117,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             response = _crashed(error, call, route)
         finally:
             deadline.met()
+            call.release()
         if health.stopping:
             response.force_close()
         series.answered(response.status, monotonic() - began)

@@ -1,7 +1,7 @@
 """What requests may cost: a budget for each client and each administrator, in units of about 1 ms of CPU of one core.
 
     Route.cost          taken before the handler runs; what does not fit is answered 429 with Retry-After
-    a long body         its bytes beyond FREE_BYTES, taken before it is read where its length is announced
+    a long body         its bytes beyond FREE_BYTES, taken before they are read: all at once, or as its chunks come
     a long answer       its bytes, owed afterwards: the next request waits for them
     Call.spend          what a handler did many times over, such as the schedules of a bulk cancel; owed, too
 
@@ -44,6 +44,30 @@ ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
 TOO_MANY: Final = "too-many-requests"
 
 
+class BodyRoom:
+    """One process's bytes of bodies that its callers' requests hold, from their first byte to their answer. Nobody may
+    hold more than `limit`, so that bodies that do not end take no more memory than that."""
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._held: dict[str, int] = {}
+
+    def hold(self, principal: Principal, size: int) -> None:
+        """Raises Refusal (too-many-requests): nothing more is held."""
+        whose = _whose(principal)
+        held = self._held.get(whose, 0) + size
+        if held > self._limit:
+            detail = f"the bodies of other requests under way take the {self._limit} bytes that are given; ask again"
+            raise Refusal(TOO_MANY, detail, headers={"Retry-After": "1"})
+        self._held[whose] = held
+
+    def release(self, principal: Principal, size: int) -> None:
+        whose = _whose(principal)
+        held = self._held.pop(whose) - size
+        if held:
+            self._held[whose] = held
+
+
 class RequestBudget:
     """One process's judge of what its callers' requests cost."""
 
@@ -69,10 +93,13 @@ class RequestBudget:
         self._rates.owe(whose, cost, rate=rate, now=self._clock.monotonic())
 
     def _of(self, principal: Principal) -> tuple[str, float]:
-        """Whose budget, and what a second adds to it. No client's id has a space."""
-        if principal.client_id is not None:
-            return principal.client_id, self._client_rate
-        return f"administrator {principal.name}", self._admin_rate
+        """Whose budget, and what a second adds to it."""
+        return _whose(principal), self._admin_rate if principal.client_id is None else self._client_rate
+
+
+def _whose(principal: Principal) -> str:
+    """No client's id has a space."""
+    return f"administrator {principal.name}" if principal.client_id is None else principal.client_id
 
 
 def cost_of_body(size: int) -> float:

@@ -49,6 +49,7 @@ class Call:
         "deadline",
         "documents",
         "exposition",
+        "held",
         "principal",
         "reading",
         "recorded",
@@ -82,6 +83,8 @@ class Call:
         self.principal: Principal | None = None
         self.client: Client | None = None
         self.reading = False
+        self.held = 0
+        """Bytes of its body."""
         self.recorded: dict[str, str | int] = {}
 
     @property
@@ -114,23 +117,38 @@ class Call:
             raise Refusal("unsupported-media-type", "send the body as Content-Type: application/json, in UTF-8")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise Refusal("unsupported-media-type", "send the body without Content-Encoding")
-        limit, announced = self.settings.max_body_bytes, request.content_length or 0
-        if announced > limit:
+        limit, announced = self.settings.max_body_bytes, request.content_length
+        if announced is not None and announced > limit:
             raise _too_large(limit)
-        assert self.principal is not None
-        if cost := cost_of_body(announced):
-            self.services.request_budget.take(self.principal, cost)
+        if announced is not None:
+            self._take_bytes(0, announced)
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
         self.reading = True
-        try:
-            data = await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            raise _too_large(limit) from None
+        data, content = bytearray(), request.content
+        while not content.at_eof():
+            piece = await content.readany()
+            if len(data) + len(piece) > limit:
+                raise _too_large(limit)
+            if announced is None:
+                self._take_bytes(len(data), len(data) + len(piece))
+            data += piece
         self.reading = False
-        self.spend(cost_of_body(len(data)) - cost)
-        return data
+        return bytes(data)
+
+    def _take_bytes(self, before: int, size: int) -> None:
+        """The body grows. Raises Refusal where its caller may not have that much."""
+        assert self.principal is not None
+        self.services.body_room.hold(self.principal, size - before)
+        self.held += size - before
+        if cost := cost_of_body(size) - cost_of_body(before):
+            self.services.request_budget.take(self.principal, cost)
+
+    def release(self) -> None:
+        """The request is answered."""
+        if self.held and self.principal is not None:
+            self.services.body_room.release(self.principal, self.held)
 
     def spend(self, cost: float) -> None:
         """What this request has cost beside its route's own cost (see `api.request_budget`)."""

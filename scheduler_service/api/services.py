@@ -6,7 +6,7 @@ from typing import Protocol
 from membership.ports import LeaseStore
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.rate_limit import RateLimit
-from scheduler_service.api.request_budget import RequestBudget
+from scheduler_service.api.request_budget import BodyRoom, RequestBudget
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.ports import (
     AttemptStore,
@@ -121,6 +121,7 @@ class ApiServices:
     signing_secrets: SigningSecrets
     rate_limit: RateLimit
     request_budget: RequestBudget
+    body_room: BodyRoom
     create_schedules: CreateSchedules
     edit_schedule: EditSchedule
     cancel_schedules: CancelSchedules
@@ -223,6 +224,7 @@ def build_services(
             client_per_second=settings.client_budget_per_second,
             admin_per_second=settings.admin_budget_per_second,
         ),
+        body_room=BodyRoom(limit=max(settings.held_body_bytes, settings.max_body_bytes)),
         create_schedules=create,
         edit_schedule=edit,
         cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),

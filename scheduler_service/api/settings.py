@@ -20,6 +20,7 @@ _ABOVE_ZERO = (
     "max_reconciled_days",
     "client_budget_per_second",
     "admin_budget_per_second",
+    "held_body_bytes",
 )
 
 
@@ -67,8 +68,11 @@ class ApiSettings:
     """An answer that its caller has not taken after this long is broken off."""
 
     max_body_bytes: int = 4 * 1024 * 1024
-    """Larger request bodies are refused with 413, before they are read where their length is announced. Memory for one
-    body of this size may be needed per open connection."""
+    """Larger request bodies are refused with 413, before they are read where their length is announced."""
+
+    held_body_bytes: int = 64 * 1024 * 1024
+    """Bodies of requests under way that one client, or one administrator's key, may have in this process together; what
+    does not fit is answered 429. One body of the longest always fits."""
 
     max_header_bytes: int = 16 * 1024
     """Longest request line and longest single header; longer ones are answered 400."""

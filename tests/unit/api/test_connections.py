@@ -347,6 +347,43 @@ async def test_hanging_up_amid_a_body_is_no_crash_of_ours(api: ApiHarness) -> No
     assert [line for line in logs if line["log_level"] == "error"] == []
 
 
+def held_bytes(api: ApiHarness) -> int:
+    assert api.server is not None
+    return sum(api.server._services.body_room._held.values())
+
+
+def unended(key: str, size: int) -> bytes:
+    head = UNENDED % f"Authorization: Bearer {key}\r\n".encode()
+    return head + f"{size:x}\r\n".encode() + b" " * size + b"\r\n"
+
+
+async def test_bodies_that_do_not_end_hold_bounded_memory_until_they_are_given_up() -> None:
+    async with ApiHarness(held_body_bytes=300_000, max_body_bytes=200_000) as api:
+        key, other = await api.register("shop"), await api.register("other")
+        first, second = [await Caller.of(api, unended(key, 120_000)) for _ in range(2)]
+        await until(lambda: held_bytes(api) == 240_000)
+        refused = await Caller.of(api, unended(key, 120_000))
+        status, headers, body = await refused.answer()
+        assert (status, headers["Retry-After"]) == (429, "1")
+        assert "300000 bytes" in msgspec.json.decode(body)["detail"]
+        assert (await api.send("POST", SCHEDULES.replace("shop", "other"), key=other, json=schedule())).status == 201
+        second.writer.write(b"0\r\n\r\n")
+        assert (await second.answer())[0] == 400, "it is read, and no JSON"
+        await first.close()
+
+        await until(lambda: held_bytes(api) == 0)
+        for one in (second, refused):
+            await one.close()
+
+
+async def test_a_body_in_chunks_is_paid_for_as_it_comes() -> None:
+    async with ApiHarness(client_budget_per_second=1) as api:
+        key = await api.register("shop")
+        caller = await Caller.of(api, unended(key, 2_000_000))
+        assert (await caller.answer())[0] == 429, "2 MB cost 18 units, and there are 10"
+        await caller.close()
+
+
 class Piled:
     """A connection with pieces to be parsed, each of which takes a while."""
 
