@@ -9,6 +9,7 @@ from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleI
 from scheduler_service.domain.schedules import (
     NO_STATICS,
     Advance,
+    Content,
     Definition,
     Edit,
     Outcome,
@@ -26,6 +27,8 @@ OUTCOME_BYTES = 250
 _ID_BYTES = 16
 _STATICS = 3
 _ROW_END = _STATICS + len(Row.__struct_fields__)
+_KEY_AND_KIND = 3
+_NO_CONTENT = (None,) * len(Content.__struct_fields__)
 
 
 def partition_parameters(partition: Partition) -> Parameters:
@@ -97,6 +100,14 @@ def statics_of(epoch: int | None, version: int | None, edits: UUID | None, in_fl
 def row_of(values: Sequence[Any]) -> Row | None:
     """A row as the `read_*` statements answer it; None for the null keys of a partition that has statics only."""
     return None if values[_STATICS] is None else Row(*values[_STATICS:_ROW_END])
+
+
+def lean_row_of(values: Sequence[Any]) -> Row | None:
+    """The same of the `read_*lean*` statements."""
+    if values[_STATICS] is None:
+        return None
+    content_at = _STATICS + _KEY_AND_KIND
+    return Row(*values[_STATICS:content_at], *_NO_CONTENT, *values[content_at:])
 
 
 def advance_items(advance: Advance) -> list[Item]:

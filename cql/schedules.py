@@ -12,6 +12,7 @@ from cql.schedule_rows import (
     advance_bytes,
     advance_items,
     edit_items,
+    lean_row_of,
     partition_parameters,
     rejected_statics,
     row_of,
@@ -37,6 +38,7 @@ from scheduler_service.domain.reconciliations import ReviewedRow, ReviewPage
 from scheduler_service.domain.schedules import (
     NO_STATICS,
     Advance,
+    Content,
     Definition,
     Edit,
     Page,
@@ -57,6 +59,9 @@ ITEMS_PER_BATCH = 65_535
 
 _FIRST_PAGE = "schedules.read_first_page"
 _NEXT_PAGE = "schedules.read_next_page"
+_FIRST_LEAN_PAGE = "schedules.read_first_lean_page"
+_NEXT_LEAN_PAGE = "schedules.read_next_lean_page"
+_LEAN = frozenset((_FIRST_LEAN_PAGE, _NEXT_LEAN_PAGE))
 _HOUR_MS = 3_600_000
 
 
@@ -108,9 +113,11 @@ class CqlScheduleStore:
         *,
         after: RowKey | None = None,
         limit: int = 1000,
+        lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> Page:
-        name, behind = (_FIRST_PAGE, ()) if after is None else (_NEXT_PAGE, after)
+        first, following = (_FIRST_LEAN_PAGE, _NEXT_LEAN_PAGE) if lean else (_FIRST_PAGE, _NEXT_PAGE)
+        name, behind = (first, ()) if after is None else (following, after)
         parameters = (*partition_parameters(partition), *behind, limit)
         statics, rows = await self._read_together(partition, name, parameters, serial=False, consistency=consistency)
         return Page(statics, rows, len(rows) == limit)
@@ -149,25 +156,41 @@ class CqlScheduleStore:
         return statics, {row.key: row for row in rows} | others
 
     async def find_rows(
-        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False, lean: bool = False
     ) -> dict[RowKey, Row]:
         wanted = list(dict.fromkeys(keys))
 
         async def find() -> dict[RowKey, Row]:
-            return await self._find(partition, wanted, serial=serial, consistency="LOCAL_QUORUM")
+            return await self._find(partition, wanted, serial=serial, lean=lean, consistency="LOCAL_QUORUM")
 
         return await (self._turns.read_alone(partition, find) if serial else find())
 
     async def _find(
-        self, partition: Partition, wanted: Sequence[RowKey], *, serial: bool, consistency: ReadConsistency
+        self,
+        partition: Partition,
+        wanted: Sequence[RowKey],
+        *,
+        serial: bool,
+        consistency: ReadConsistency,
+        lean: bool = False,
     ) -> dict[RowKey, Row]:
+        name, decode = ("schedules.read_lean_rows", lean_row_of) if lean else ("schedules.read_rows", row_of)
         found: dict[RowKey, Row] = {}
         for start in range(0, len(wanted), KEYS_PER_READ):
             parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
-            answer = await self._connection.select(
-                "schedules.read_rows", parameters, serial=serial, consistency=consistency
-            )
-            found.update((row.key, row) for values in answer if (row := row_of(values)) is not None)
+            answer = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
+            found.update((row.key, row) for values in answer if (row := decode(values)) is not None)
+        return found
+
+    async def read_content(
+        self, partition: Partition, keys: Iterable[RowKey], *, consistency: ReadConsistency = "LOCAL_QUORUM"
+    ) -> dict[RowKey, Content]:
+        wanted = list(dict.fromkeys(keys))
+        found: dict[RowKey, Content] = {}
+        for start in range(0, len(wanted), KEYS_PER_READ):
+            parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
+            answer = await self._connection.select("schedules.read_content", parameters, consistency=consistency)
+            found.update((RowKey(due, id_), Content(*content)) for due, id_, *content in answer if due is not None)
         return found
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
@@ -276,13 +299,13 @@ class CqlScheduleStore:
         consistency: ReadConsistency,
     ) -> tuple[Statics, list[Row]]:
         """Rows and statics of one moment: in_flight changes only with the version, so equal versions join two reads."""
+        decode = lean_row_of if name in _LEAN else row_of
         for _ in range(READ_REPEATS):
             answer = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
-            rows = [row for values in answer if (row := row_of(values)) is not None]
+            rows = [row for values in answer if (row := decode(values)) is not None]
             if not answer:
                 # A read of the whole partition shows statics even where there are no rows; idle lanes end here.
-                whole = name == _FIRST_PAGE
-                if whole:
+                if name in (_FIRST_PAGE, _FIRST_LEAN_PAGE):
                     return NO_STATICS, rows
                 return await self._read_statics(partition, serial=serial, consistency=consistency), rows
             epoch, version, edits = answer[0][:3]

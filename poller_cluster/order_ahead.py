@@ -44,7 +44,7 @@ async def look_ahead(
         after: RowKey | None = None
         while more:
             async with budget.slot(client_id):
-                page = await schedules.read_page(partition, after=after, limit=_PAGE_ROWS)
+                page = await schedules.read_page(partition, after=after, limit=_PAGE_ROWS, lean=True)
             for row in page.rows:
                 if row.is_copy:
                     order.read(row)
@@ -59,7 +59,7 @@ async def look_up_overdue(
     for key, schedule_id in order.overdue(now, limit=OVERDUE_AT_ONCE):
         home = partition_of(client_id, schedule_id)
         async with budget.slot(client_id):
-            rows = await schedules.find_rows(home, [key_of(schedule_id)])
+            rows = await schedules.find_rows(home, [key_of(schedule_id)], lean=True)
         row = rows.get(key_of(schedule_id))
         if row is None:
             order.ended(key, schedule_id)

@@ -168,7 +168,7 @@ class Retention:
         after = None
         while True:
             async with self._budget.slot(partition.client_id):
-                page = await self._schedules.read_page(partition, after=after, limit=PAGE_ROWS)
+                page = await self._schedules.read_page(partition, after=after, limit=PAGE_ROWS, lean=True)
             if not all(row.over for row in page.rows):
                 await self._expire(partition, page, settled)
                 return False

@@ -118,10 +118,25 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     redelivered_after: int | None = None
 
 
+class Content(msgspec.Struct, frozen=True, gc=False):
+    """What may be long in a definition, and never changes. The fields are a row's, next to each other there, too."""
+
+    method: str | None
+    url: str | None
+    headers: str | None
+    body: bytes | None
+    options: str | None
+
+    @property
+    def size(self) -> int:
+        return sum(len(part) for part in (self.url, self.headers, self.body, self.options) if part is not None)
+
+
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One row as read: key, definition (null while only a pointer is there), outcome (state null while scheduled).
 
-    The field order is the column order of the `read_*` statements.
+    A lean row was read without its content (see `Content`), which is None. The field order is the column order of the
+    `read_*` statements.
     """
 
     due: UnixMillis
@@ -161,6 +176,10 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     @property
     def defined(self) -> bool:
         return self.created_at is not None
+
+    def filled(self, content: Content) -> "Row":
+        """This lean row with its content."""
+        return msgspec.structs.replace(self, **msgspec.structs.asdict(content))
 
     @property
     def announced(self) -> bool:

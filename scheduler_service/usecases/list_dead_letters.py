@@ -27,7 +27,7 @@ _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 
 @dataclass(frozen=True, slots=True)
 class LetterShown:
-    """A letter, and its schedule as it is now. `row` None: it is not kept any more."""
+    """A letter, and its schedule as it is now, without content. `row` None: it is not kept any more."""
 
     letter: DeadLetter
     row: Row | None
@@ -92,5 +92,5 @@ class ListDeadLetters:
         for letter in letters:
             home = partition_of(client.client_id, letter.schedule_id)
             wanted.setdefault(home, []).append(key_of(letter.schedule_id))
-        answers = await concurrently(lambda item: self._schedules.find_rows(*item), wanted.items())
+        answers = await concurrently(lambda item: self._schedules.find_rows(*item, lean=True), wanted.items())
         return {row.schedule_id: row for rows in answers for row in rows.values() if row.defined}

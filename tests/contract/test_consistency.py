@@ -47,6 +47,8 @@ async def test_every_read_of_a_tenant_can_be_of_one_replica(storage: Storage, na
         page = await storage.schedules.read_page(where, consistency=consistency)
         assert [row.key for row in page.rows] == [one.key, other.key]
         assert page.statics.in_flight == {one.schedule_id}
+        content = await storage.schedules.read_content(where, [one.key, other.key], consistency=consistency)
+        assert list(content) == [one.key, other.key]
         for keys in ([one.key], [one.key, other.key], []):
             statics, rows = await storage.schedules.read_rows(where, keys, consistency=consistency)
             assert list(rows) == keys
@@ -69,9 +71,11 @@ async def test_the_double_is_asked_for_what_was_said() -> None:
     where = partition(SHOP)
     await storage.schedules.read_page(where, consistency="LOCAL_ONE")
     await storage.schedules.read_rows(where, [definition(SHOP).key], consistency="LOCAL_ONE")
+    await storage.schedules.read_content(where, [definition(SHOP).key], consistency="LOCAL_ONE")
     assert unusual(storage) == {
         ("schedules.read_first_page", "LOCAL_ONE"),
         ("schedules.read_row", "LOCAL_ONE"),
+        ("schedules.read_content", "LOCAL_ONE"),
     }
     await storage.schedules.find_rows(where, [definition(SHOP).key])
     assert unusual(storage) == set()

@@ -75,8 +75,10 @@ OPERATIONS = st.one_of(
         st.booleans(),
     ),
     st.tuples(st.just("edit"), EDITS, VERSIONS, st.booleans(), st.booleans(), UNIQUE_WRITES),
-    st.tuples(st.just("page"), st.none() | INDEXES, st.integers(1, 4)),
+    st.tuples(st.just("page"), st.none() | INDEXES, st.integers(1, 4), st.booleans()),
     st.tuples(st.just("rows"), st.sets(INDEXES), st.booleans()),
+    st.tuples(st.just("found"), st.sets(INDEXES), st.booleans()),
+    st.tuples(st.just("content"), st.sets(INDEXES)),
     st.tuples(st.just("delete")),
 )
 
@@ -129,11 +131,16 @@ class Pair:
                     return None
                 version = now.version if as_read else version
                 return await schedules.edit(edit(self.where, edits.int, *tested, version=version, known=known))
-            case ("page", after, limit):
+            case ("page", after, limit, lean):
                 key = None if after is None else self.rows[after].key
-                return await schedules.read_page(self.where, after=key, limit=limit)
+                return await schedules.read_page(self.where, after=key, limit=limit, lean=lean)
             case ("rows", indexes, serial):
                 return await schedules.read_rows(self.where, [self.rows[one].key for one in indexes], serial=serial)
+            case ("found", indexes, serial):
+                keys = [self.rows[one].key for one in indexes]
+                return await schedules.find_rows(self.where, keys, serial=serial, lean=True)
+            case ("content", indexes):
+                return await schedules.read_content(self.where, [self.rows[one].key for one in indexes])
             case ("delete",):
                 return await schedules.delete_partition(self.where)
         raise AssertionError(operation)
@@ -172,7 +179,7 @@ def test_both_answer_alike(real: Storage, runner: asyncio.Runner, operations: li
         pair = Pair(real, client)
         for operation in operations:
             await pair.step(operation)
-            await pair.step(("page", None, 10))
+            await pair.step(("page", None, 10, False))
         occupied = [
             await storage.schedules.occupied(client, first=Minute(MINUTE), last=Minute(MINUTE))
             for storage in (pair.memory, pair.real)

@@ -7,11 +7,12 @@ from membership.conditional import APPLIED
 from scheduler_service.domain.books import FailedAttempt, MinuteBalance
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import Minute, PollerId, RowKey, UnixMillis
-from scheduler_service.domain.schedules import NO_STATICS, Kind, State
+from scheduler_service.domain.schedules import NO_STATICS, Content, Kind, State
 from tests.contract.builders import MINUTE, START, advance, cancelled, definition, delivered, edit, partition, retrying
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+NO_CONTENT = Content(None, None, None, None, None)
 
 
 async def test_every_column_of_a_definition_comes_back(storage: Storage, names: Names) -> None:
@@ -167,6 +168,46 @@ async def test_a_single_row_comes_with_the_statics(storage: Storage, names: Name
         assert list(rows) == [one.key]
         assert statics.in_flight == {other.schedule_id}
         assert statics.claim_epoch == 1
+
+
+async def test_lean_rows_and_their_content_are_the_rows(storage: Storage, names: Names) -> None:
+    """A row in full, one with an outcome, a pointer, more than one request carries; and nothing of the content."""
+    made = [definition(names.client(), offset=number, tail=number, label=f"l{number}") for number in range(130)]
+    for one in made[1:]:
+        await storage.schedules.insert(one)
+    where, ids = made[0].partition, frozenset({made[5].schedule_id})
+    edits = (retrying(made[0], START + 90_000), cancelled(made[1]))
+    assert await storage.schedules.edit(edit(where, 1, *edits)) == APPLIED
+    assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
+    seen = (await storage.schedules.read_page(where)).statics
+    claimed = advance(where, in_flight=ids, edits=seen.edits, writes=(delivered(made[2]),))
+    assert await storage.schedules.advance(claimed) == APPLIED
+    whole = await storage.schedules.read_page(where)
+    keys = [row.key for row in whole.rows]
+    assert len(keys) == 130
+    lean = await storage.schedules.read_page(where, lean=True)
+    assert (lean.statics, lean.more) == (whole.statics, False)
+    assert lean.statics.in_flight == ids
+    assert [row.filled(NO_CONTENT) for row in whole.rows] == lean.rows
+    behind = await storage.schedules.read_page(where, after=keys[9], limit=20, lean=True)
+    assert (behind.statics, behind.rows, behind.more) == (whole.statics, lean.rows[10:30], True)
+    found = await storage.schedules.find_rows(where, keys + keys, lean=True)
+    assert [found[key] for key in keys] == lean.rows
+    content = await storage.schedules.read_content(where, keys + keys)
+    assert [row.filled(content[row.key]) for row in lean.rows] == whole.rows
+    nobody = definition(names.client(), offset=500).key
+    assert await storage.schedules.read_content(where, [nobody]) == {}
+    assert await storage.schedules.find_rows(where, [nobody], lean=True) == {}
+
+
+async def test_a_lean_page_of_statics_alone(storage: Storage, names: Names) -> None:
+    where = partition(names.client())
+    assert (await storage.schedules.read_page(where, lean=True)).statics == NO_STATICS
+    assert await storage.schedules.open(where, epoch=4, expect_epoch=None) == APPLIED
+    page = await storage.schedules.read_page(where, lean=True)
+    assert (page.statics.claim_epoch, page.rows, page.more) == (4, [], False)
+    key = definition(names.client()).key
+    assert await storage.schedules.read_content(where, [key]) == {}
 
 
 async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names) -> None:

@@ -17,6 +17,7 @@ from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
 from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
 from tests.support.budgets import budget
+from tests.support.memory import InMemoryConnection
 
 DAY_SECONDS = 86_400.0
 Strand = Callable[[World], Awaitable[Asked]]
@@ -95,6 +96,31 @@ def test_a_partition_with_an_open_row_stays() -> None:
         assert await world.row_of(asked) is not None
 
     simulate(scenario)
+
+
+def test_no_content_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition may hold a thousand bodies."""
+    asked: list[str] = []
+    select = InMemoryConnection.select
+
+    async def watched(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:
+        asked.append(name)
+        return await select(self, name, *args, **arguments)
+
+    async def scenario(world: World) -> None:
+        old = await one_schedule(world)
+        await world.advance(200)
+        let_go(world, old)
+        later(world, days=2)
+        with monkeypatch.context() as patched:
+            patched.setattr(InMemoryConnection, "select", watched)
+            assert await retention_of(world).sweep(tenant_of(world)) == 1
+
+    simulate(scenario)
+    assert {name for name in asked if name.startswith("schedules.")} == {
+        "schedules.read_first_lean_page",
+        "schedules.read_statics",
+    }
 
 
 RUN = UUID(int=1)

@@ -20,6 +20,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.reconciliations import ReviewPage
 from scheduler_service.domain.schedules import (
     Advance,
+    Content,
     Definition,
     Edit,
     Page,
@@ -55,9 +56,11 @@ class ScheduleStore(Protocol):
         *,
         after: RowKey | None = None,
         limit: int = 1000,
+        lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> Page:
-        """Up to `limit` rows behind `after` in key order, with the statics of the same read.
+        """Up to `limit` rows behind `after` in key order, with the statics of the same read. `lean`: rows without their
+        content, which may have any length: for everybody who only looks what became of them.
 
         `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated, at
         LOCAL_QUORUM).
@@ -78,9 +81,14 @@ class ScheduleStore(Protocol):
         """
 
     async def find_rows(
-        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False
+        self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False, lean: bool = False
     ) -> dict[RowKey, Row]:
         """The same rows without the statics, which cost a request and grow with what is in flight."""
+
+    async def read_content(
+        self, partition: Partition, keys: Iterable[RowKey], *, consistency: ReadConsistency = "LOCAL_QUORUM"
+    ) -> dict[RowKey, Content]:
+        """What lean rows are without."""
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
         """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""

@@ -10,6 +10,7 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.usecases import list_dead_letters
 from tests.support.api import NOW, ApiHarness
+from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import attempted, created, ended, gave_up, record
 
 SCHEDULES = "/v1/clients/shop/schedules"
@@ -127,6 +128,20 @@ async def test_a_letter_shows_what_has_become_of_its_schedule(api: ApiHarness, k
             del partition.rows[clustering]
     found = {one["schedule_id"]: one["state"] for one in await letters(api, key)}
     assert found == {str(one): "retrying", str(gone): "expired"}
+
+
+async def test_no_content_is_read_for_letters(api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may have a thousand bodies."""
+    await given_up(api, key, 95, 0)
+    asked, select = set[str](), InMemoryConnection.select
+
+    async def watched(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:
+        asked.add(name)
+        return await select(self, name, *args, **arguments)
+
+    monkeypatch.setattr(InMemoryConnection, "select", watched)
+    assert len(await letters(api, key)) == 2
+    assert {name for name in asked if name.startswith("schedules.")} == {"schedules.read_lean_rows"}
 
 
 async def test_a_window_has_its_first_instant_and_not_its_last(api: ApiHarness, key: str) -> None:

@@ -1,5 +1,7 @@
 """What a new owner learns of ordering keys from minutes to come, and of heads that never came."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ from poller_cluster.ordering import OrderingKeys
 from scheduler_service.domain.ids import Minute, minute_start
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
 from tests.support.budgets import budget
+from tests.support.memory import InMemoryConnection
 from tests.support.minutes import CLIENT, DELIVERED, LANE, MINUTE, MinuteBench, copy, definition, retrying
 from tests.support.virtual_clock import VirtualClock
 
@@ -59,6 +62,25 @@ async def test_copies_of_the_lane_stand_in_line_from_where_their_schedule_was_du
     await ahead(bench, order)
     assert rank(order, keyed(30.0, tail=9)) == 5
     assert order.head_at(KEY) == minute_start(LATER) + 1_000
+
+
+async def test_no_content_is_read(bench: MinuteBench, order: OrderingKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+    select, sizes = InMemoryConnection.select, list[int]()
+
+    async def watched(self: InMemoryConnection, name: str, parameters: Any, **arguments: Any) -> Any:
+        answer = await select(self, name, parameters, **arguments)
+        sizes.extend(len(value) for values in answer for value in values if isinstance(value, bytes | str))
+        return answer
+
+    monkeypatch.setattr(InMemoryConnection, "select", watched)
+    long = msgspec.structs.replace(keyed(1.0), body=b"x" * 60_000, headers='[["a","' + "x" * 8_000 + '"]]')
+    await bench.create(long)
+    await bench.create(copy(long, minute_start(LATER) + 1_000))
+    await ahead(bench, order)
+    assert rank(order, keyed(30.0, tail=9)) == 1
+    await look_up_overdue(bench.schedules, CLIENT, order, now=LONG_AFTER, budget=budget(VirtualClock()))
+    assert sizes
+    assert max(sizes) < 1_000
 
 
 async def test_nothing_else_stands_in_line(bench: MinuteBench, order: OrderingKeys) -> None:
