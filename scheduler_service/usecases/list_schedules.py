@@ -3,16 +3,20 @@
 The index of occupied minutes says which lanes have rows in which minute. Within a minute the lanes' pages are merged by
 (due, id); copies and pointers without a definition are hidden. One call does a bounded amount of work, so it may answer
 fewer rows than asked for, even none, and still say where to go on.
+
+Rows are judged without their content, which may be long: only what is answered is read whole, afterwards and a few rows
+at a time, as nobody knows how long they are. The caller is told of everything that is read, when it is.
 """
 
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from scheduler_service.domain.clients import ReadConsistency
+from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,
@@ -28,14 +32,18 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.schedules import Row, State
+from scheduler_service.domain.schedules import Content, Row, State
+from scheduler_service.runtime.concurrently import concurrently
 
 MAX_PAGES = 20
 """Pages of rows that one call reads, beyond the first page of every lane of the minute it is in. The index is read
 besides, once for each hour of the window."""
 MAX_ROWS = 5_000
 MAX_BYTES = 4 * 1024 * 1024
-"""Bodies among the answered rows."""
+"""Of content that one call reads: what goes beyond is less than one step of it."""
+FIRST_STEP_ROWS = 16
+"""Whose content is read at once to begin with; twice as many each time, while they are short."""
+MAX_STEP_ROWS = 128
 PAGE_ROWS = 250
 CONCURRENT_READS = 16
 
@@ -79,6 +87,10 @@ class Listing:
     next: Position | None
 
 
+Told = Callable[[int, int], None]
+"""Is told how many rows were looked at, and how many bytes of content were read."""
+
+
 @dataclass(slots=True)
 class _Lane:
     """What was read of one lane of a minute and not yet looked at."""
@@ -106,29 +118,87 @@ class ListSchedules:
         limit: int,
         position: Position | None = None,
         consistency: ReadConsistency = "LOCAL_QUORUM",
+        told: Told = lambda rows, size: None,
     ) -> Listing:
         """Up to `limit` rows from `position` on (None: from the window's start). Raises StoreUnavailable.
 
         `consistency` is for tenants that look: who acts on what is listed gives none.
         """
-        scan = _Scan(self._schedules, window, limit, consistency)
+        found = await self.lean(window, limit=limit, position=position, consistency=consistency, told=told)
+        items, last = await self._whole(found.items, consistency, told)
+        return Listing(items, found.next if last is None else last)
+
+    async def lean(
+        self,
+        window: Window,
+        *,
+        limit: int,
+        position: Position | None = None,
+        consistency: ReadConsistency = "LOCAL_QUORUM",
+        told: Told = lambda rows, size: None,
+    ) -> Listing:
+        """The same of lean rows (see `Row`), however long the others are."""
+        scan = _Scan(self._schedules, window, limit, consistency, told)
         if position is None or position.due < window.start:
             position = Position(window.start)
         following = await scan.run(position)
         return Listing(scan.items, following)
 
+    async def _whole(
+        self, lean: Sequence[Listed], consistency: ReadConsistency, told: Told
+    ) -> tuple[list[Listed], Position | None]:
+        """With their content, and where to go on if that is too long for all of them. What is gone meanwhile is left
+        out."""
+        whole: list[Listed] = []
+        read = done = size = 0
+        step = FIRST_STEP_ROWS
+        while done < len(lean):
+            several = lean[done : done + step]
+            content = await self._content(several, consistency, told)
+            for listed in several:
+                found = content.get((listed.partition, listed.row.key))
+                done += 1
+                if found is not None:
+                    size += found.size
+                    whole.append(Listed(listed.partition, listed.row.filled(found), listed.in_flight))
+                if size >= MAX_BYTES and done < len(lean):
+                    return whole, Position(listed.row.due, listed.row.schedule_id)
+            read += sum(one.size for one in content.values())
+            fitting = (MAX_BYTES - read) * done // max(read, 1)
+            step = max(min(2 * step, MAX_STEP_ROWS, fitting), 1)
+        return whole, None
+
+    async def _content(
+        self, several: Sequence[Listed], consistency: ReadConsistency, told: Told
+    ) -> dict[tuple[Partition, RowKey], Content]:
+        keys: dict[Partition, list[RowKey]] = {}
+        for listed in several:
+            keys.setdefault(listed.partition, []).append(listed.row.key)
+
+        async def read(partition: Partition) -> dict[tuple[Partition, RowKey], Content]:
+            found = await self._schedules.read_content(partition, keys[partition], consistency=consistency)
+            told(0, sum(content.size for content in found.values()))
+            return {(partition, key): content for key, content in found.items()}
+
+        together: dict[tuple[Partition, RowKey], Content] = {}
+        for found in await concurrently(read, keys):
+            together |= found
+        return together
+
 
 class _Scan:
     """One call: what it found so far, and what it may still read."""
 
-    def __init__(self, schedules: ScheduleStore, window: Window, limit: int, consistency: ReadConsistency) -> None:
+    def __init__(
+        self, schedules: ScheduleStore, window: Window, limit: int, consistency: ReadConsistency, told: Told
+    ) -> None:
         self._schedules = schedules
         self._consistency = consistency
         self._window = window
         self._limit = limit
+        self._told = told
         self._pages = MAX_PAGES
         self._rows = MAX_ROWS
-        self._bytes = MAX_BYTES
         self.items: list[Listed] = []
 
     @property
@@ -137,7 +207,7 @@ class _Scan:
 
     @property
     def _full(self) -> bool:
-        return len(self.items) >= self._limit or self._bytes <= 0
+        return len(self.items) >= self._limit
 
     @property
     def _done(self) -> bool:
@@ -192,13 +262,18 @@ class _Scan:
         listed = lane.rows.popleft()
         if _wanted(self._window, listed):
             self.items.append(listed)
-            self._bytes -= len(listed.row.body or b"")
         return Position(listed.row.due, listed.row.schedule_id)
 
     async def _fill(self, lane: _Lane, limit: int) -> None:
-        page = await self._schedules.read_page(
-            lane.partition, after=lane.after, limit=limit, consistency=self._consistency
-        )
+        try:
+            page = await self._schedules.read_page(
+                lane.partition, after=lane.after, limit=limit, lean=True, consistency=self._consistency
+            )
+        except StoreUnavailable:
+            # Without an answer it may have cost what a full page does.
+            self._told(limit, 0)
+            raise
+        self._told(len(page.rows), 0)
         self._pages -= 1
         self._rows -= len(page.rows)
         in_flight = page.statics.in_flight

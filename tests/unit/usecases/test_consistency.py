@@ -20,8 +20,9 @@ OF_READS = {
     "schedules.read_row",
     "schedules.read_rows",
     "schedules.read_statics",
-    "schedules.read_first_page",
-    "schedules.read_next_page",
+    "schedules.read_first_lean_page",
+    "schedules.read_next_lean_page",
+    "schedules.read_content",
     "occupied_minutes.read",
 }
 OF_CREATES = {"occupied_minutes.insert", "schedules.insert_definition"}

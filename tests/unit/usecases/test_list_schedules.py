@@ -1,10 +1,13 @@
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cql.partition_turns import KEYS_PER_READ
+from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,
@@ -20,6 +23,7 @@ from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, 
 from scheduler_service.usecases import list_schedules
 from scheduler_service.usecases.list_schedules import Listed, ListSchedules, Position, Window
 from tests.support.api import NOW, ApiHarness, SeededRandomness
+from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 RANDOM = SeededRandomness(7)
@@ -194,6 +198,101 @@ async def test_large_bodies_make_short_pages(world: ApiHarness, monkeypatch: pyt
     found = await pages(world, window(), limit=10)
     assert [len(page) for page in found] == [3, 3, 3, 1]
     assert ids(found) == [one.schedule_id for one in made]
+
+
+@dataclass(slots=True)
+class Read:
+    """What a connection has answered, and what a listing has told of it."""
+
+    rows: int = 0
+    size: int = 0
+    longest: int = 0
+    told_rows: int = 0
+    told_size: int = 0
+
+    def told(self, rows: int, size: int) -> None:
+        self.told_rows += rows
+        self.told_size += size
+
+
+@pytest.fixture
+def read(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> Read:
+    select, seen = InMemoryConnection.select, Read()
+
+    async def watched(self: InMemoryConnection, name: str, parameters: Any, **arguments: Any) -> Any:
+        answer = await select(self, name, parameters, **arguments)
+        sizes = [sum(len(value) for value in values if isinstance(value, bytes)) for values in answer]
+        seen.rows += len(answer) if "page" in name else 0
+        seen.size += sum(sizes)
+        seen.longest = max(seen.longest, sum(sizes))
+        return answer
+
+    monkeypatch.setattr(InMemoryConnection, "select", watched)
+    return seen
+
+
+LONG = b"x" * 60_000
+
+
+async def test_what_a_filter_leaves_out_is_not_read_whole(world: ApiHarness, read: Read) -> None:
+    await insert(world, (definition(NOW + offset, body=LONG) for offset in range(600)))
+    listing = await ListSchedules(schedules=world.storage.schedules)(window(label="none"), limit=1000, told=read.told)
+    assert listing.items == []
+    assert listing.next is None
+    assert read.size == read.told_size == 0
+    assert read.rows == read.told_rows == 600
+
+
+async def test_the_bytes_that_are_read_are_bounded_and_told(world: ApiHarness, read: Read) -> None:
+    made = await insert(world, (definition(NOW + offset, offset % 3, body=LONG) for offset in range(200)))
+    list_all = ListSchedules(schedules=world.storage.schedules)
+    listing = await list_all(window(), limit=1000, told=read.told)
+    assert [listed.row.schedule_id for listed in listing.items] == [one.schedule_id for one in made[:70]]
+    assert read.size <= list_schedules.MAX_BYTES + list_schedules.FIRST_STEP_ROWS * len(LONG)
+    assert read.size <= read.told_size <= 1.01 * read.size, "URLs and headers are told, too"
+    assert ids(await pages(world, window(), limit=1000)) == [one.schedule_id for one in made]
+
+
+async def test_long_rows_behind_many_short_ones_are_read_a_step_at_a_time(world: ApiHarness, read: Read) -> None:
+    lengths = [b""] * 240 + [LONG] * 400
+    made = await insert(world, (definition(NOW + number, body=body) for number, body in enumerate(lengths)))
+    listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=1000, told=read.told)
+    assert read.size <= list_schedules.MAX_BYTES + list_schedules.MAX_STEP_ROWS * len(LONG)
+    assert read.longest <= KEYS_PER_READ * len(LONG)
+    assert len(listing.items) == 310
+    assert ids(await pages(world, window(), limit=1000)) == [one.schedule_id for one in made]
+
+
+async def test_rows_that_are_gone_when_they_are_read_whole_are_left_out(
+    world: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await insert(world, [definition(NOW + 1), definition(NOW + 60_000), definition(NOW + 120_000)])
+    schedules = world.storage.schedules
+    read_content = type(schedules).read_content
+
+    async def late(self: Any, partition: Any, keys: Any, **arguments: Any) -> Any:
+        if partition == made[1].partition:
+            await schedules.delete_partition(partition)
+        return await read_content(self, partition, keys, **arguments)
+
+    monkeypatch.setattr(type(schedules), "read_content", late)
+    listing = await ListSchedules(schedules=schedules)(window(), limit=10)
+    assert [listed.row.schedule_id for listed in listing.items] == [made[0].schedule_id, made[2].schedule_id]
+
+
+async def test_a_page_that_is_not_answered_is_told_in_full(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    await insert(world, [definition(NOW + 1)])
+    told: list[tuple[int, int]] = []
+
+    async def away(*args: Any, **arguments: Any) -> Any:
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(type(world.storage.schedules), "read_page", away)
+    with pytest.raises(StoreUnavailable):
+        await ListSchedules(schedules=world.storage.schedules)(
+            window(), limit=1000, told=lambda rows, size: told.append((rows, size))
+        )
+    assert told == [(list_schedules.PAGE_ROWS, 0)]
 
 
 async def test_a_crowded_minute_of_many_lanes_is_merged_in_order(world: ApiHarness) -> None:
