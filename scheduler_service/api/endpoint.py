@@ -21,8 +21,8 @@ from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
-from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT
-from scheduler_service.api.route import SERVER, Call, Documents, Route
+from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT, too_many
+from scheduler_service.api.route import SERVER, Call, Documents, Handler, Route
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
@@ -98,7 +98,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
         )
         try:
             await _admit(call, route)
-            response = await handler(call)
+            response = await (_in_turn(call, handler) if route.reads_much else handler(call))
             response.headers[REQUEST_ID] = call.request_id
             if costs:
                 call.spend((response.content_length or 0) / ANSWER_BYTES_PER_UNIT)
@@ -172,7 +172,18 @@ async def _admit(call: Call, route: Route) -> None:
         call.query()
 
 
+async def _in_turn(call: Call, handler: Handler) -> web.Response:
+    """Raises Refusal: what came before it has used up the budget."""
+    assert call.principal is not None
+    call.queued = True
+    async with call.services.request_budget.turn(call.principal):
+        call.queued = False
+        return await handler(call)
+
+
 def _too_slow(call: Call) -> MinutehandError:
+    if call.queued:
+        return too_many("the requests that came before it are still under way", 1)
     if call.reading:
         return Refusal("request-timeout", "the body did not arrive in time", headers={"Connection": "close"})
     return StoreUnavailable("no answer within the request's time-out")

@@ -4,6 +4,10 @@
     a long body         its bytes beyond FREE_BYTES, taken before they are read: all at once, or as its chunks come
     a long answer       its bytes, owed afterwards: the next request waits for them
     Call.spend          what a handler did many times over, such as the schedules of a bulk cancel; owed, too
+    Call.has_read       rows that a listing looked at and bytes that it read; owed when they are, whatever is answered
+
+So what is under way may cost more than was taken. Of the requests of one caller that read much (`Route.reads_much`),
+AT_ONCE are handled at once. The others wait for their turns, and are refused then if the budget is used up.
 
 Creates are held to a rate of their own (`api.rate_limit`): their routes cost 0, so only their long bodies count here. A
 route without a cost of its own costs 1, so what is new has a bound too. An administrator's requests count for the
@@ -29,7 +33,11 @@ Measured on a running API process (its CPU time, request after request, two busy
 Each process has its own budgets. They hold what ten seconds give, as those of creates do (`domain.rates`).
 """
 
+import asyncio
 import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler_service.api.problems import Refusal
@@ -41,6 +49,10 @@ FREE_BYTES: Final = 128 * 1024
 """Of a request's body. A create with a payload of the default length has fewer."""
 BODY_BYTES_PER_UNIT: Final = 100 * 1024
 ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
+ROWS_READ_PER_UNIT: Final = 50
+"""A row of 60 kB takes storage about 30 µs, though its content is passed over."""
+BYTES_READ_PER_UNIT: Final = 64 * 1024
+AT_ONCE: Final = 4
 TOO_MANY: Final = "too-many-requests"
 
 
@@ -58,7 +70,7 @@ class BodyRoom:
         held = self._held.get(whose, 0) + size
         if held > self._limit:
             detail = f"the bodies of other requests under way take the {self._limit} bytes that are given; ask again"
-            raise Refusal(TOO_MANY, detail, headers={"Retry-After": "1"})
+            raise too_many(detail, 1)
         self._held[whose] = held
 
     def release(self, principal: Principal, size: int) -> None:
@@ -66,6 +78,14 @@ class BodyRoom:
         held = self._held.pop(whose) - size
         if held:
             self._held[whose] = held
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Of one caller. `asked`: how many requests have a turn or wait for one."""
+
+    asked: int = 0
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
 
 class RequestBudget:
@@ -76,21 +96,37 @@ class RequestBudget:
         self._client_rate = client_per_second
         self._admin_rate = admin_per_second
         self._rates = Rates()
+        self._turns: dict[str, _Turns] = {}
 
     def take(self, principal: Principal, cost: float) -> None:
         """Raises Refusal (too-many-requests): nothing was taken."""
         whose, rate = self._of(principal)
         wait = self._rates.take(whose, cost, rate=rate, now=self._clock.monotonic()).wait_seconds
-        if wait is None:
-            return
-        seconds = max(math.ceil(wait), 1)
-        detail = f"the requests of the last seconds have used up what is given; ask again in {seconds} s"
-        raise Refusal(TOO_MANY, detail, headers={"Retry-After": str(seconds)})
+        if wait is not None:
+            seconds = max(math.ceil(wait), 1)
+            detail = f"the requests of the last seconds have used up what is given; ask again in {seconds} s"
+            raise too_many(detail, seconds)
 
     def owe(self, principal: Principal, cost: float) -> None:
         """What has been done already."""
         whose, rate = self._of(principal)
         self._rates.owe(whose, cost, rate=rate, now=self._clock.monotonic())
+
+    @asynccontextmanager
+    async def turn(self, principal: Principal) -> AsyncIterator[None]:
+        """Waits until fewer than AT_ONCE are under way. Raises Refusal (too-many-requests) if they have used up what is
+        given."""
+        whose, _ = self._of(principal)
+        turns = self._turns.setdefault(whose, _Turns())
+        turns.asked += 1
+        try:
+            async with turns.free:
+                self.take(principal, 0)
+                yield
+        finally:
+            turns.asked -= 1
+            if not turns.asked:
+                del self._turns[whose]
 
     def _of(self, principal: Principal) -> tuple[str, float]:
         """Whose budget, and what a second adds to it."""
@@ -100,6 +136,14 @@ class RequestBudget:
 def _whose(principal: Principal) -> str:
     """No client's id has a space."""
     return f"administrator {principal.name}" if principal.client_id is None else principal.client_id
+
+
+def too_many(detail: str, seconds: int) -> Refusal:
+    return Refusal(TOO_MANY, detail, headers={"Retry-After": str(seconds)})
+
+
+def cost_of_reading(rows: int, size: int) -> float:
+    return rows / ROWS_READ_PER_UNIT + size / BYTES_READ_PER_UNIT
 
 
 def cost_of_body(size: int) -> float:

@@ -18,7 +18,7 @@ from scheduler_service.api.decoding import Body, Rules
 from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.parameters import Parameter
 from scheduler_service.api.problems import Refusal
-from scheduler_service.api.request_budget import cost_of_body
+from scheduler_service.api.request_budget import cost_of_body, cost_of_reading
 from scheduler_service.api.schemas import NoRequest
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
@@ -40,8 +40,8 @@ class Call:
     """One request on its way through a route.
 
     `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
-    on its way. `recorded`: what it did, for the audit log. `deadline`: the request's time limit; met ahead of the
-    answer by what has a bound of its own.
+    on its way. `queued`: it waits for others of its caller. `recorded`: what it did, for the audit log. `deadline`: the
+    request's time limit; met ahead of the answer by what has a bound of its own.
     """
 
     __slots__ = (
@@ -51,6 +51,7 @@ class Call:
         "exposition",
         "held",
         "principal",
+        "queued",
         "reading",
         "recorded",
         "request",
@@ -85,6 +86,7 @@ class Call:
         self.reading = False
         self.held = 0
         """Bytes of its body."""
+        self.queued = False
         self.recorded: dict[str, str | int] = {}
 
     @property
@@ -155,6 +157,10 @@ class Call:
         if cost and self.principal is not None:
             self.services.request_budget.owe(self.principal, cost)
 
+    def has_read(self, rows: int, size: int) -> None:
+        """Rows that were looked at, and bytes of what they hold."""
+        self.spend(cost_of_reading(rows, size))
+
     def query(self) -> Mapping[str, str]:
         """The query parameters. Raises Invalid for those that the route doesn't declare, and for repeated ones."""
         query = self.request.query
@@ -211,9 +217,9 @@ class Route:
     may be left out), `status` is that of success, `headers` what that answer carries besides, each with a sentence.
     `media`: the content types of success. `others`: answers with another status that are no problem, by status, with
     their type (None: no body). `cost`: what it takes of its caller's budget, in units of about 1 ms of CPU (see
-    `api.request_budget`; nothing of open routes, whose answers are cheap or kept). `dry_run`: it changes nothing,
-    whatever its method. `problems`: the kinds that it can answer, besides those that follow from access, path, query
-    and body (see `openapi.answers`).
+    `api.request_budget`; nothing of open routes, whose answers are cheap or kept). `reads_much`: it may read many rows,
+    so few of one caller's are handled at once. `dry_run`: it changes nothing, whatever its method. `problems`: the
+    kinds that it can answer, besides those that follow from access, path, query and body (see `openapi.answers`).
     """
 
     method: str
@@ -230,6 +236,7 @@ class Route:
     others: Mapping[int, Any] = field(default_factory=dict)
     idempotent: bool = False
     cost: float = 1.0
+    reads_much: bool = False
     dry_run: bool = False
     problems: tuple[str, ...] = ()
 

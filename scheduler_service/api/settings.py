@@ -102,7 +102,8 @@ class ApiSettings:
     client_budget_per_second: float = 250.0
     """What a client's requests beside its creates may cost in a second, of this process, in units of about 1 ms of CPU
     of one core; ten seconds' worth may be spent at once. Beyond, they are answered 429 until it has come in again.
-    Looking at one schedule costs 1, a preview 10, one schedule of a bulk cancel 1. Lower: a client can take less of the
+    Looking at one schedule costs 1, a preview 3, three schedules of a bulk cancel 1, a list 10 and 1 for each 50
+    schedules that it looks at, 64 KiB that it reads and 16 KiB that it answers. Lower: a client can take less of the
     API from others."""
 
     admin_budget_per_second: float = 1000.0

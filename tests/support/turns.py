@@ -1,9 +1,12 @@
-"""How long an event loop is held: the CPU time of its thread between two looks for what has become ready."""
+"""Turns of an event loop: how long they hold it, and waiting for as many as something takes.
+
+How long: the CPU time of its thread between two looks for what has become ready.
+"""
 
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,3 +40,19 @@ def measured_turns() -> Iterator[Turns]:
     finally:
         selector.select = select
         gc.enable()
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so."""
+    loop = asyncio.get_running_loop()
+    seen = asyncio.Event()
+
+    def look() -> None:
+        if reached():
+            seen.set()
+        else:
+            loop.call_soon(look)
+
+    look()
+    async with asyncio.timeout(10):
+        await seen.wait()

@@ -35,5 +35,6 @@ ROUTES = (
         query=BALANCE_PARAMETERS,
         response=Items[BalanceView],
         cost=2,
+        reads_much=True,
     ),
 )

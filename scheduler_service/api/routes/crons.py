@@ -167,6 +167,7 @@ ROUTES = (
         query=CRON_PARAMETERS,
         response=Items[CronView],
         cost=2,
+        reads_much=True,
     ),
     Route(
         method="POST",
@@ -212,6 +213,7 @@ ROUTES = (
         query=RUN_PARAMETERS,
         response=Items[RunView],
         cost=5,
+        reads_much=True,
     ),
     Route(
         method="POST",

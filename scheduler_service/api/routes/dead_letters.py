@@ -54,6 +54,7 @@ ROUTES = (
         response=RedrivenView,
         problems=CREATES,
         cost=15,
+        reads_much=True,
     ),
     Route(
         method="GET",
@@ -64,5 +65,6 @@ ROUTES = (
         query=LETTER_PARAMETERS,
         response=Items[LetterView],
         cost=15,
+        reads_much=True,
     ),
 )

@@ -57,7 +57,9 @@ async def cancel_schedules(call: Call) -> web.Response:
     if asked is None:
         texts: Sequence[str] = request.schedule_ids or ()
     else:
-        found = await call.services.list_schedules(asked.window, limit=asked.limit, position=asked.position)
+        found = await call.services.list_schedules.lean(
+            asked.window, limit=asked.limit, position=asked.position, told=call.has_read
+        )
         texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
         call.record(start=asked.window.start, end=asked.window.end)
         cursor = None if found.next is None else encode_cursor(asked.window, found.next)
@@ -140,6 +142,7 @@ ROUTES = (
         request=CancelRequest,
         response=Items[CancelItemView],
         cost=5,
+        reads_much=True,
     ),
     Route(
         method="POST",

@@ -127,6 +127,7 @@ async def list_schedules(call: Call) -> web.Response:
         limit=asked.limit,
         position=asked.position,
         consistency=call.tenant.settings.read_consistency,
+        told=call.has_read,
     )
     box = call.services.box
     views = [schedule_view(client_id, listed.row, box, in_flight=listed.in_flight) for listed in found.items]
@@ -295,5 +296,6 @@ ROUTES = (
         query=PARAMETERS,
         response=Items[ScheduleView],
         cost=10,
+        reads_much=True,
     ),
 )

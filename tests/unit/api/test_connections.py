@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from scheduler_service.api.connections import TURN_SECONDS, Parsing
 from tests.support.api import ADMIN_KEY, ApiHarness, callback, schedule
+from tests.support.turns import until
 from tests.unit.cql.gate import Gate
 
 SCHEDULES = "/v1/clients/shop/schedules"
@@ -59,22 +60,6 @@ class Caller:
         self.writer.close()
         with contextlib.suppress(ConnectionError):
             await self.writer.wait_closed()
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so."""
-    loop = asyncio.get_running_loop()
-    seen = asyncio.Event()
-
-    def look() -> None:
-        if reached():
-            seen.set()
-        else:
-            loop.call_soon(look)
-
-    look()
-    async with asyncio.timeout(10):
-        await seen.wait()
 
 
 def opened(api: ApiHarness) -> int:

@@ -1,16 +1,22 @@
 """What requests cost, and what is answered when a budget is used up."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from scheduler_service.api.auth import Access
 from scheduler_service.api.openapi.answers import kinds_of
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.rate_limit import RATED
-from scheduler_service.api.request_budget import TOO_MANY
+from scheduler_service.api.request_budget import AT_ONCE, TOO_MANY
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
+from scheduler_service.domain.errors import StoreUnavailable
+from scheduler_service.usecases.list_schedules import Listing, ListSchedules
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply, schedule
 from tests.support.api_story import Story
+from tests.support.turns import until
 
 SCHEDULES = "/v1/clients/shop/schedules"
 PREVIEW = "/v1/crons:preview"
@@ -88,6 +94,98 @@ async def test_a_bulk_cancel_costs_what_it_cancels() -> None:
         refused = await api.send("GET", SCHEDULES, key=key)
         assert is_refused(refused)
         assert int(refused.headers["Retry-After"]) == 2
+
+
+async def test_a_list_costs_what_it_looks_at_whatever_it_answers() -> None:
+    async with ApiHarness(client_budget_per_second=5) as api:
+        key = await api.register("shop")
+        for _ in range(2):
+            batch = await api.send(
+                "POST", SCHEDULES + ":batch", key=key, json={"items": [schedule(delay_seconds=3600)] * 1000}
+            )
+            assert batch.status == 200
+            api.clock.advance(100)
+        replies = [await api.send("GET", SCHEDULES + "?label=none&limit=1000", key=key) for _ in range(3)]
+        assert [reply.status for reply in replies] == [200, 429, 429]
+        assert replies[0].json["items"] == []
+
+
+async def test_a_list_that_fails_costs_what_it_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ApiHarness(client_budget_per_second=10) as api:
+        key = await api.register("shop")
+        assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 201
+
+        async def away(*args: Any, **arguments: Any) -> Any:
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(type(api.storage.schedules), "read_page", away)
+        statuses = [(await api.send("GET", SCHEDULES + "?limit=1000", key=key)).status for _ in range(20)]
+        assert 0 < statuses.count(503) < 8, "each costs 10, and a page of 250 rows"
+        assert statuses[-1] == 429
+
+
+class Gate:
+    """A listing that ends when it is let."""
+
+    def __init__(self) -> None:
+        self.entered = 0
+        self.free = asyncio.Event()
+
+    async def __call__(self, *args: Any, **arguments: Any) -> Listing:
+        self.entered += 1
+        await self.free.wait()
+        return Listing([], None)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
+    gate = Gate()
+
+    async def listed(self: ListSchedules, *args: Any, **arguments: Any) -> Listing:
+        return await gate(*args, **arguments)
+
+    monkeypatch.setattr(ListSchedules, "__call__", listed)
+    return gate
+
+
+def begin(api: ApiHarness, key: str, client: str, count: int) -> list[asyncio.Task[Reply]]:
+    path = SCHEDULES.replace("shop", client)
+    return [asyncio.ensure_future(api.send("GET", path, key=key)) for _ in range(count)]
+
+
+async def test_few_reads_of_one_caller_are_under_way_at_once(gate: Gate) -> None:
+    async with ApiHarness() as api:
+        key, other = await api.register("shop"), await api.register("other")
+        asked = begin(api, key, "shop", AT_ONCE + 3)
+        await until(lambda: gate.entered == AT_ONCE)
+        assert (await api.send("GET", SCHEDULES + "/" + "0" * 36, key=key)).status == 404, "small reads don't wait"
+        others = begin(api, other, "other", 1)
+        await until(lambda: gate.entered == AT_ONCE + 1)
+        gate.free.set()
+        assert [(await one).status for one in asked + others] == [200] * (AT_ONCE + 4)
+        assert gate.entered == AT_ONCE + 4
+
+
+async def test_a_read_that_waited_is_refused_when_those_before_it_used_up_the_budget(gate: Gate) -> None:
+    async with ApiHarness(client_budget_per_second=10) as api:
+        key = await api.register("shop")
+        asked = begin(api, key, "shop", AT_ONCE + 3)
+        await until(lambda: gate.entered == AT_ONCE)
+        principal = await api.services.authenticate(f"Bearer {key}")
+        api.services.request_budget.owe(principal, 200)
+        gate.free.set()
+        replies = [await one for one in asked]
+        assert sorted(reply.status for reply in replies) == [200] * AT_ONCE + [429] * 3
+        assert gate.entered == AT_ONCE
+
+
+async def test_a_read_that_waits_too_long_is_refused_without_doubting_storage(gate: Gate) -> None:
+    async with ApiHarness() as api:
+        key = await api.register("shop")
+        asked = begin(api, key, "shop", AT_ONCE + 3)
+        await until(lambda: gate.entered == AT_ONCE)
+        api.clock.advance(60)
+        assert sorted([(await one).status for one in asked]) == [429] * 3 + [503] * AT_ONCE
 
 
 @pytest.mark.parametrize("route", COSTLY, ids=operation_id)
