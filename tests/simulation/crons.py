@@ -71,10 +71,11 @@ class Story:
 
 
 class Crons:
-    """The crons of the client `shop`."""
+    """The crons of one client, `shop` unless said otherwise."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, client_id: ClientId = SHOP) -> None:
         self.world = world
+        self.client_id = client_id
         self.stories: dict[str, Story] = {}
         self.change = ChangeCrons(
             crons=world.api_storage.crons,
@@ -101,20 +102,24 @@ class Crons:
             msgspec.convert(options, CronOptions),
         )
         return (
-            await self._changed(cron_id, lambda: self.change.put(self.world.clients[SHOP], CronId(cron_id), draft))
+            await self._changed(
+                cron_id, lambda: self.change.put(self.world.clients[self.client_id], CronId(cron_id), draft)
+            )
         ).cron
 
     async def pause(self, cron_id: str) -> Cron:
-        return await self._changed(cron_id, lambda: self.change.pause(SHOP, CronId(cron_id)))
+        return await self._changed(cron_id, lambda: self.change.pause(self.client_id, CronId(cron_id)))
 
     async def resume(self, cron_id: str) -> Cron:
-        return await self._changed(cron_id, lambda: self.change.resume(SHOP, CronId(cron_id)))
+        return await self._changed(cron_id, lambda: self.change.resume(self.client_id, CronId(cron_id)))
 
     async def delete(self, cron_id: str) -> Cron:
-        return await self._changed(cron_id, lambda: self.change.delete(SHOP, CronId(cron_id)))
+        return await self._changed(cron_id, lambda: self.change.delete(self.client_id, CronId(cron_id)))
 
     async def trigger(self, cron_id: str) -> None:
-        row = await self._until_answered(lambda: self.change.trigger(self.world.clients[SHOP], CronId(cron_id)))
+        row = await self._until_answered(
+            lambda: self.change.trigger(self.world.clients[self.client_id], CronId(cron_id))
+        )
         self.stories[cron_id].triggered.add(str(row.schedule_id))
 
     async def _changed(self, cron_id: str, change: Callable[[], Awaitable[T]]) -> T:
@@ -149,7 +154,7 @@ class Crons:
     async def rows(self, cron_id: str) -> dict[int, Row]:
         """The rows of all runs, by nominal instant."""
         runs = await self.world.truth.crons.read_runs(
-            SHOP,
+            self.client_id,
             CronId(cron_id),
             first=UnixMillis(self.world.now_ms() - 86_400_000 * 30),
             last=UnixMillis(self.world.now_ms() + 86_400_000),
@@ -158,11 +163,13 @@ class Crons:
 
     async def _row(self, run: CronRun) -> Row | None:
         key = key_of(run.schedule_id)
-        _, rows = await self.world.truth.schedules.read_rows(partition_of(SHOP, run.schedule_id), [key], serial=True)
+        _, rows = await self.world.truth.schedules.read_rows(
+            partition_of(self.client_id, run.schedule_id), [key], serial=True
+        )
         return rows.get(key)
 
     async def read(self, cron_id: str) -> Cron:
-        return (await self.world.truth.crons.read(SHOP, [CronId(cron_id)], serial=True))[CronId(cron_id)]
+        return (await self.world.truth.crons.read(self.client_id, [CronId(cron_id)], serial=True))[CronId(cron_id)]
 
     async def check(self, *, missed_before_ms: int = 0) -> None:
         """No fire was missed, doubled or invented, up to half a minute ago. Fires before `missed_before_ms` may be

@@ -26,6 +26,6 @@ def test_whatever_happens_the_promises_hold(seed: int) -> None:
         pytest.fail(f"seed {seed}: {error!r}\n{error}\nshortest list of operations that fails:\n{shortest}")
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [2, 3, 1004])
 def test_one_seed_is_one_run(seed: int) -> None:
-    assert run(seed, count=20).trace == run(seed, count=20).trace
+    assert run(seed).trace == run(seed).trace

@@ -13,6 +13,7 @@ from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.usecases.members_seen import Member
 from tests.simulation.drawn.api import Unanswered
+from tests.simulation.drawn.crons import OWNER
 from tests.simulation.drawn.setting import Setting
 from tests.simulation.drawn.world import DrawnWorld
 
@@ -25,6 +26,7 @@ def tenants_of(setting: Setting) -> dict[str, tuple[int, ClientSettings]]:
     return {
         "shop": (3, ClientSettings(retry=RETRY, retention_days=1)),
         "once": (2, ClientSettings(retry=RETRY, retention_days=1, in_doubt="drop")),
+        OWNER: (2, ClientSettings(retry=RETRY, retention_days=1)),
         "hasty": (1, ClientSettings(retry=RETRY, retention_days=1, late_policy=hasty)),
     }
 

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from cql.connection import Connection
 from cql.storage import Storage
 from membership.identity import Life
 from membership.settings import MembershipSettings
@@ -21,7 +22,6 @@ from scheduler_service.usecases.watch_members import WatchMembers
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.sim_node import SeededRandomness
-from tests.support.memory import InMemoryConnection
 
 T = TypeVar("T")
 SETTINGS = ApiSettings(admin_key="simulated-administrator")
@@ -72,15 +72,16 @@ class ApiProcess:
         name: str,
         clock: SimClock,
         rng: random.Random,
-        memory: InMemoryConnection,
+        store: Connection,
         hints: HintSender,
         told: Told,
         on_crash: Callable[[str, BaseException], None],
     ) -> None:
         self.name = name
         self.clock = clock
-        self.connection = FaultyConnection(memory, clock=clock, rng=rng)
-        self.storage = Storage.over(self.connection, clock=clock)
+        self.connection = FaultyConnection(store, clock=clock, rng=rng)
+        randomness = SeededRandomness(rng)
+        self.storage = Storage.over(self.connection, clock=clock, randomness=randomness)
         self.up = False
         self._tasks = Tasks(on_crash)
         self._requests: dict[asyncio.Task[Any], None] = {}
@@ -96,7 +97,7 @@ class ApiProcess:
         self.services: ApiServices = build_services(
             storage=self.storage,
             clock=clock,
-            randomness=SeededRandomness(rng),
+            randomness=randomness,
             hints=hints,
             members=self.members,
             nodes=ports,

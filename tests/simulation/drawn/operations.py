@@ -32,6 +32,7 @@ TENANTS = {
     "reconcile": 4,
     "stop_reconciliation": 1,
     "show_balance": 2,
+    "change_cron": 3,
 }
 ADMINISTRATORS = {
     "suspend": 2,
@@ -53,8 +54,8 @@ NODES_FAIL = {
     "stale": 2,
     "crash_at_a_write": 3,
     "step": 1,
-    "step_for_long": 0,
-    "step_together": 0,
+    "step_for_long": 1,
+    "step_together": 1,
     "set_clocks_right": 1,
     "outage": 1,
 }

@@ -8,10 +8,12 @@ from poller_cluster.delivery.result import AttemptError
 from scheduler_service.domain.clients import RetrySettings
 from scheduler_service.domain.reconciliations import Action
 from tests.simulation.drawn.administrators import Administrators
+from tests.simulation.drawn.crons import OWNER, DrawnCrons
 from tests.simulation.drawn.operations import Operation
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import APIS, NODES
 from tests.simulation.drawn.tenants import OTHER_HOST, Tenants
+from tests.simulation.drawn.troubles import acts
 from tests.simulation.drawn.windows import Windows
 from tests.simulation.drawn.world import DrawnWorld
 from tests.simulation.receivers import Call
@@ -25,8 +27,17 @@ STALE = (("nodes.read", 3.5), ("pollers.list", 20.0))
 class Performing:
     """Operations whose subject is not there do nothing, so that any part of a list can be left out."""
 
-    def __init__(self, world: DrawnWorld, tenants: Tenants, windows: Windows, administrators: Administrators) -> None:
+    def __init__(
+        self,
+        world: DrawnWorld,
+        *,
+        tenants: Tenants,
+        windows: Windows,
+        crons: DrawnCrons,
+        administrators: Administrators,
+    ) -> None:
         self.world = world
+        self.crons = crons
         self.tenants = tenants
         self.windows = windows
         self.administrators = administrators
@@ -127,8 +138,11 @@ class Performing:
     async def _show_balance(self, operation: Operation, dice: random.Random) -> None:
         self.world.spawn(self.windows.show_balance(self._client(dice)))
 
+    async def _change_cron(self, operation: Operation, dice: random.Random) -> None:
+        self.world.spawn(self.crons.alter(dice))
+
     def _client(self, dice: random.Random) -> str:
-        return dice.choice(list(self.world.clients))
+        return dice.choice([client for client in self.world.clients if client != OWNER])
 
     def _known(self, client: str) -> list[Schedule]:
         return [one for one in self.world.schedules.values() if one.acknowledged and one.client_id == client]
@@ -220,15 +234,25 @@ class Performing:
         self.world.step(operation.node, -step_ms)
 
     async def _step_for_long(self, operation: Operation, dice: random.Random) -> None:
-        """Until clocks are set right, or it is stepped again."""
-        self.world.step(operation.node, dice.choice((-1, 1)) * 600_000 * operation.amount**3)
+        """Long enough to be judged."""
+        name = dice.choice((operation.node, operation.api))
+        await self._stepped((name,), dice, 600_000 * operation.amount**3)
 
     async def _step_together(self, operation: Operation, dice: random.Random) -> None:
         """Machines on one host: whoever is on it, nodes and API processes, is off by the same."""
-        step_ms = dice.choice((-1, 1)) * 600_000 * operation.amount**3
-        for name in (*NODES, *APIS):
-            if dice.random() < 0.6:
-                self.world.step(name, step_ms)
+        names = [name for name in (*NODES, *APIS) if dice.random() < 0.6]
+        await self._stepped(names, dice, 600_000 * operation.amount**3)
+
+    async def _stepped(self, names: Sequence[str], dice: random.Random, step_ms: float) -> None:
+        """Only while a node acts whose clock is right, and can contradict."""
+        if not any(name not in names and acts(node) for name, node in self.world.nodes.items()):
+            return
+        step_ms *= dice.choice((-1, 1))
+        for name in names:
+            self.world.step(name, step_ms)
+        await self.world.advance(dice.choice((15, 30, 60)))
+        for name in names:
+            self.world.step(name, -step_ms)
 
     async def _set_clocks_right(self, operation: Operation, dice: random.Random) -> None:
         self.world.set_clocks_right()

@@ -126,7 +126,8 @@ class Promises:
         """What is over is kept for its time, and then it goes: nothing holds it."""
         if not self.world.setting.short_days:
             return
-        await self.world.advance(SHORT_DAY_MS / 1000 + 4 * 60)
+        last = max(int(row["due"]) for row in self.world.memory.rows("schedules"))
+        await self.world.advance_to(max(last, self.world.now_ms()) + SHORT_DAY_MS + 4 * 60_000)
         left = [row for row in self.world.memory.rows("schedules") if not row["client_id"].startswith("$")]
         if left:
             raise self.world.violation(f"{len(left)} rows are kept for ever, the first: {left[0]}")

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from poller_cluster.settings import DestinationSettings, NodeSettings
 from tests.simulation.drawn.administrators import Administrators, tenants_of
+from tests.simulation.drawn.crons import DrawnCrons
 from tests.simulation.drawn.operations import Operation, draw
 from tests.simulation.drawn.performing import Performing
 from tests.simulation.drawn.promises import Promises
@@ -53,7 +54,14 @@ class _Run:
         self.administrators = Administrators(world)
         self.tenants = Tenants(world)
         self.windows = Windows(world)
-        self.performing = Performing(world, self.tenants, self.windows, self.administrators)
+        self.crons = DrawnCrons(world)
+        self.performing = Performing(
+            world,
+            tenants=self.tenants,
+            windows=self.windows,
+            crons=self.crons,
+            administrators=self.administrators,
+        )
         self.troubles = Troubles(world)
         self.promises = Promises(world, self.administrators, self.troubles)
 
@@ -76,12 +84,14 @@ class _Run:
         await self.windows.ended(within=300)
         self.promises.check_owned()
         await self._probe()
+        await self.crons.end()
         await self.promises.check_deleted()
 
     async def _begin(self) -> None:
         world, setting = self.world, self.world.setting
         for name in APIS[: setting.apis]:
             world.start_api(name)
+        await self.crons.begin()
         for name, (quota, settings) in tenants_of(setting).items():
             await self.administrators.register(name, quota=quota, settings=settings)
         for name in NODES[: setting.nodes]:

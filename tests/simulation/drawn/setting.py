@@ -6,6 +6,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from tests.simulation.loaded_store import Strength
+
 NODES = ("a", "b", "c")
 APIS = ("x", "y")
 
@@ -13,7 +15,8 @@ APIS = ("x", "y")
 @dataclass(frozen=True)
 class Setting:
     """`skew_ms`: how far hosts' clocks are off at most, either way. `skip_after_seconds`: the late policy of the client
-    `hasty`. `hints_lost`, `hints_crowded`: chances of a hint. `short_days`: rows are kept for minutes, not for days."""
+    `hasty`. `hints_lost`, `hints_crowded`: chances of a hint. `short_days`: rows are kept for minutes, not for days.
+    `strength`: what a store can do whose latency grows with its load; None: it has no limits."""
 
     nodes: int
     apis: int
@@ -22,10 +25,12 @@ class Setting:
     hints_lost: float
     hints_crowded: float
     short_days: bool
+    strength: Strength | None
 
 
 SKIPS = (0.5, 2.0, 10.0, 30.0, 90.0)
 SKEWS = (0.0, 50.0, 100.0, 450.0)
+STRENGTHS = (None, None, None, Strength(), Strength(cores=1, request_ms=4.0, proposal_ms=12.0, row_ms=0.5))
 SHORT_DAY_MS = 8 * 60_000
 SHORT_MARGIN_MS = 2 * 60_000
 SHORT_ROUND_SECONDS = 60.0
@@ -41,6 +46,7 @@ def draw_setting(seed: int) -> Setting:
         hints_lost=rng.choice((0.0, 0.3, 0.6)),
         hints_crowded=rng.choice((0.0, 0.2)),
         short_days=rng.random() < 0.25,
+        strength=rng.choice(STRENGTHS),
     )
 
 

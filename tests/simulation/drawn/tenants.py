@@ -28,8 +28,6 @@ URL = "http://receiver.test/"
 OTHER_HOST = "http://other.test/"
 OTHERWISE = "http://receiver.test/otherwise"
 """What a reschedule may call instead."""
-CHAINS_END = False
-"""Whether a cancel that is answered also counts for what the schedule was rescheduled to."""
 REFUSED = (ClientSuspended, Invalid, NotFound)
 
 
@@ -153,13 +151,12 @@ class Tenants:
             self.promised_no_call(schedule, result.row)
 
     def promised_no_call(self, schedule: Schedule, row: Row) -> None:
-        """Nobody is called from here on: neither for this one nor for what it was rescheduled to."""
+        """Nobody is called from here on. Of what was rescheduled that would not be so, and its cancel is refused."""
         schedule.cancelled = True
         if schedule.calls and not says_so(row, schedule.calls[-1]):
             raise self.world.violation(f"{schedule.schedule_id} was called, and its cancel does not say so: {row}")
-        successor = self.world.schedules.get(str(row.rescheduled_to)) if CHAINS_END else None
-        if successor is not None and not successor.cancelled:
-            self.promised_no_call(successor, row)
+        if row.rescheduled_to is not None:
+            raise self.world.violation(f"{schedule.schedule_id} was rescheduled, and its cancel is answered: {row}")
 
     # Reschedule.
 
@@ -197,7 +194,7 @@ class Tenants:
         if schedule.in_line is None:
             schedule.in_line = len(schedule.calls)
         schedule.redeliver_wishes += 1
-        client_id, schedule_id = schedule.client_id, schedule.schedule_id
+        client_id, schedule_id, cancelled = schedule.client_id, schedule.schedule_id, schedule.cancelled
 
         async def verb(services: ApiServices) -> RedeliverResult:
             client = await self._admitted(services, client_id)
@@ -214,7 +211,7 @@ class Tenants:
             schedule.redelivery_given_up = True
             return
         self.world.note("tenant", f"redeliver {schedule_id}: {type(result).__name__}")
-        if isinstance(result, Redelivering) and schedule.cancelled and result.row.state != State.CANCELLED:
+        if isinstance(result, Redelivering) and cancelled and result.row.state != State.CANCELLED:
             raise self.world.violation(f"{schedule_id} was cancelled and is redelivered")
 
     async def look(self, schedule: Schedule) -> None:

@@ -45,7 +45,7 @@ class Troubles:
 
     def look(self) -> None:
         world = self._world
-        if not all(map(self._acts, world.nodes.values())):
+        if not all(map(acts, world.nodes.values())):
             self._note(NODES, AFTER_SECONDS[NODES])
         lives = {(node.node.life.node_id, node.node.life.incarnation) for node in world.nodes.values()}
         for row in world.memory.rows("pollers"):
@@ -74,13 +74,15 @@ class Troubles:
         begin = spans.pop()[0] if spans and spans[-1][1] >= now else now
         spans.append((begin, now + int(1000 * after_seconds)))
 
-    def _acts(self, node: SimNode) -> bool:
-        clock = node.clock
-        return (
-            not clock.paused
-            and node.over is None
-            and clock.wall_trusted()
-            and abs(clock.wall_ms() - clock.true_ms()) < CLOCK_LIMIT_MS
-            and node.node.heartbeater.trusted()
-            and node.connection.plan.faultless
-        )
+
+def acts(node: SimNode) -> bool:
+    """Whether nothing keeps this node from calling in time."""
+    clock = node.clock
+    return (
+        not clock.paused
+        and node.over is None
+        and clock.wall_trusted()
+        and abs(clock.wall_ms() - clock.true_ms()) < CLOCK_LIMIT_MS
+        and node.node.heartbeater.trusted()
+        and node.connection.plan.faultless
+    )

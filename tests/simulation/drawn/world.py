@@ -16,6 +16,7 @@ from tests.simulation.drawn.api import ApiProcess, Unanswered
 from tests.simulation.drawn.schedules import Schedule, TellingMemory, schedule_of
 from tests.simulation.drawn.setting import APIS, NODES, SHORT_DAY_MS, Setting
 from tests.simulation.faults import FaultPlan
+from tests.simulation.loaded_store import LoadedStore
 from tests.simulation.receivers import Call
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.sim_node import SimNode
@@ -40,6 +41,8 @@ class DrawnWorld(World):
     def __init__(self, seed: int, setting: Setting, *, node_settings: NodeSettings) -> None:
         super().__init__(seed, node_settings=node_settings)
         self.setting = setting
+        if setting.strength is not None:
+            self.store = LoadedStore(self.memory, rng=random.Random(seed + 3), strength=setting.strength)
         self.schedules: dict[str, Schedule] = {}
         self.asked = self.schedules  # type: ignore[assignment]
         self.apis: dict[str, ApiProcess] = {}
@@ -67,7 +70,7 @@ class DrawnWorld(World):
             name=name,
             clock=SimClock(skew_ms=self.skews[name], rate=self.rates[name]),
             rng=random.Random(self.rng.getrandbits(64)),
-            memory=self.memory,
+            store=self.store,
             hints=self,
             told=self,
             on_crash=self.crashed,

@@ -1,0 +1,75 @@
+"""A client whose crons are changed through API processes in a random world, and what they owe (`simulation.crons`)."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar, cast
+
+from scheduler_service.api.services import ApiServices
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.usecases.change_crons import ChangeCrons
+from tests.simulation.crons import Crons
+from tests.simulation.drawn.api import Unanswered
+from tests.simulation.drawn.world import DrawnWorld
+
+T = TypeVar("T")
+OWNER = ClientId("hourly")
+WAKERS = 2
+RULES = ("* * * * *", "*/2 * * * *", "1-59/3 * * * *")
+CRON_IDS = ("first", "second")
+
+
+class DrawnCrons(Crons):
+    """One owner changes his crons one after the other, each until he is answered."""
+
+    def __init__(self, world: DrawnWorld) -> None:
+        super().__init__(world, client_id=OWNER)
+        self._world = world
+        self._turn = asyncio.Lock()
+        self.change = cast(ChangeCrons, _ThroughApi(world))
+
+    async def begin(self) -> None:
+        """The built-in client that wakes crons is nobody's to ask for."""
+        await self._world.add_client(CRON_CLIENT, quota=WAKERS)
+        del self._world.clients[CRON_CLIENT]
+
+    async def alter(self, dice: random.Random) -> None:
+        async with self._turn:
+            cron_id = dice.choice(CRON_IDS)
+            if cron_id not in self.stories or dice.random() < 0.4:
+                await self.put(cron_id, dice.choice(RULES), spread_seconds=dice.choice((0, 5)))
+            elif self.stories[cron_id].spells[-1].rule is not None:
+                await self.pause(cron_id)
+            else:
+                await self.resume(cron_id)
+
+    async def end(self) -> None:
+        """Check what came of all changes, then delete the crons, so that nothing keeps new rows coming."""
+        await self.check()
+        for cron_id in self.stories:
+            await self.delete(cron_id)
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await ask()
+            except Unanswered:
+                await self.world.api_clock.sleep(0.5)
+
+
+class _ThroughApi:
+    """The verbs of `ChangeCrons`, each one request to some API process whose clock admits it."""
+
+    def __init__(self, world: DrawnWorld) -> None:
+        self._world = world
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def ask(*arguments: object) -> object:
+            async def verb(services: ApiServices) -> object:
+                services.create_schedules.admit(await services.catalog.client(OWNER))
+                return await getattr(services.change_crons, name)(*arguments)
+
+            return await self._world.ask(verb)
+
+        return ask
