@@ -171,6 +171,10 @@ class Crons:
     async def read(self, cron_id: str) -> Cron:
         return (await self.world.truth.crons.read(self.client_id, [CronId(cron_id)], serial=True))[CronId(cron_id)]
 
+    def owed(self, story: Story, until_ms: int) -> set[int]:
+        """The nominal instants that must have come to a run."""
+        return story.owed(until_ms)
+
     async def check(self, *, missed_before_ms: int = 0) -> None:
         """No fire was missed, doubled or invented, up to half a minute ago. Fires before `missed_before_ms` may be
         skipped."""
@@ -182,7 +186,7 @@ class Crons:
                     raise self.world.violation(f"{cron_id}: the fire of {nominal} ran twice")
             if invented := calls.keys() - story.granted(self.world.now_ms()):
                 raise self.world.violation(f"{cron_id}: nobody asked for {sorted(invented)}")
-            for nominal in story.owed(until) - calls.keys():
+            for nominal in self.owed(story, until) - calls.keys():
                 row = rows.get(nominal)
                 if row is None or row.state != State.SKIPPED or nominal >= missed_before_ms:
                     raise self.world.violation(f"{cron_id}: the fire of {nominal} was missed: {row}")

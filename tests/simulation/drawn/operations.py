@@ -65,6 +65,7 @@ APIS_FAIL = {
     "pause_api": 2,
     "resume_api": 4,
     "flaky_api": 5,
+    "lose_announcements": 3,
     "crash_api_at_a_write": 3,
     "step_api": 1,
     "boot_api_wrong": 2,

@@ -287,6 +287,11 @@ class Performing:
     async def _flaky_api(self, operation: Operation, dice: random.Random) -> None:
         self._make_flaky(operation.api, 3 * operation.amount, dice)
 
+    async def _lose_announcements(self, operation: Operation, dice: random.Random) -> None:
+        """Clients are changed, and nobody is told."""
+        if (plan := self.world.plan_of(operation.api)) is not None:
+            plan.hook = lambda kind, items: "refuse" if items[0][0] == "catalog.bump" else None
+
     async def _crash_api_at_a_write(self, operation: Operation, dice: random.Random) -> None:
         self._crash_at(operation.api, 1 + int(12 * operation.amount), dice)
 

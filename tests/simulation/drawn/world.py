@@ -108,6 +108,7 @@ class DrawnWorld(World):
         """Somebody sets a host's clock."""
         self.note(name, f"its clock is stepped by {milliseconds:.0f} ms")
         self.skews[name] += milliseconds
+        self.skewed = True
         if (clock := self.clock_of(name)) is not None:
             clock.step(milliseconds)
 

@@ -1,0 +1,134 @@
+"""Planted bugs around the protocol's core: each takes back one promise that clients, tenants or operators are given."""
+
+import pytest
+
+from membership.ports import Heartbeat
+from poller_cluster import put_off
+from poller_cluster.due_clock import DueClock
+from poller_cluster.hand_over import HandOver
+from poller_cluster.open_rows import OpenRow
+from poller_cluster.retention import Retention
+from poller_cluster.steps import Claim
+from poller_cluster.tenants import Tenants
+from scheduler_service.domain.errors import ClockInDoubt
+from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
+from scheduler_service.domain.schedules import Definition, Outcome, Page, Row, State, Statics
+from scheduler_service.usecases.complete_reschedule import CompleteReschedule
+from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, CancelResult, EditSchedule
+from scheduler_service.usecases.judge_clock import JudgeClock
+from scheduler_service.usecases.place import Place
+from tests.simulation.plants import Plant
+
+
+def clients_are_read_when_announced_alone(patch: pytest.MonkeyPatch) -> None:
+    """A node does not go round the catalogue: a change whose announcement is lost is never heard."""
+
+    async def stay(self: Tenants, now: float) -> None:
+        return
+
+    patch.setattr(Tenants, "_go_round", stay)
+
+
+def doubt_is_forgotten_when_put_off(patch: pytest.MonkeyPatch) -> None:
+    """A row whose host is left alone comes back as if nobody had called it."""
+    known = put_off.put_off
+
+    def forgetful(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
+        return known(claim, at=at, in_doubt=False, reason=reason)
+
+    patch.setattr(put_off, "put_off", forgetful)
+
+
+def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Whoever dies between the cancel of the old row and the create of the new one leaves neither."""
+
+    async def leave(self: CompleteReschedule, client_id: ClientId, new: ScheduleId, *, at: UnixMillis) -> None:
+        return
+
+    async def unnamed(self: CompleteReschedule, partition: Partition, row: Row) -> bool:
+        return False
+
+    patch.setattr(CompleteReschedule, "__call__", leave)
+    patch.setattr(CompleteReschedule, "announced", unnamed)
+
+
+def cancel_of_what_was_rescheduled_is_answered(patch: pytest.MonkeyPatch) -> None:
+    """It is cancelled, so the cancel is answered, and what it was rescheduled to is called."""
+
+    async def ended(self: EditSchedule, client_id: ClientId, row: Row) -> CancelResult:
+        return Cancelled(row) if row.state == State.CANCELLED else AlreadyFinished(row)
+
+    patch.setattr(EditSchedule, "_ended", ended)
+
+
+def lateness_by_the_wall_clock(patch: pytest.MonkeyPatch) -> None:
+    """A node that is ahead within the permitted second finds calls late that it starts on time."""
+    patch.setattr(DueClock, "earliest", lambda self: self._clock.wall_ms())
+
+
+def lateness_from_the_due_alone(patch: pytest.MonkeyPatch) -> None:
+    """What is found late because its hint was lost is late."""
+    init = OpenRow.__init__
+
+    def always_due(self: OpenRow, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
+        init(self, row, redelivery=redelivery)
+
+    patch.setattr(OpenRow, "__init__", always_due)
+
+
+def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:
+    """An API process creates from its first moment on."""
+    judge = JudgeClock.__call__
+
+    def trusting(self: JudgeClock) -> None:
+        try:
+            judge(self)
+        except ClockInDoubt:
+            if self._offset_ms() is not None:
+                raise
+
+    patch.setattr(JudgeClock, "__call__", trusting)
+
+
+def stranded_rows_are_nobodys(patch: pytest.MonkeyPatch) -> None:
+    """What was never answered and took effect too late stays open and keeps its partition."""
+
+    async def unseen(self: Place, definition: Definition, statics: Statics) -> bool:
+        return False
+
+    async def kept(self: Retention, partition: Partition, page: Page, settled: object) -> None:
+        return
+
+    patch.setattr(Place, "rescue", unseen)
+    patch.setattr(Retention, "_expire", kept)
+
+
+def steps_of_other_machines_are_unknown(patch: pytest.MonkeyPatch) -> None:
+    """Nodes of one host confirm each other's step by clocks that were not stepped yet."""
+    patch.setattr(Heartbeat, "step_ms", property(lambda self: 0))
+
+
+def the_last_node_drains(patch: pytest.MonkeyPatch) -> None:
+    """A drain is never refused."""
+
+    async def alone_or_not(self: HandOver) -> None:
+        return
+
+    patch.setattr(HandOver, "_require_another", alone_or_not)
+
+
+PROMISE_PLANTS: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        clients_are_read_when_announced_alone,
+        doubt_is_forgotten_when_put_off,
+        reschedules_are_completed_by_nobody,
+        cancel_of_what_was_rescheduled_is_answered,
+        lateness_by_the_wall_clock,
+        lateness_from_the_due_alone,
+        creates_by_a_clock_never_compared,
+        stranded_rows_are_nobodys,
+        steps_of_other_machines_are_unknown,
+        the_last_node_drains,
+    )
+}
