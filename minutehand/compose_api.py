@@ -39,7 +39,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
     metrics = Metrics(program="api", version=VERSION)
-    box = secret_box(settings.secrets, randomness=randomness)
+    box = secret_box(settings.secrets, randomness=randomness, older_programs=lambda: members.older_programs)
     async with AsyncExitStack() as parts:
         storage = await open_storage(settings.cassandra)
         parts.push_async_callback(storage.close)

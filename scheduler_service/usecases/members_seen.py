@@ -94,6 +94,9 @@ class MembersSeen:
         self._anchor_ms: float | None = None
         self._comparing_since = float("-inf")
         self.targets = HintTargets()
+        self.older_programs = False
+        """Whether a node claims to live whose program does not tell its machine's clock: nor can that read what only
+        newer ones write."""
         self.witnesses: Sequence[Witness] = ()
         """What the members' clocks say to whoever's own machine's clock was stepped."""
 
@@ -124,6 +127,7 @@ class MembersSeen:
         self._compare_clocks(beating, apart_ms)
         self._compare_first(beating, apart_ms, anchor_ms=wall_ms - monotonic * 1_000.0)
         self.witnesses = self._clocks.witnesses(beating, me=None)
+        self.older_programs = any(row.system_ms is None and not self._state(row.life).ended for row in rows.values())
         self._aim(beating)
 
     def to_ask(self) -> Sequence[Life]:

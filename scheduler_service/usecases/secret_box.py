@@ -1,5 +1,6 @@
 """The secret box: the key ring as its file has it now, for whoever stores or needs signing secrets and headers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +26,8 @@ class SecretSettings:
     `minutehand secrets`. May change while processes run. None: new secrets are stored in the clear."""
     encrypt_headers: bool = True
     """Callbacks' headers are encrypted too, where there is a key ring. False: new ones are stored in the clear, what is
-    encrypted stays readable. For an upgrade from programs that can't read encrypted headers, until none is left."""
+    encrypted stays readable. For an upgrade from programs that can't read those: an API waits by itself while it sees
+    pollers of before, jobs and `minutehand secrets rotate` do not."""
 
 
 class ClearBox:
@@ -50,11 +52,20 @@ class ClearBox:
 
 
 class KeyRingBox:
-    """`domain.ports.SecretBox` over a ring's file. Raises FilesUnusable where it can't be used at the start."""
+    """`domain.ports.SecretBox` over a ring's file. While `older_programs` answers True, programs run that can't read
+    encrypted headers. Raises FilesUnusable where the file can't be used at the start."""
 
-    def __init__(self, file: str, *, randomness: Randomness, encrypt_headers: bool = True) -> None:
+    def __init__(
+        self,
+        file: str,
+        *,
+        randomness: Randomness,
+        encrypt_headers: bool = True,
+        older_programs: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._randomness = randomness
         self._encrypt_headers = encrypt_headers
+        self._older_programs = older_programs
         self._keys = FromFiles([file], lambda: _load(file), on_refused=_report)
 
     @property
@@ -77,7 +88,9 @@ class KeyRingBox:
         return self._keys.current().ring.open(secret)
 
     def seal_headers(self, client_id: ClientId, headers: str) -> str:
-        return self._keys.current().headers.seal(client_id, headers) if self._encrypt_headers else headers
+        if not self._encrypt_headers or self._older_programs():
+            return headers
+        return self._keys.current().headers.seal(client_id, headers)
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         # Without a look at the file where that can't change the answer: every call on a poller comes here.
@@ -85,12 +98,16 @@ class KeyRingBox:
         return self._keys.current().headers.open(client_id, headers) if known is None else known
 
 
-def secret_box(settings: SecretSettings, *, randomness: Randomness) -> SecretBox:
-    """The box that the settings ask for. Raises FilesUnusable."""
+def secret_box(
+    settings: SecretSettings, *, randomness: Randomness, older_programs: Callable[[], bool] = lambda: False
+) -> SecretBox:
+    """The box that the settings ask for; `older_programs` as in `KeyRingBox`. Raises FilesUnusable."""
     file = settings.key_ring_file
     if file is None:
         return ClearBox()
-    return KeyRingBox(file, randomness=randomness, encrypt_headers=settings.encrypt_headers)
+    return KeyRingBox(
+        file, randomness=randomness, encrypt_headers=settings.encrypt_headers, older_programs=older_programs
+    )
 
 
 class _Keys(NamedTuple):

@@ -86,6 +86,11 @@ class WatchMembers:
         return self._seen.alone
 
     @property
+    def older_programs(self) -> bool:
+        """Whether a node runs a program from before callbacks' headers were encrypted."""
+        return self._seen.older_programs
+
+    @property
     def settled(self) -> bool:
         """Whether the members were watched for long enough to say who does not beat."""
         return self._seen.settled

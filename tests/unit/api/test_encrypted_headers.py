@@ -157,6 +157,14 @@ async def test_headers_stay_in_the_clear_until_every_program_can_read_them(seale
     assert (await rotation.run(dry=False, on_progress=lambda at, of: None)).crons == 0
 
 
+async def test_headers_stay_in_the_clear_beside_programs_that_cannot_read_others(sealed: Sealed) -> None:
+    older = True
+    box = KeyRingBox(str(sealed.ring), randomness=RANDOMNESS, older_programs=lambda: older)
+    assert box.seal_headers(ClientId("shop"), '[["a","b"]]') == '[["a","b"]]'
+    older = False
+    assert box.seal_headers(ClientId("shop"), '[["a","b"]]').startswith("sealed:1:")
+
+
 async def test_a_text_of_another_client_opens_for_nobody(sealed: Sealed) -> None:
     text = sealed.box.seal_headers(ClientId("shop"), '[["a","b"]]')
     assert sealed.box.open_headers(ClientId("shop"), text) == '[["a","b"]]'

@@ -143,6 +143,14 @@ def test_an_older_life_of_a_node_is_told_nothing() -> None:
     assert dict(watched.seen.targets.addresses) == {"a": "a:2"}
 
 
+def test_a_program_of_before_is_one_that_does_not_tell_its_machines_clock() -> None:
+    watched = Watched()
+    watched.read(heartbeat(life("a"), 1, system_ms=1), heartbeat(life("b"), 1))
+    assert watched.seen.older_programs
+    watched.read(heartbeat(life("a"), 2, system_ms=1), heartbeat(life("b"), 1, state=NodeState.LEFT))
+    assert not watched.seen.older_programs
+
+
 def test_a_time_in_which_nobody_looked_makes_no_life_silent() -> None:
     watched = Watched()
     watched.read(heartbeat(life("a"), 1))
