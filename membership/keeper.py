@@ -89,7 +89,7 @@ class Keeper:
 
     @property
     def known(self) -> int:
-        """How many lanes there are, whoever holds them."""
+        """How many lanes there are, with every owner or none."""
         return sum(self._counts.values())
 
     @property

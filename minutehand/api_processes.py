@@ -3,7 +3,7 @@
 Each is a whole API with caches, hints and metrics of its own, so `/readyz` and `/metrics` answer for the process that a
 connection happened to meet (with `api.metrics_port`, metrics have a port for each process);
 `minutehand.health_of_several` answers for all of them. The parent keeps the port bound without listening, so a port of
-0 means one and the same for all, and whoever is to listen alone is refused it.
+0 means one and the same for all, and a program that must listen alone is refused it.
 
 Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
 first request is read.

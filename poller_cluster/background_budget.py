@@ -2,7 +2,7 @@
 
 The past is: walks and reads of minutes in recovery, ends of copies on their way to their originals, recounts, rows that
 are re-homed, what ordering keys look for in other minutes, the search for forgotten crons, slices of reconciliations,
-retention. All of it can wait, and after an outage there is much of it at once, on every node. Whoever does any of it
+retention. All of it can wait, and after an outage there is much of it at once, on every node. Each kind of it
 asks for a slot first and holds it for one request, or for one short run of requests that follow each other:
 
     async with budget.slot(client_id):

@@ -170,7 +170,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_pollers",
         Kind.GAUGE,
-        "Pollers of all clients that this node knows of, whoever owns them. More than minutehand_leases_held of all "
+        "Pollers of all clients that this node knows of, its own or not. More than minutehand_leases_held of all "
         "nodes: some have no owner.",
         lambda shown: shown.node.keeper.known,
     ),

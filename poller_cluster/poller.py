@@ -217,7 +217,7 @@ class ClientPollers:
 
     def _look_aside(self, lane: LaneWork, look: Callable[[LaneWork], Coroutine[Any, Any, None]]) -> None:
         """Have a lane learn more of its ordering keys, one thing at a time. Not in the way of the clock of minutes:
-        whoever waits for the background budget may wait for long."""
+        a wait for the background budget may be long."""
         if not lane.looking:
             lane.looking = True
             self._spawn(self._look(lane, look), f"order of {self.client_id}/{lane.poller_id}")

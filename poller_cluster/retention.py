@@ -6,7 +6,7 @@ hour that keeps something open is looked at again in the next round.
 
 Rows may be open that nobody will ever call: a create or a redelivery that was never answered and took effect when its
 minute was settled already. Once past retention they are cancelled, with reason `expired`; the partition goes in the
-next round. Until then whoever asks for such a schedule sees to it (`usecases.edit_schedule`), and so does the audit.
+next round. Until then a request for such a schedule sees to it (`usecases.edit_schedule`), and so does the audit.
 
 Where there is an archive to wait for, a partition also stays until its client's day is archived. What ended after that
 day was archived is not in it: it stays too, and the day is marked, so that the archive's next run adds it. Built-in

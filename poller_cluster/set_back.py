@@ -5,7 +5,7 @@ watermarks may say so. Nothing that was recorded by a clock that was ahead is be
 
     this node's clock is set back    every lane stops, and is taken again under a new epoch (as after a doubtful write)
                                      from the minute in which this life began, in the time that is accepted now
-    a lane is taken whose mark is    whoever recorded it was ahead, since when is unknown: it is walked again from
+    a lane is taken whose mark is    its recorder was ahead, since when is unknown: it is walked again from
     still to come                    `REWALK_MINUTES` before the present
     a floor is announced             it is at most the present
     the servers' clocks are behind   the present is theirs: nodes that all are ahead may have outvoted them

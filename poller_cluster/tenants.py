@@ -1,6 +1,6 @@
 """Clients as a node knows them: settings, quota, state, active signing secrets.
 
-Whoever changes a client or a secret moves the catalogue's revision after the change:
+A change of a client or a secret moves the catalogue's revision after the change:
 
     every second     compare the revision; if it moved, read the whole catalogue, part by part
     ROUND_SECONDS    read the whole catalogue once, evenly spread over that time, whatever the revision says
@@ -13,7 +13,7 @@ a round over a few clients takes two. Nodes begin their rounds at random instant
 
 A client with an active signing secret that the key ring does not open is *locked*: its calls wait, as a suspended
 client's do, because they would go out unsigned or without the one signature that a receiver knows. Locked clients are
-looked at again when the ring changed, and every `UNLOCK_SECONDS`: somebody may have encrypted their secrets anew. Rows
+looked at again when the ring changed, and every `UNLOCK_SECONDS`: their secrets may have been encrypted again. Rows
 whose headers the ring does not open are put off one by one, their client's other calls are made; it counts as locked
 while there are such rows.
 """

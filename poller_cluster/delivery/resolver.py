@@ -5,7 +5,7 @@
          |--room in the client's share--> look-up under way --answer--> remembered, told to all who wait
          `--no room--> waits until one of the client's look-ups has ended
 
-Who is judged: nobody. Addresses are judged by whoever connects to them (`policy`), at that instant.
+Nothing is judged here: addresses are judged where they are connected to (`policy`), at that instant.
 
 What a client can take from others is bounded: it has `names_per_client` look-ups under way at most, and never more than
 are still free of `names_at_once`. The last eighth (`RESERVE`) is for clients that have none under way. So a client
@@ -33,7 +33,7 @@ NO_ADDRESS_SECONDS = 5.0
 NO_ANSWER_SECONDS = 1.0
 GRACE_SECONDS = 0.25
 REMEMBERED_IN_ALL = 50_000
-"""Names of all clients together; beyond that, those of whoever began to be remembered first are forgotten."""
+"""Names of all clients together; beyond that, those of the client remembered first are forgotten."""
 
 Failure = Literal["no-address", "no-answer"]
 

@@ -26,7 +26,7 @@ class Target(NamedTuple):
 
 @lru_cache(_REMEMBERED)
 def target_of(url: str) -> Target | None:
-    """None: the URL is not one that a request can be sent to; whoever sends it says why."""
+    """None: the URL is not one that a request can be sent to; the sender says why."""
     parts = _AUTHORITY.match(url)
     if parts is None:
         return None

@@ -1,4 +1,4 @@
-"""The page of metrics, made anew no more often than the operator wants: it costs about 20 ms of CPU, and is open to
+"""The page of metrics, made again no more often than the operator wants: it costs about 20 ms of CPU, and is open to
 everybody who reaches its port."""
 
 from prometheus_client import CollectorRegistry, generate_latest

@@ -111,8 +111,8 @@ class ApiSettings:
     held up."""
 
     metrics_max_age_seconds: float = 1.0
-    """`/metrics` is made anew after so long, however often it is asked for. 0: for every request, at about 20 ms of CPU
-    each, for everybody who reaches its port."""
+    """`/metrics` is rendered again after so long, however often it is asked for. 0: for every request, at about 20 ms
+    of CPU each, for everybody who reaches its port."""
 
     metrics_port: int | None = None
     """Serve `/metrics` on this port of `host` instead of on `port`, over plain HTTP, so that who reaches the API need

@@ -1,6 +1,6 @@
 """Completes reschedules that were cut short.
 
-A reschedule makes three writes, and whoever makes them may die after each:
+A reschedule makes three writes, and their writer may die after each:
 
     announce   the new row's definition, all but `created_at`: every reader passes over such a row
     cancel     the old row, naming the new one: one conditional write, which competes with the owner's claim. Of a
@@ -8,11 +8,11 @@ A reschedule makes three writes, and whoever makes them may die after each:
     create     the same definition with `created_at`, as every create is placed
 
 Without the cancel the announced row is nobody's, and the old schedule is called. With it the new row is created by
-whoever comes first:
+the first of these to come:
 
-- whoever asked for it, or asks for either of the two;
+- the caller that repeats it, or a request for either of the two;
 - the owner of the old row's minute, which does not settle before (the cancelled row was open in it), so one of the two
-  is called whoever dies;
+  is called in any case;
 - the owner of the new row's minute when it reads it, so that this is called at its instant also where the old one
   would have come much later.
 

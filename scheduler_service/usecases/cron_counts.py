@@ -1,7 +1,7 @@
 """How many crons clients have, counted as seldom as holding `max_crons` allows.
 
 A count reads the ids and states of all the client's crons, which a PUT can't pay for each time. So a count gives out
-credit for a quarter of what is left, for a minute; whoever finds the credit used up counts again. Near the maximum that
+credit for a quarter of what is left, for a minute; when it is used up, crons are counted again. Near the maximum that
 is at each PUT, except that a count that found no room left stands for five seconds.
 
 Several API processes count for themselves: together they may go beyond the maximum by about one cron each.

@@ -1,7 +1,7 @@
 """Drain: ask a node to hand over all its lanes. It stays a member, as `draining`, until its process is stopped.
 
 The last node that takes lanes refuses, unless it is forced: the node judges that, which sees the others' beats.
-Undrain takes it back. A node that is started anew is live again in any case: what drains is a life, not a name.
+Undrain takes it back. A node that is started again is live in any case: what drains is a life, not a name.
 """
 
 from dataclasses import replace

@@ -179,7 +179,7 @@ class EditSchedule:
         rescheduled_to: UUID | None = None,
     ) -> CancelResult:
         """Cancel unless the owner has it. `reason` is a stable word for why, `rescheduled_to` what is called instead;
-        whoever has cancelled it before has said both. With a reason something else takes its place, so a schedule in
+        an earlier cancel has said both. With a reason something else takes its place, so a schedule in
         doubt is left alone.
 
         Raises StoreUnavailable when the outcome stays unknown.

@@ -18,7 +18,7 @@ from membership.settings import MembershipSettings
 STILL_BEATS = 2.5
 """A life without an advance over as many beats stands still: its record is read, and again as often."""
 FIRST_BEATS = 1.5
-"""Whoever claims to live and was not seen to beat for so long is not waited for when clocks are first compared."""
+"""A life that claims to live and was not seen to beat for so long is not waited for when clocks are first compared."""
 STEP_MS = 250
 """An observer's own clock that moved by more between two reads was set: what it was compared with says nothing now."""
 SHOWN_ENDED_MS = 3_600_000
@@ -98,7 +98,7 @@ class MembersSeen:
         """Whether a node claims to live whose program does not tell its machine's clock: nor can that read what only
         newer ones write."""
         self.witnesses: Sequence[Witness] = ()
-        """What the members' clocks say to whoever's own machine's clock was stepped."""
+        """What the members' clocks say where one's own machine's clock was stepped."""
 
     @property
     def alone(self) -> bool:

@@ -95,7 +95,7 @@ class Place:
 
     async def rescue(self, definition: Definition, statics: Statics) -> bool:
         """See to a row that has no outcome where its lane is past its minute, so that nobody will look there again: its
-        create, or whoever placed it, was never answered. True: it was re-homed, or had an outcome by then.
+        create, or its placing, was never answered. True: it was re-homed, or had an outcome by then.
 
         Where an owner had opened the minute the row is in doubt from then on: its outcome may have been lost.
         """

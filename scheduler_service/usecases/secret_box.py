@@ -1,4 +1,4 @@
-"""The secret box: the key ring as its file has it now, for whoever stores or needs signing secrets and headers."""
+"""The secret box: the key ring as its file has it now, for what stores or needs signing secrets and headers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

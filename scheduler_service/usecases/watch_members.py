@@ -77,7 +77,7 @@ class WatchMembers:
 
     @property
     def witnesses(self) -> Sequence[Witness]:
-        """What the members' clocks say to whoever's own machine's clock was stepped."""
+        """What the members' clocks say where one's own machine's clock was stepped."""
         return self._seen.witnesses
 
     @property

@@ -2,7 +2,7 @@
 
 It stands between the in-memory tables and the connections of all processes, which share its capacity. Every request
 costs service time, requests queue for `cores`, and a client that has waited `CLIENT_TIMEOUT_SECONDS` gives up while the
-work it asked for is still done. So load causes time-outs; whoever repeats what timed out adds load.
+work it asked for is still done. So load causes time-outs; a caller that repeats what timed out adds load.
 
 A conditional write or a serial read is a round of Paxos: it succeeds unless another proposal for the same partition
 begins while it is served. Who is preempted pauses at random and proposes again, at full cost, until
@@ -85,7 +85,7 @@ class LoadedStore:
         return max(min(self._free_at) - asyncio.get_running_loop().time(), 0.0)
 
     def forget(self) -> None:
-        """Count anew from here on."""
+        """Count from here on."""
         self.timeouts.clear()
         for seen in self.partitions.values():
             seen.most_under_way = 0
