@@ -219,6 +219,11 @@ class CqlScheduleStore:
         answer = await self._connection.conditional(edit_items(edit))
         return Rejected(write_rejection(answer.current, edit.writes)) if isinstance(answer, Rejected) else answer
 
+    async def occupy(self, partition: Partition) -> None:
+        client_id, poller_id, minute = partition_parameters(partition)
+        index = (client_id, hour_of(partition.minute) * _HOUR_MS, minute, poller_id)
+        await self._connection.write("occupied_minutes.insert", index)
+
     async def occupied(
         self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> Mapping[Minute, Sequence[PollerId]]:

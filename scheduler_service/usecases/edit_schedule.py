@@ -249,6 +249,9 @@ class EditSchedule:
             if why.reason is not None:
                 return InDoubt(row)
             why = _Why(IN_DOUBT, None)
+        if copy is None or not copy.defined:
+            # Nobody else may ever write in that minute, and retention goes by the index.
+            await self._schedules.occupy(there)
         if await self._cancel_open(there, key, row, statics, why):
             await self._cancel_original(partition, row, why)
         return None

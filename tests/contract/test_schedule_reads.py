@@ -234,8 +234,9 @@ async def test_the_index_names_occupied_lanes_by_minute(storage: Storage, names:
     client = names.client()
     for offset, poller_id in ((0, 0), (30_000, 0), (0, 7), (60_000, 1), (3_600_000, 2), (-60_000, 3)):
         await storage.schedules.insert(definition(client, offset=offset, poller_id=poller_id))
+    await storage.schedules.occupy(definition(client, offset=60_000, poller_id=4).partition)
     found = await storage.schedules.occupied(client, first=Minute(MINUTE), last=Minute(MINUTE + 60))
-    assert found == {MINUTE: [0, 7], MINUTE + 1: [1], MINUTE + 60: [2]}
+    assert found == {MINUTE: [0, 7], MINUTE + 1: [1, 4], MINUTE + 60: [2]}
     assert await storage.schedules.occupied(client, first=Minute(MINUTE - 1), last=Minute(MINUTE - 1)) == {
         MINUTE - 1: [3]
     }

@@ -14,6 +14,7 @@ from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of, partition_of
 from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
+from scheduler_service.usecases.edit_schedule import Cancelled
 from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
 from tests.support.budgets import budget
@@ -248,6 +249,21 @@ async def stranded_redelivery(world: World) -> Asked:
     )
     assert isinstance(await world.truth.schedules.edit(edit), Applied)
     return asked
+
+
+def test_a_redelivery_that_was_cancelled_before_its_copy_was_placed_keeps_nothing() -> None:
+    """Its cancel alone writes into the copy's minute, which holds no other row."""
+
+    async def scenario(world: World) -> None:
+        asked = await stranded_redelivery(world)
+        assert isinstance(await world.edit.cancel(asked.client_id, asked.schedule_id), Cancelled)
+        await world.advance(200)
+        let_go(world, asked)
+        later(world, days=3)
+        assert await retention_of(world).sweep(tenant_of(world)) == 2
+        assert not world.memory.rows("schedules")
+
+    simulate(scenario)
 
 
 STRANDED = pytest.mark.parametrize("strand", [stranded_create, stranded_redelivery], ids=["create", "redelivery"])

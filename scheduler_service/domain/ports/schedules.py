@@ -99,6 +99,9 @@ class ScheduleStore(Protocol):
     async def edit(self, edit: Edit) -> Answer[WriteRejection]:
         """Anyone's conditional batch, all or nothing."""
 
+    async def occupy(self, partition: Partition) -> None:
+        """Write a partition's index row, for an edit that may be the first to write there. Raises StoreUnavailable."""
+
     async def occupied(
         self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> Mapping[Minute, Sequence[PollerId]]:
