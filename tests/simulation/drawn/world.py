@@ -24,6 +24,8 @@ from tests.simulation.world import CLOCK_TOLERANCE_MS, World
 from tests.support.memory import InMemoryConnection
 
 T = TypeVar("T")
+HEARD_BEATS = 5
+"""After so many heartbeats everybody has read one: reads may show what was 3.5 s ago, and take a second."""
 
 
 class Window(NamedTuple):
@@ -224,8 +226,13 @@ class DrawnWorld(World):
         super().called(node, call)
 
     def tolerance_ms(self, node: SimNode) -> float:
-        """Where hosts' clocks differ, the members' median is what counts."""
-        errors = sorted(self.skews[name] for name in self.nodes)
+        """Where hosts' clocks differ, the median of the members that the caller can have compared its own with is what
+        counts: nobody has yet heard of one that has just begun, and one that was declared dead counts no more."""
+        heard = {(row["node_id"], row["incarnation"]) for row in self.memory.rows("nodes") if row["beat"] > HEARD_BEATS}
+        heard &= {(row["node_id"], row["incarnation"]) for row in self.memory.rows("lives") if row["state"] == "live"}
+        heard.add((node.node.life.node_id, node.node.life.incarnation))
+        lives = {name: other.node.life for name, other in self.nodes.items()}
+        errors = sorted(self.skews[name] for name, life in lives.items() if (life.node_id, life.incarnation) in heard)
         ahead = errors[len(errors) // 2] if len(errors) > 2 else max(errors, default=0.0)
         return max(ahead, 0.0) + (CLOCK_TOLERANCE_MS if self.skewed else 0.0)
 
