@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from membership.errors import StoreUnavailable
+from membership.settings import MembershipSettings
 from scheduler_service.domain.crons import Rule, parse_expression
 from scheduler_service.domain.crons.expansion import offset_ms, rule_of
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun, CronState
@@ -24,6 +25,8 @@ T = TypeVar("T")
 SHOP = ClientId("shop")
 CLAIMED_MS = 6_000
 """How long before its due a fire may have been claimed, so that no change of the cron stops it any more."""
+CLOCK_LIMIT_MS = MembershipSettings().clock_limit_ms
+"""An API process whose clock is further ahead refuses changes."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Spell:
     """A rule from one change to the next. `rule` None: nothing fires. Instants are true wall time."""
 
     asked_ms: int
-    acknowledged_ms: int
+    begins_ms: int
     rule: Rule | None
     offset: int = 0
     reaches_back: int = 0
@@ -50,7 +53,7 @@ class Story:
         owed: set[int] = set()
         for spell, end in self._with_ends(until_ms):
             if spell.rule is not None:
-                fires = spell.rule.fires(spell.acknowledged_ms - spell.reaches_back, end)
+                fires = spell.rule.fires(spell.begins_ms - spell.reaches_back, end)
                 owed.update(fire for fire in fires if fire + spell.offset < end)
         return owed
 
@@ -66,7 +69,7 @@ class Story:
     def _with_ends(self, until_ms: int, *, claimed: int = 0) -> list[tuple[Spell, int]]:
         ends = [following.asked_ms for following in self.spells[1:]]
         if claimed:
-            ends = [following.acknowledged_ms + claimed for following in self.spells[1:]]
+            ends = [following.begins_ms + claimed for following in self.spells[1:]]
         return list(zip(self.spells, [*ends, until_ms], strict=True))
 
 
@@ -130,7 +133,11 @@ class Crons:
         story, offset = self.stories.setdefault(cron_id, Story()), offset_ms(cron)
         made_now = cron.created_at == cron.changed_at
         reaches_back = 0 if made_now else min(offset, story.spells[-1].offset)
-        story.spells.append(Spell(asked, self.world.now_ms() + 1, rule, offset, reaches_back))
+        now = self.world.now_ms()
+        # A change takes effect at the instant that the clock of who answers it shows: the fires until then are of
+        # before, though it is ahead.
+        begins = max(now + 1, min(cron.changed_at, now + CLOCK_LIMIT_MS))
+        story.spells.append(Spell(asked, begins, rule, offset, reaches_back))
         self.world.note("owner", f"cron {cron_id} is {cron.state} at revision {cron.revision}")
         return answer
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from poller_cluster.settings import NodeSettings
+from scheduler_service.domain.ids import minute_end, minute_of
+from tests.simulation.crons import with_crons
 from tests.simulation.drawn.setting import draw_setting
 from tests.simulation.drawn.world import DrawnWorld
-from tests.simulation.world import CLOCK_TOLERANCE_MS
+from tests.simulation.world import CLOCK_TOLERANCE_MS, Violation, World, simulate
 from tests.support.virtual_loop import run_virtual
 
 
@@ -37,3 +41,25 @@ def test_a_call_may_be_as_early_as_the_clocks_that_can_have_been_compared() -> N
         assert world.tolerance_ms(b) == 320 + CLOCK_TOLERANCE_MS
 
     drawn(scenario)
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 900])
+def test_a_cron_owes_its_fires_from_the_instant_that_its_answerer_showed(ahead_ms: int) -> None:
+    async def scenario(world: World) -> None:
+        world.api_clock.step(ahead_ms)
+        world.api_clock.discipline().accept()
+        crons = await with_crons(world)
+        fire = minute_end(minute_of(world.now_ms()))
+        await world.advance_to(fire - 200)
+        await crons.put("minutely", "* * * * *")
+        await world.advance(150)
+        await crons.check()
+        first = fire if ahead_ms == 0 else fire + 60_000
+        assert min(crons.calls("minutely")) == first
+        made = world.receiver.calls
+        world.receiver.calls = [call for call in made if call.nominal_due != made[0].nominal_due]
+        with pytest.raises(Violation, match="was missed"):
+            await crons.check()
+        world.crashes.clear()
+
+    simulate(scenario)
