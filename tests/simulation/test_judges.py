@@ -1,13 +1,18 @@
 """Judges of simulated worlds claim what is promised, and no more."""
 
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import pytest
 
 from poller_cluster.settings import NodeSettings
-from scheduler_service.domain.ids import minute_end, minute_of
+from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_end, minute_of, new_schedule_id
 from tests.simulation.crons import with_crons
+from tests.simulation.drawn.administrators import Administrators
+from tests.simulation.drawn.promises import Promises
+from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import draw_setting
+from tests.simulation.drawn.troubles import Troubles
 from tests.simulation.drawn.world import DrawnWorld
 from tests.simulation.world import CLOCK_TOLERANCE_MS, Violation, World, simulate
 from tests.support.virtual_loop import run_virtual
@@ -63,3 +68,18 @@ def test_a_cron_owes_its_fires_from_the_instant_that_its_answerer_showed(ahead_m
         world.crashes.clear()
 
     simulate(scenario)
+
+
+def test_a_successor_has_come_to_something_though_its_redelivery_was_given_up() -> None:
+    async def scenario(world: DrawnWorld) -> None:
+        promises = Promises(world, Administrators(world), Troubles(world))
+        due = UnixMillis(world.now_ms())
+        known = new_schedule_id(due=due, poller_id=PollerId(0), randomness=world.api_randomness)
+        following = world.schedules[str(known)] = Schedule(ClientId("shop"), known, due, None)
+        with pytest.raises(Violation, match="came to nothing"):
+            promises._check_successor(UUID(int=1), known)
+        following.redelivery_given_up = True
+        promises._check_successor(UUID(int=1), known)
+        world.crashes.clear()
+
+    drawn(scenario)
