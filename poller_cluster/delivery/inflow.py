@@ -19,11 +19,20 @@ import os
 import socket
 import sys
 import termios
-from typing import Final
+from typing import Final, NamedTuple
 
 UNCOUNTED_EVENTS: Final = 2
 MOST_AN_EVENT: Final = 360_448
 _NOTHING: Final = bytes(4)
+
+
+class Ends(NamedTuple):
+    """A connection's name. The system gives one local port to several connections that lead to different places."""
+
+    local: str
+    local_port: int
+    remote: str
+    remote_port: int
 
 
 class Inflow:
@@ -31,7 +40,7 @@ class Inflow:
 
     __slots__ = ("allowed", "descriptor", "events", "name", "received", "requests")
 
-    def __init__(self, descriptor: int, name: tuple[str, int]) -> None:
+    def __init__(self, descriptor: int, name: Ends) -> None:
         self.descriptor = descriptor
         self.name = name
         self.requests = 0
@@ -46,7 +55,7 @@ class Inflows:
     def __init__(self, answer_bytes: int) -> None:
         self._answer_bytes = answer_bytes
         self._by_descriptor: dict[int, Inflow] = {}
-        self._by_name: dict[tuple[str, int], Inflow] = {}
+        self._by_name: dict[Ends, Inflow] = {}
 
     def opened(self, descriptor: int) -> None:
         """A new socket; whatever had this descriptor before is closed."""
@@ -54,12 +63,12 @@ class Inflows:
         if before is not None and self._by_name.get(before.name) is before:
             del self._by_name[before.name]
 
-    def begun(self, name: tuple[str, int], opened: list[int]) -> Inflow | None:
-        """A request is written on the connection with this local address, which may be one of the sockets just
-        opened. None: the connection is not known."""
+    def begun(self, name: Ends, opened: list[int]) -> Inflow | None:
+        """A request is written on this connection, which may be one of the sockets just opened. None: the connection
+        is not known."""
         inflow = self._by_name.get(name)
         for descriptor in opened:
-            if _local_port(descriptor) == name[1]:
+            if _ends(descriptor) == name:
                 inflow = self._added(descriptor, name)
         if inflow is None:
             return None
@@ -70,7 +79,7 @@ class Inflows:
         inflow.events = 0
         return inflow
 
-    def _added(self, descriptor: int, name: tuple[str, int]) -> Inflow:
+    def _added(self, descriptor: int, name: Ends) -> Inflow:
         known = self._by_descriptor.get(descriptor)
         if known is not None and known.name == name:
             return known
@@ -111,14 +120,20 @@ def _unread(descriptor: int) -> int:
         return 0
 
 
-def _local_port(descriptor: int) -> int | None:
+def _ends(descriptor: int) -> Ends | None:
     try:
         theirs = socket.socket(fileno=descriptor)
     except OSError:
         return None
     try:
-        return int(theirs.getsockname()[1])
+        (local, local_port, *_), (remote, remote_port, *_) = theirs.getsockname(), theirs.getpeername()
     except OSError:
         return None
     finally:
         theirs.detach()
+    return Ends(_unscoped(local), local_port, _unscoped(remote), remote_port)
+
+
+def _unscoped(address: str) -> str:
+    """As libcurl writes it: without the interface of a link-local address."""
+    return address.partition("%")[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pycurl
 
-from poller_cluster.delivery.inflow import Inflow, Inflows
+from poller_cluster.delivery.inflow import Ends, Inflow, Inflows
 from poller_cluster.delivery.outcome import WEIRD_SERVER_REPLY, Ending, judge
 from poller_cluster.delivery.policy import NetworkPolicy, Refusal, judge_socket_address
 from poller_cluster.delivery.request import CallbackRequest
@@ -261,7 +261,7 @@ class Transfer:
             else:
                 if self.inflow is not None:
                     self._leave_inflow()
-                self.inflow = self._inflows.begun((local, local_port), self._sockets)
+                self.inflow = self._inflows.begun(Ends(local, local_port, remote, remote_port), self._sockets)
                 self._sends += 1
                 self._expects_status_line, self._interim = True, False
                 return int(pycurl.PREREQFUNC_OK)

@@ -1,13 +1,19 @@
 """Bytes of a connection and what its requests allow."""
 
+import contextlib
 import socket
 from collections.abc import Iterator
 
 import pytest
 
-from poller_cluster.delivery.inflow import UNCOUNTED_EVENTS, Inflow, Inflows, shut
+from poller_cluster.delivery.inflow import UNCOUNTED_EVENTS, Ends, Inflow, Inflows, shut
 
 ALLOWED = 1_000
+
+
+def ends(connection: socket.socket) -> Ends:
+    """As libcurl tells them."""
+    return Ends(*connection.getsockname()[:2], *connection.getpeername()[:2])
 
 
 class Bench:
@@ -18,7 +24,7 @@ class Bench:
             self.ours = socket.create_connection(server.getsockname())
             self.theirs, _ = server.accept()
         self.descriptor = self.ours.fileno()
-        self.name: tuple[str, int] = self.ours.getsockname()
+        self.name = ends(self.ours)
         self.inflows = Inflows(ALLOWED)
         self.inflows.opened(self.descriptor)
 
@@ -76,7 +82,30 @@ def test_a_new_socket_under_an_old_number_is_another_connection(bench: Bench) ->
     before = bench.begun()
     bench.inflows.opened(bench.descriptor)
     assert bench.begun() is not before
-    assert bench.inflows.begun(("127.0.0.1", 1), []) is None
+    assert bench.inflows.begun(bench.name._replace(local_port=1), []) is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_connections_of_one_local_port_to_two_receivers_are_two(host: str) -> None:
+    inflows, port = Inflows(ALLOWED), 0
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.ExitStack() as opened:
+        ours: list[socket.socket] = []
+        for _ in range(2):
+            server = opened.enter_context(socket.create_server((host, 0), family=family))
+            one = opened.enter_context(socket.socket(family))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            one.bind((host, port))
+            port = one.getsockname()[1]
+            one.connect(server.getsockname())
+            inflows.opened(one.fileno())
+            ours.append(one)
+        descriptors = [one.fileno() for one in ours]
+        # Both are among the sockets that were opened, as where a receiver's first address does not answer.
+        begun = [inflows.begun(ends(one), descriptors) for one in ours]
+        again = [inflows.begun(ends(one), []) for one in ours]
+        assert [inflow and inflow.descriptor for inflow in begun] == descriptors
+        assert [inflow and inflow.descriptor for inflow in again] == descriptors
 
 
 def test_a_shut_connection_ends_and_keeps_its_descriptor(bench: Bench) -> None:
