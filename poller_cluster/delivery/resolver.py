@@ -59,7 +59,8 @@ Later = Callable[[float, Callable[[], None]], object]
 
 
 class LookUp(Protocol):
-    """Asks the name servers. Has bounds of its own in time; `on_answer` is called once, never from within."""
+    """Asks the name servers. Has bounds of its own in time; `on_answer` is called once, never from within. Raises
+    nothing: a name that is asked for stays so until its answer comes."""
 
     def __call__(self, host: str, on_answer: Callable[[Answer], None]) -> None: ...
 

@@ -136,18 +136,34 @@ class CaresLookUp:
         self._try_seconds = max(seconds / 3, 0.1)
         self._channel: _Channel | None = None
         self._retired: list[_Channel] = []
+        self._closed = False
 
     def __call__(self, host: str, on_answer: OnAnswer) -> None:
+        try:
+            channel = self._usable_channel()
+        except (pycares.AresError, OSError, RuntimeError):
+            # The process lacks what a channel takes (memory, a thread). Who asked has to hear of it all the same.
+            self._loop.call_soon(self._tell_failure, on_answer)
+        else:
+            channel.look_up(host, on_answer)
+
+    def _tell_failure(self, on_answer: OnAnswer) -> None:
+        if not self._closed:
+            on_answer(Answer((), failure="no-answer"))
+
+    def _usable_channel(self) -> _Channel:
         channel = self._channel
         if channel is None or channel.names >= self._names or self._loop.time() >= channel.born + CHANNEL_SECONDS:
             if channel is not None:
                 channel.retire()
                 self._retired = [each for each in (*self._retired, channel) if each.under_way]
+                self._channel = None
             channel = self._channel = _Channel(self._loop, nameservers=self._nameservers, try_seconds=self._try_seconds)
-        channel.look_up(host, on_answer)
+        return channel
 
     def close(self) -> None:
         """End all look-ups; nobody is told."""
+        self._closed = True
         for channel in self._retired:
             channel.close()
         if self._channel is not None:

@@ -5,7 +5,9 @@ import ssl
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NoReturn
 
+import pycares
 import pytest
 
 from poller_cluster.delivery.policy import NetworkPolicy
@@ -76,6 +78,29 @@ async def test_a_name_without_an_address_and_one_whose_servers_fail(
         ("resolve-failed", True, False)
     ] * 3
     assert [each.detail for each in (unknown, failing)] == ["the name has no address", "no name server answered"]
+
+
+@pytest.mark.parametrize("error", [pycares.AresError("no channel"), RuntimeError("can't start new thread")])
+async def test_a_name_is_asked_for_again_after_it_could_not_be(
+    make_engine: EngineMaker,
+    receiver: RawReceiver,
+    names: NameServer,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    """What c-ares takes was not to be had for a moment."""
+    engine = await make_engine(nameservers=(names.name,), dns_cache_seconds=0, lookups_at_once=2, lookups_per_client=1)
+
+    def refused(**options: object) -> NoReturn:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pycares, "Channel", refused)
+        for _ in range(3):
+            result = await attempt(engine, post(receiver.url(host="receiver.test")))
+            assert (result.error, result.detail) == ("resolve-failed", "no name server answered")
+    assert (await attempt(engine, post(receiver.url(host="receiver.test")))).succeeded
+    assert engine.in_flight == 0
 
 
 async def test_what_a_name_resolves_to_is_judged_and_all_its_addresses_are_tried(
