@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from msgspec.structs import astuple
+
 from cql.connection import UNSET, AnswerRows, Item, Parameters
 from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId
 from scheduler_service.domain.schedules import (
+    NO_CONTENT,
     NO_STATICS,
     Advance,
-    Content,
     Definition,
     Edit,
     Outcome,
@@ -28,7 +30,7 @@ _ID_BYTES = 16
 _STATICS = 3
 _ROW_END = _STATICS + len(Row.__struct_fields__)
 _KEY_AND_KIND = 3
-_NO_CONTENT = (None,) * len(Content.__struct_fields__)
+_NO_CONTENT = astuple(NO_CONTENT)
 
 
 def partition_parameters(partition: Partition) -> Parameters:

@@ -36,6 +36,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.reconciliations import ReviewedRow, ReviewPage
 from scheduler_service.domain.schedules import (
+    NO_CONTENT,
     NO_STATICS,
     Advance,
     Content,
@@ -61,7 +62,9 @@ _FIRST_PAGE = "schedules.read_first_page"
 _NEXT_PAGE = "schedules.read_next_page"
 _FIRST_LEAN_PAGE = "schedules.read_first_lean_page"
 _NEXT_LEAN_PAGE = "schedules.read_next_lean_page"
-_LEAN = frozenset((_FIRST_LEAN_PAGE, _NEXT_LEAN_PAGE))
+_ROWS = "schedules.read_rows"
+_LEAN_ROWS = "schedules.read_lean_rows"
+_LEAN = frozenset((_FIRST_LEAN_PAGE, _NEXT_LEAN_PAGE, _LEAN_ROWS))
 _HOUR_MS = 3_600_000
 
 
@@ -128,31 +131,36 @@ class CqlScheduleStore:
         keys: Iterable[RowKey],
         *,
         serial: bool = False,
+        lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> tuple[Statics, dict[RowKey, Row]]:
         wanted = list(dict.fromkeys(keys))
         if not serial:
-            return await self._read_rows(partition, wanted, serial=False, consistency=consistency)
+            return await self._read_rows(partition, wanted, serial=False, lean=lean, consistency=consistency)
         if len(wanted) == 1:
             statics, row = await self._turns.read(partition, wanted[0])
-            return statics, {} if row is None else {row.key: row}
-        return await self._turns.read_alone(partition, lambda: self._read_serially(partition, wanted))
+            return statics, {} if row is None else {row.key: row.filled(NO_CONTENT) if lean else row}
+        return await self._turns.read_alone(partition, lambda: self._read_serially(partition, wanted, lean=lean))
 
-    async def _read_serially(self, partition: Partition, keys: Sequence[RowKey]) -> tuple[Statics, dict[RowKey, Row]]:
-        return await self._read_rows(partition, keys, serial=True, consistency="LOCAL_QUORUM")
+    async def _read_serially(
+        self, partition: Partition, keys: Sequence[RowKey], *, lean: bool = False
+    ) -> tuple[Statics, dict[RowKey, Row]]:
+        return await self._read_rows(partition, keys, serial=True, lean=lean, consistency="LOCAL_QUORUM")
 
     async def _read_rows(
-        self, partition: Partition, wanted: Sequence[RowKey], *, serial: bool, consistency: ReadConsistency
+        self, partition: Partition, wanted: Sequence[RowKey], *, serial: bool, lean: bool, consistency: ReadConsistency
     ) -> tuple[Statics, dict[RowKey, Row]]:
         if not wanted:
             return await self._read_statics(partition, serial=serial, consistency=consistency), {}
         if len(wanted) == 1:
-            return await self._read_row(partition, wanted[0], serial=serial, consistency=consistency)
+            # One request that shows the statics too; a row alone is not too long.
+            statics, found = await self._read_row(partition, wanted[0], serial=serial, consistency=consistency)
+            return statics, {key: row.filled(NO_CONTENT) for key, row in found.items()} if lean else found
         parameters = (*partition_parameters(partition), wanted[:KEYS_PER_READ])
         statics, rows = await self._read_together(
-            partition, "schedules.read_rows", parameters, serial=serial, consistency=consistency
+            partition, _LEAN_ROWS if lean else _ROWS, parameters, serial=serial, consistency=consistency
         )
-        others = await self._find(partition, wanted[KEYS_PER_READ:], serial=serial, consistency=consistency)
+        others = await self._find(partition, wanted[KEYS_PER_READ:], serial=serial, lean=lean, consistency=consistency)
         return statics, {row.key: row for row in rows} | others
 
     async def find_rows(
@@ -172,9 +180,9 @@ class CqlScheduleStore:
         *,
         serial: bool,
         consistency: ReadConsistency,
-        lean: bool = False,
+        lean: bool,
     ) -> dict[RowKey, Row]:
-        name, decode = ("schedules.read_lean_rows", lean_row_of) if lean else ("schedules.read_rows", row_of)
+        name, decode = (_LEAN_ROWS, lean_row_of) if lean else (_ROWS, row_of)
         found: dict[RowKey, Row] = {}
         for start in range(0, len(wanted), KEYS_PER_READ):
             parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])

@@ -21,7 +21,8 @@ Measured on a running API process (its CPU time, request after request, two busy
     GET balance, an hour or a day of none     2.7, 20       2, and 1 an hour
       30 minutes of 4 lanes, 10,000 open      72            2, 1, 30 for partitions, 40 for rows
     GET dead letters, a day of none           17            15
-    GET 100 crons, 500 runs                   6, 5          2, 5, and 4, 7 for the answer
+    GET 100 crons                             6             2, 2 for rows, 4 for the answer
+      500 runs of one                         5             5, 7 for the answer
     PUT a cron, new or the same               3.5, 1.7      5
     DELETE a cron, pause, resume              4, 3, 3       4, 3, 3
     preview: usual, 72 years, zone not seen   0.5, 2, 8     3

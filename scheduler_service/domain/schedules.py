@@ -132,6 +132,9 @@ class Content(msgspec.Struct, frozen=True, gc=False):
         return sum(len(part) for part in (self.url, self.headers, self.body, self.options) if part is not None)
 
 
+NO_CONTENT = Content(None, None, None, None, None)
+
+
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One row as read: key, definition (null while only a pointer is there), outcome (state null while scheduled).
 

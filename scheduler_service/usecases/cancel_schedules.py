@@ -1,6 +1,6 @@
 """Cancel many: each has one winner, as when it is cancelled alone, and those of one partition share their edits.
 
-    of one partition, up to 100 at a time: one serial read of rows and statics, then
+    of one partition, up to 100 at a time: one serial read of lean rows and statics, then
         nothing there, ended, or in flight    decided
         no outcome, not in flight             cancelled together IF version = as read and none of them has an outcome
         retrying, rescheduled                 looked at alone (`edit_schedule`)
@@ -89,7 +89,7 @@ class CancelSchedules:
         self, partition: Partition, left: Sequence[ScheduleId], results: dict[ScheduleId, Outcome], *, retrying: bool
     ) -> list[ScheduleId]:
         """Decide what can be decided. Answers those that are to be read again."""
-        statics, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True)
+        statics, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True, lean=True)
         open_rows: list[Row] = []
         for schedule_id in left:
             row = rows.get(key_of(schedule_id))

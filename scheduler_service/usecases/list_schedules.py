@@ -11,7 +11,7 @@ at a time, as nobody knows how long they are. The caller is told of everything t
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -34,16 +34,12 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Content, Row, State
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
 
 MAX_PAGES = 20
 """Pages of rows that one call reads, beyond the first page of every lane of the minute it is in. The index is read
 besides, once for each hour of the window."""
 MAX_ROWS = 5_000
-MAX_BYTES = 4 * 1024 * 1024
-"""Of content that one call reads: what goes beyond is less than one step of it."""
-FIRST_STEP_ROWS = 16
-"""Whose content is read at once to begin with; twice as many each time, while they are short."""
-MAX_STEP_ROWS = 128
 PAGE_ROWS = 250
 CONCURRENT_READS = 16
 
@@ -85,10 +81,6 @@ class Listing:
 
     items: list[Listed]
     next: Position | None
-
-
-Told = Callable[[int, int], None]
-"""Is told how many rows were looked at, and how many bytes of content were read."""
 
 
 @dataclass(slots=True)
@@ -164,8 +156,7 @@ class ListSchedules:
                 if size >= MAX_BYTES and done < len(lean):
                     return whole, Position(listed.row.due, listed.row.schedule_id)
             read += sum(one.size for one in content.values())
-            fitting = (MAX_BYTES - read) * done // max(read, 1)
-            step = max(min(2 * step, MAX_STEP_ROWS, fitting), 1)
+            step = next_step(step, done=done, read=read)
         return whole, None
 
     async def _content(

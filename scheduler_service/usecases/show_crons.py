@@ -27,6 +27,7 @@ from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
 
 DAY_MS = 86_400_000
 
@@ -74,11 +75,28 @@ class ShowCrons:
             raise _no_such(cron_id)
         return cron
 
-    async def page(self, client_id: ClientId, *, after: CronId | None, limit: int) -> CronPage:
-        """Those that are not deleted, in the order of their ids. Raises StoreUnavailable."""
-        found = await self._crons.read_page(client_id, after=after, limit=limit)
-        shown = [cron for cron in found if cron.state is not CronState.DELETED]
-        return CronPage(shown, found[-1].cron_id if len(found) == limit else None)
+    async def page(
+        self, client_id: ClientId, *, after: CronId | None, limit: int, told: Told = lambda rows, size: None
+    ) -> CronPage:
+        """Those that are not deleted, in the order of their ids, as many as `reading_steps.MAX_BYTES` allows. Raises
+        StoreUnavailable."""
+        marks = await self._crons.read_marks(client_id, after=after, limit=limit)
+        told(len(marks), 0)
+        wanted = [mark.cron_id for mark in marks if mark.state is not CronState.DELETED]
+        shown: list[Cron] = []
+        done = read = 0
+        step = FIRST_STEP_ROWS
+        while done < len(wanted):
+            several = wanted[done : done + step]
+            found = await self._crons.read(client_id, several)
+            size = sum(cron.callback.size for cron in found.values())
+            told(0, size)
+            shown += (found[cron_id] for cron_id in several if cron_id in found)
+            done, read = done + len(several), read + size
+            if read >= MAX_BYTES and done < len(wanted):
+                return CronPage(shown, several[-1])
+            step = next_step(step, done=done, read=read)
+        return CronPage(shown, marks[-1].cron_id if len(marks) == limit else None)
 
     async def runs(self, client: Client, cron_id: CronId, *, start: UnixMillis, end: UnixMillis, limit: int) -> RunPage:
         """Those with start <= nominal instant < end, up to `limit`, in their order; of deleted crons too. Raises

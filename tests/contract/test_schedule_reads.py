@@ -7,12 +7,11 @@ from membership.conditional import APPLIED
 from scheduler_service.domain.books import FailedAttempt, MinuteBalance
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import Minute, PollerId, RowKey, UnixMillis
-from scheduler_service.domain.schedules import NO_STATICS, Content, Kind, State
+from scheduler_service.domain.schedules import NO_CONTENT, NO_STATICS, Kind, State
 from tests.contract.builders import MINUTE, START, advance, cancelled, definition, delivered, edit, partition, retrying
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-NO_CONTENT = Content(None, None, None, None, None)
 
 
 async def test_every_column_of_a_definition_comes_back(storage: Storage, names: Names) -> None:
@@ -195,6 +194,10 @@ async def test_lean_rows_and_their_content_are_the_rows(storage: Storage, names:
     assert [found[key] for key in keys] == lean.rows
     content = await storage.schedules.read_content(where, keys + keys)
     assert [row.filled(content[row.key]) for row in lean.rows] == whole.rows
+    for wanted in (keys, keys[5:6], keys[129:]):
+        for serial in (False, True):
+            read = await storage.schedules.read_rows(where, wanted, serial=serial, lean=True)
+            assert read == (whole.statics, {row.key: row for row in lean.rows if row.key in wanted})
     nobody = definition(names.client(), offset=500).key
     assert await storage.schedules.read_content(where, [nobody]) == {}
     assert await storage.schedules.find_rows(where, [nobody], lean=True) == {}

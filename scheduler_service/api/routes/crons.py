@@ -52,7 +52,9 @@ async def get_cron(call: Call) -> web.Response:
 async def list_crons(call: Call) -> web.Response:
     client = call.tenant
     asked = read_cron_listing(client.client_id, call.query())
-    page = await call.services.show_crons.page(client.client_id, after=asked.after, limit=asked.limit)
+    page = await call.services.show_crons.page(
+        client.client_id, after=asked.after, limit=asked.limit, told=call.has_read
+    )
     now = call.services.clock.wall_ms()
     views = [cron_view(cron, client, call.services.box, now=now) for cron in page.items]
     return answer(Items(views, cron_cursor(client.client_id, page.next)))

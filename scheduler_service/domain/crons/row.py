@@ -60,6 +60,11 @@ class CronCallback(msgspec.Struct, frozen=True, kw_only=True):
     headers: str
     body: bytes
 
+    @property
+    def size(self) -> int:
+        """Bytes of what may be long, about."""
+        return len(self.url) + len(self.headers) + len(self.body)
+
 
 NO_CALLBACK = CronCallback(method="POST", url="", headers="[]", body=b"")
 """Of a cron that was deleted."""

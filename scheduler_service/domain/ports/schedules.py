@@ -72,6 +72,7 @@ class ScheduleStore(Protocol):
         keys: Iterable[RowKey],
         *,
         serial: bool = False,
+        lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> tuple[Statics, dict[RowKey, Row]]:
         """The rows of the given keys that exist; absent ones are missing from the answer, pointers are not.

@@ -8,6 +8,7 @@ from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness
+from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import created, ended, record, row_of
 from tests.unit.usecases.late_rows import Meddled
 
@@ -65,6 +66,23 @@ async def test_those_of_one_partition_share_one_edit() -> None:
         found = await cancel(api, key, schedule_ids=[str(one) for one in ids])
         assert {one["status"] for one in found["items"]} == {200}
         assert connection.written.count(EDITED) == 1
+
+
+async def test_no_content_is_read_of_those_of_one_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request may name a thousand bodies."""
+    asked, select = set[str](), InMemoryConnection.select
+
+    async def watched(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:
+        asked.add(name)
+        return await select(self, name, *args, **arguments)
+
+    async with ApiHarness() as api:
+        key = await api.register("shop", quota=1)
+        ids = await many(api, key, 30)
+        monkeypatch.setattr(InMemoryConnection, "select", watched)
+        found = await cancel(api, key, schedule_ids=[str(one) for one in ids])
+        assert {one["status"] for one in found["items"]} == {200}
+        assert {name for name in asked if "row" in name} == {"schedules.read_lean_rows"}
 
 
 async def test_who_claims_one_of_them_meanwhile_has_that_one_and_no_other() -> None:

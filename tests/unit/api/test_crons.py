@@ -7,8 +7,10 @@ import pytest
 
 from scheduler_service.domain.crons.row import CronState
 from scheduler_service.domain.ids import ClientId, CronId
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES
 from tests.support.api import ApiHarness, callback, cron
 from tests.support.cron_calls import CRONS, NIGHTLY, expand, made, pages, put
+from tests.support.memory import InMemoryConnection
 
 
 @pytest.fixture
@@ -150,6 +152,32 @@ async def test_list_by_id_page_by_page(api: ApiHarness, key: str) -> None:
     for limit in (1, 2, 3, 12, 200):
         found = await pages(api, key, CRONS, {}, limit=limit)
         assert [one["cron_id"] for one in found] == [f"c{number:02d}" for number in (1, 2, 3, 7, 8, 9, 10)]
+
+
+async def test_a_page_of_long_crons_reads_no_more_than_it_may(
+    api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may be as long as a schedule, and a page has two hundred."""
+    body, read, select = "x" * 60_000, list[int](), InMemoryConnection.select
+
+    async def counted(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:
+        rows = await select(self, name, *args, **arguments)
+        read.append(sum(len(value) for row in rows for value in row if isinstance(value, bytes)))
+        return rows
+
+    for number in range(90):
+        await made(api, key, f"c{number:02d}", callback=callback(body=body))
+    monkeypatch.setattr(InMemoryConnection, "select", counted)
+    listed, sizes, cursor = list[str](), list[int](), ""
+    while len(sizes) < 3 and cursor is not None:
+        read.clear()
+        reply = await api.send("GET", CRONS, key=key, params={"limit": "200"} | ({"cursor": cursor} if cursor else {}))
+        listed += [one["cron_id"] for one in reply.json["items"]]
+        cursor = reply.json["next_cursor"]
+        sizes.append(sum(read))
+    assert listed == [f"c{number:02d}" for number in range(90)]
+    assert max(sizes) < MAX_BYTES + FIRST_STEP_ROWS * len(body)
+    assert len(sizes) == 2
 
 
 async def test_a_cursor_is_good_for_its_own_listing_only(api: ApiHarness, key: str) -> None:

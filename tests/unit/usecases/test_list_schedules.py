@@ -20,7 +20,7 @@ from scheduler_service.domain.ids import (
     new_schedule_id,
 )
 from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, Outcome, RowWrite, State
-from scheduler_service.usecases import list_schedules
+from scheduler_service.usecases import list_schedules, reading_steps
 from scheduler_service.usecases.list_schedules import Listed, ListSchedules, Position, Window
 from tests.support.api import NOW, ApiHarness, SeededRandomness
 from tests.support.memory import InMemoryConnection
@@ -248,7 +248,7 @@ async def test_the_bytes_that_are_read_are_bounded_and_told(world: ApiHarness, r
     list_all = ListSchedules(schedules=world.storage.schedules)
     listing = await list_all(window(), limit=1000, told=read.told)
     assert [listed.row.schedule_id for listed in listing.items] == [one.schedule_id for one in made[:70]]
-    assert read.size <= list_schedules.MAX_BYTES + list_schedules.FIRST_STEP_ROWS * len(LONG)
+    assert read.size <= reading_steps.MAX_BYTES + reading_steps.FIRST_STEP_ROWS * len(LONG)
     assert read.size <= read.told_size <= 1.01 * read.size, "URLs and headers are told, too"
     assert ids(await pages(world, window(), limit=1000)) == [one.schedule_id for one in made]
 
@@ -257,7 +257,7 @@ async def test_long_rows_behind_many_short_ones_are_read_a_step_at_a_time(world:
     lengths = [b""] * 240 + [LONG] * 400
     made = await insert(world, (definition(NOW + number, body=body) for number, body in enumerate(lengths)))
     listing = await ListSchedules(schedules=world.storage.schedules)(window(), limit=1000, told=read.told)
-    assert read.size <= list_schedules.MAX_BYTES + list_schedules.MAX_STEP_ROWS * len(LONG)
+    assert read.size <= reading_steps.MAX_BYTES + reading_steps.MAX_STEP_ROWS * len(LONG)
     assert read.longest <= KEYS_PER_READ * len(LONG)
     assert len(listing.items) == 310
     assert ids(await pages(world, window(), limit=1000)) == [one.schedule_id for one in made]
