@@ -8,16 +8,20 @@ import typer
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
 from minutehand.cli.exchange import show_exchange
 from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
-from minutehand.cli.output import fail, print_fields, print_json, print_table
+from minutehand.cli.output import fail, print_fields, print_json, print_table, say
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
-from minutehand.client import Client
+from minutehand.client import Client, Minutehand, MinutehandApiError
 
 app = typer.Typer(help="Register clients, look at them, suspend and resume them. Needs an administrator's key.")
 
 Quota = Annotated[
-    int,
+    int | None,
     typer.Option(
-        "--poller-quota", min=1, max=1024, help="Pollers of the client; each guarantees 1,000 calls a minute."
+        "--poller-quota",
+        min=1,
+        max=1024,
+        help="Pollers of the client; each guarantees 1,000 calls a minute. [default: as it is; 1 for a new client]",
+        show_default=False,
     ),
 ]
 Settings = Annotated[
@@ -81,7 +85,7 @@ WriteConsistency = Annotated[
 @app.command()
 def register(
     client_id: ClientId,
-    poller_quota: Quota = 1,
+    poller_quota: Quota = None,
     settings: Settings = None,
     create_rate: CreateRate = None,
     max_in_flight: MaxInFlight = None,
@@ -115,7 +119,8 @@ def register(
     if options:
         wanted = {**(wanted or {}), **options}
     with connect(url, key) as api:
-        _show(api.clients.register(client_id, poller_quota=poller_quota, settings=wanted), as_json)
+        quota = _quota(api, client_id) if poller_quota is None else poller_quota
+        _show(api.clients.register(client_id, poller_quota=quota, settings=wanted), as_json)
 
 
 @app.command("list")
@@ -152,6 +157,17 @@ def resume(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_
     """Let a suspended client go on. What fell due meanwhile fires or is skipped, as its late policy says."""
     with connect(url, key) as api:
         _show(api.clients.resume(client_id), as_json)
+
+
+@app.command()
+def delete(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as_json: AsJson = False) -> None:
+    """Delete a suspended client and revoke its keys. What it has scheduled is never called; its id stays taken."""
+    with connect(url, key) as api:
+        api.clients.delete(client_id)
+    if as_json:
+        print_json({"client_id": client_id, "deleted": True})
+    else:
+        say(f"The client {client_id} is deleted.")
 
 
 @app.command()
@@ -194,6 +210,16 @@ def call_sample(
         show_exchange(exchange)
     if not exchange.delivered:
         raise typer.Exit(1)
+
+
+def _quota(api: Minutehand, client_id: str) -> int:
+    """Of a client that is there, else the least."""
+    try:
+        return api.clients.get(client_id).poller_quota
+    except MinutehandApiError as error:
+        if error.status == 404:
+            return 1
+        raise
 
 
 def _settings(text: str | None) -> dict[str, Any] | None:

@@ -21,6 +21,18 @@ Due = Annotated[
     typer.Option("--due", help="When, in RFC 3339 with an offset: 2026-11-21T09:30:15Z.", show_default=False),
 ]
 Delay = Annotated[float | None, typer.Option("--delay-seconds", help="When, in seconds from now.", show_default=False)]
+OrderingKey = Annotated[
+    str | None,
+    typer.Option("--ordering-key", help="Those of one key are called one after the other.", show_default=False),
+]
+TimeoutSeconds = Annotated[
+    float | None,
+    typer.Option("--timeout-seconds", help="For one attempt, instead of the client's own.", show_default=False),
+]
+MaxAttempts = Annotated[
+    int | None,
+    typer.Option("--max-attempts", min=1, help="Attempts, instead of the client's own.", show_default=False),
+]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
@@ -36,6 +48,9 @@ def create(
     body_json: BodyJson = None,
     body_file: BodyFile = None,
     label: Label = None,
+    ordering_key: OrderingKey = None,
+    timeout_seconds: TimeoutSeconds = None,
+    max_attempts: MaxAttempts = None,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
@@ -45,7 +60,14 @@ def create(
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
-    given: dict[str, Any] = {"due": due, "delay_seconds": delay_seconds, "label": label}
+    given: dict[str, Any] = {
+        "due": due,
+        "delay_seconds": delay_seconds,
+        "label": label,
+        "ordering_key": ordering_key,
+        "timeout_seconds": timeout_seconds,
+        "retry": None if max_attempts is None else {"max_attempts": max_attempts},
+    }
     options = {name: value for name, value in given.items() if value is not None}
     with connect(url, key) as api:
         schedules = api.client(client_id).schedules

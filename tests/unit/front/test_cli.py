@@ -18,6 +18,7 @@ from tests.support.scripted_api import (
     EXCHANGE,
     LETTER,
     PREVIEW,
+    PROBLEM,
     RECONCILIATION,
     RUN,
     SCHEDULE,
@@ -59,7 +60,8 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted = {f"minutehand {name}" for name in ("api", "poller", "migrate", "demo", "config", "metrics")}
     wanted |= {"minutehand spark run", "minutehand spark demo", "minutehand usage", "minutehand audits"}
     wanted |= {f"minutehand cassandra {verb}" for verb in ("start", "stop", "status")}
-    wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume", "test-call")}
+    wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume", "delete")}
+    wanted |= {"minutehand clients test-call"}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "cancel", "list")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
@@ -88,6 +90,7 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
         ("clients show shop", [httpx.Response(200, json=CLIENT)], "2000"),
         ("clients suspend shop", [httpx.Response(200, json={**CLIENT, "state": "suspended"})], "suspended"),
         ("clients resume shop", [httpx.Response(200, json=CLIENT)], "active"),
+        ("clients delete shop", [httpx.Response(204)], "shop"),
         ("clients test-call shop https://a.example/", [httpx.Response(200, json=EXCHANGE)], "delivered"),
         ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x"),
         ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
@@ -207,9 +210,10 @@ def test_a_request_goes_under_the_key_that_is_given(script: Script) -> None:
 
 def test_create_sends_what_the_flags_say(script: Script) -> None:
     script.answers = [httpx.Response(201, json=SCHEDULE)]
-    when = ["--due", "2026-11-21T09:30:15Z", "--label", "l"]
+    when = ["--due", "2026-11-21T09:30:15Z", "--label", "l", "--ordering-key", "o"]
+    how = ["--max-attempts", "3", "--timeout-seconds", "2.5"]
     what = ["--method", "PUT", "--header", "X-A: b: c", "--header", "X-D:e", "--body", "hello"]
-    assert failures.run(["schedules", "create", "shop", "https://a.example/", *when, *what]) == 0
+    assert failures.run(["schedules", "create", "shop", "https://a.example/", *when, *what, *how]) == 0
     assert script.sent() == {
         "callback": {
             "url": "https://a.example/",
@@ -219,7 +223,18 @@ def test_create_sends_what_the_flags_say(script: Script) -> None:
         },
         "due": "2026-11-21T09:30:15Z",
         "label": "l",
+        "ordering_key": "o",
+        "retry": {"max_attempts": 3},
+        "timeout_seconds": 2.5,
     }
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_client_that_is_there_keeps_its_quota_unless_one_is_given(script: Script, known: bool) -> None:
+    found = httpx.Response(200, json=CLIENT) if known else problem(404, {**PROBLEM, "status": 404})
+    script.answers = [found, httpx.Response(200, json=CLIENT)]
+    assert failures.run(["clients", "register", "shop", "--payload-bytes", "9"]) == 0
+    assert script.sent(1)["poller_quota"] == (CLIENT["poller_quota"] if known else 1)
 
 
 REFUSED = {

@@ -67,7 +67,9 @@ def test_options_of_the_command_win_over_its_json(
     )
     monkeypatch.setenv("MINUTEHAND_KEY", "the-key")
     given = {"horizon_days": 5, "late_policy": {"kind": "skip"}}
-    flags = "--horizon-days 9 --create-rate 2.5 --max-in-flight 7 --timeout-seconds 3 --retention-days 1"
+    flags = (
+        "--poller-quota 1 --horizon-days 9 --create-rate 2.5 --max-in-flight 7 --timeout-seconds 3 --retention-days 1"
+    )
     flags += " --payload-bytes 10 --header-bytes 20 --read-consistency LOCAL_ONE --write-consistency EACH_QUORUM"
     assert failures.run(["clients", "register", "shop", "--settings", json.dumps(given), *flags.split()]) == 0
     assert json.loads(script.requests[0].content) == {
@@ -85,7 +87,7 @@ def test_options_of_the_command_win_over_its_json(
             "write_consistency": "EACH_QUORUM",
         },
     }
-    assert failures.run(["clients", "register", "shop"]) == 0
+    assert failures.run(["clients", "register", "shop", "--poller-quota", "1"]) == 0
     assert json.loads(script.requests[1].content) == {"poller_quota": 1}
     capsys.readouterr()
 
