@@ -1,6 +1,6 @@
-"""How many requests of one session may be unanswered at once: fewer while the servers answer hardly any in time.
+"""How many requests of one session may be unanswered at once: fewer while most of them time out.
 
-Servers take requests in the order in which they come, whosever they are. So what one session has there beyond what
+Servers take requests in the order in which they come, from any session. So what one session has there beyond what
 they do within a request's time-out delays everybody, heartbeats on connections of their own too, and is given up before
 it is answered. Kept here it delays nobody else.
 

@@ -36,7 +36,7 @@ _OF_LIVENESS = ("nodes.", "lives.", "servers.", "pollers.")
 class Storage:
     """The stores of one keyspace. Belongs to one event loop. `each_quorum` commits what asks for EACH_QUORUM, with
     bounds of its own. `connection` and `liveness` are those given; the stores use them through others that fill
-    `measures`. `own_leases` is for who takes and keeps leases, `leases` for everybody else."""
+    `measures`. `own_leases` is for the node that holds the leases, `leases` for all others."""
 
     connection: Connection
     liveness: Connection

@@ -20,8 +20,8 @@ A *witness* is a member as seen by somebody whose machine's clock was stepped: h
 the witness's, and whether the witness's machine was stepped as well (`Heartbeat.system_ms`). A wall clock whose writer
 accepted a step is another clock: what was sampled of it before does not count.
 
-Who is no member has no row of its own to compare with: it reads the differences alone, and seems to be ahead by the
-smallest age there is, the time of one write and one read of the store.
+A process that is no member, such as an API, has no row of its own to compare with: it reads the differences alone, and
+seems to be ahead by the smallest age there is, the time of one write and one read of the store.
 """
 
 from collections import deque
@@ -103,7 +103,7 @@ class ClockOffsets:
 
     def apart_ms(self, members: Iterable[Life], *, me: Life | None, servers: Sequence[float]) -> int | None:
         """How far one's own clock is ahead of the median of members' and servers', where that is beyond what servers'
-        are good for. `me` is None for who is no member: its own clock does not count."""
+        are good for. `me` None: a process that is no member, whose own clock does not count."""
         clocks = [*servers] if me is None else [0.0, *servers]
         known = [life for life in members if life != me and len(self._samples.get(life, ())) >= _FEW]
         clocks += [min(self._samples[life]) for life in known]
@@ -112,7 +112,8 @@ class ClockOffsets:
         return round(middle) if self._apart else None
 
     def witnesses(self, members: Iterable[Life], *, me: Life | None) -> tuple[Witness, ...]:
-        """Of all others that were watched. Who is no member (`me` is None) sees them a smallest age further behind."""
+        """Of all others that were watched. `me` None: a process that is no member sees them a smallest age further
+        behind."""
         known = {life: min(samples) for life in members if len(samples := self._samples.get(life, ())) >= _FEW}
         age = known.pop(me, 0.0) if me is not None else 0.0
         return tuple(
@@ -135,11 +136,12 @@ class ClockOffsets:
         return max(round(median_high([0.0, *near])), 0)
 
     def smallest_ms(self, members: Iterable[Life], *, beats: int = 1) -> dict[Life, float]:
-        """The same after so many beats, for who can't wait: too large by the age at which those were read."""
+        """The smallest difference seen of each member, too large by the age at which its row was read; without those
+        that have fewer samples than `beats`."""
         return {life: min(samples) for life in members if len(samples := self._samples.get(life, ())) >= beats}
 
     def differences_ms(self, members: Iterable[Life]) -> Mapping[Life, float]:
-        """For who is no member: one's own clock less that of each member, plus the smallest age seen of its rows.
+        """For a process that is no member: own clock less that of each member, plus the smallest age of its rows.
 
         Only of those that were watched for long enough, or that are off beyond doubt after few beats.
         """

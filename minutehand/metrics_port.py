@@ -1,4 +1,4 @@
-"""An API's metrics on a port of their own, for who may see them and not call the API, or the other way round."""
+"""An API's metrics on a port of their own, so that metrics and API can be opened to different networks."""
 
 from aiohttp import web
 

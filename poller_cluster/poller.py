@@ -40,7 +40,7 @@ PREFETCH_MS = 5_000
 STAGGER_MS = 3_000
 RETRY_SECONDS = 0.5
 FAULT_PAUSE_SECONDS = 30.0
-"""From an error nobody foresaw in a minute to the next try at it."""
+"""After an unhandled exception in a minute, until it is tried again."""
 
 
 class ClientPollers:

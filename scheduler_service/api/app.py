@@ -41,7 +41,7 @@ def build_app(
         documents=documents_of(routes),
         exposition=exposition,
     )
-    app = web.Application(client_max_size=settings.max_body_bytes)
+    app = web.Application()
     by_path: dict[str, list[Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, []).append(route)

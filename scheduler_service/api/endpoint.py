@@ -196,7 +196,7 @@ def _refuse(error: MinutehandError, call: Call, health: ApiHealth) -> web.Respon
     elif isinstance(error, StoreUnavailable):
         health.storage.failed(str(error))
     elif isinstance(error, SecretLocked):
-        _log.error("signing-secret-locked", request_id=call.request_id, reason=str(error))
+        _log.error("secret-locked", request_id=call.request_id, reason=str(error))
     problem = problem_of(error, request_id=call.request_id)
     if problem.status == 500:
         _log.error("request-failed", request_id=call.request_id, error=type(error).__name__)

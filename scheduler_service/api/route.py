@@ -41,7 +41,7 @@ class Call:
 
     `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
     on its way. `queued`: it waits for others of its caller. `recorded`: what it did, for the audit log. `deadline`: the
-    request's time limit; met ahead of the answer by what has a bound of its own.
+    request's time limit; handlers that have a time-out of their own disarm it.
     """
 
     __slots__ = (

@@ -58,7 +58,7 @@ ACTIONS = {
     # Keys and certificates.
     "certificate-refused": "The API's certificate or key has changed and can't be used; what was read before is.",
     "key-ring-refused": "The key ring has changed and can't be used; what was read before is.",
-    "signing-secret-locked": "A request needed a signing secret that the key ring has no key for.",
+    "secret-locked": "A request needed a signing secret or headers that the key ring has no key for.",
     "client-locked": "A client's calls wait, or some: a signing secret or callback headers can't be decrypted.",
     "client-unlocked": "Its secrets can be decrypted again, or no call has met headers that can't for a while.",
     # Clocks.

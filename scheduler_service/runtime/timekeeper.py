@@ -9,7 +9,7 @@ The other members are the jury, each by what its machine's clock says now and by
                                another: if their machines agree on it, the servers of storage judge
     there is nobody            the servers of storage judge
 
-Servers tell their machines' clocks alone. Of the anchored and the system's clock they believe the one that most of them
+Servers report their machines' clocks. Of the anchored and the system's clock they believe the one that most of them
 are nearer to: the step is refused, or it is accepted when it lasts. While none of them answers it stays in doubt. What
 is assumed: somebody's clock stayed right. A host on which all runs, storage too, is believed in every lasting step: it
 is nowhere to be seen whether it was set wrong or right, and who starts there next goes by it in any case.

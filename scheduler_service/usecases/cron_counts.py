@@ -1,4 +1,4 @@
-"""How many crons clients have, counted as seldom as holding `max_crons` allows.
+"""How many crons clients have, counted no more often than `max_crons` needs.
 
 A count reads the ids and states of all the client's crons, which a PUT can't pay for each time. So a count gives out
 credit for a quarter of what is left, for a minute; when it is used up, crons are counted again. Near the maximum that

@@ -250,7 +250,7 @@ class EditSchedule:
                 return InDoubt(row)
             why = _Why(IN_DOUBT, None)
         if copy is None or not copy.defined:
-            # Nobody else may ever write in that minute, and retention goes by the index.
+            # This edit may be the partition's only write, and retention finds partitions by their index rows.
             await self._schedules.occupy(there)
         if await self._cancel_open(there, key, row, statics, why):
             await self._cancel_original(partition, row, why)

@@ -41,8 +41,8 @@ class MemberState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One life. `beats`: it has not ended, and its beat was seen to advance lately. `beat_age_seconds`: since its beat
-    was last seen to advance, None when it never was. `offset_ms`: its
-    wall clock against the members' median, positive is ahead; None until it is known."""
+    was last seen to advance, None when it never was. `offset_ms`: its wall clock against the members' median, positive
+    is ahead; None until it is known."""
 
     heartbeat: Heartbeat
     state: MemberState

@@ -140,8 +140,8 @@ class RescheduleSchedule:
     async def choose(
         self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest
     ) -> ScheduleId | RescheduleResult:
-        """The new one's id, for now; or what the request comes to without one. Nothing is kept
-        or cancelled. Raises as above."""
+        """The new one's id, for now; or what the request comes to without one. Nothing is kept or cancelled. Raises
+        as above."""
         choice = await self._choose(client, schedule_id, request)
         return choice[0] if isinstance(choice, tuple) else choice
 

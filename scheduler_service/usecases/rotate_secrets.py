@@ -32,8 +32,8 @@ class NoKeyRing(MinutehandError):
 @dataclass(slots=True, kw_only=True)
 class Rotation:
     """What was found and done. `current` were under the first key already; `encrypted` are under it now, or would be
-    after a run that changes things; `crons` are crons whose headers are, too;
-    `unsettled` were changed by somebody else meanwhile, or got no answer."""
+    after a run that changes things; `crons` are crons whose headers are, too; `unsettled` were changed by somebody else
+    meanwhile, or got no answer."""
 
     key_id: str
     clients: int = 0

@@ -13,8 +13,8 @@ from scheduler_service.domain.ids import (
 
 
 class CatalogPart(NamedTuple):
-    """Some of the clients, deleted ones included, and their signing secrets. `last`: where the next part begins, None
-    after the last one."""
+    """Some of the clients, deleted ones included, and their signing secrets. `last`: the last client of this
+    part, behind which the next one begins; None: there is no more."""
 
     clients: Sequence[Client]
     secrets: Mapping[ClientId, Sequence[SigningSecret]]
