@@ -105,7 +105,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "too-many-crons": Kind(
         409,
         "Too many crons",
-        "The client has as many crons as its setting `max_crons` gives it. Delete some, or ask for a higher one.",
+        "The client has as many crons as its setting `max_crons` gives it: delete some, or ask for a higher one. Or it "
+        "has twice as many with those that were deleted within its retention: wait, or use an id again.",
     ),
     "not-suspended": Kind(409, "The client is not suspended", "Only a suspended client can be deleted: suspend it."),
     "client-deleted": Kind(409, "The client was deleted", "Its id stays reserved. Choose another id."),

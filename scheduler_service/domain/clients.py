@@ -99,7 +99,13 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         ),
     ] = None
     max_crons: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="Crons that are there at the same time; deleted ones don't count.")
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Crons that are there at the same time. With those that were deleted within the retention, "
+            "there may be twice as many, or 1,000 more if that is more.",
+        ),
     ] = 10_000
     read_consistency: Annotated[
         ReadConsistency,

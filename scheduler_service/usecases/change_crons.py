@@ -39,6 +39,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.reading_steps import Told
 
 MAX_TURNS = 20
 """Rejections in a row after which a change is given up: somebody keeps changing this cron."""
@@ -81,12 +82,14 @@ class ChangeCrons:
         self._clock = clock
         self._randomness = randomness
 
-    async def put(self, client: Client, cron_id: CronId, draft: CronDraft) -> Changed:
-        """Create or replace; a paused cron stays paused. The same again changes nothing. Raises Conflict
-        (too-many-crons), StoreUnavailable."""
+    async def put(
+        self, client: Client, cron_id: CronId, draft: CronDraft, *, told: Told = lambda rows, size: None
+    ) -> Changed:
+        """Create or replace; a paused cron stays paused. The same again changes nothing. `told` hears what was read to
+        count the client's crons. Raises Conflict (too-many-crons), StoreUnavailable."""
         before = (await self._crons.read(client.client_id, [cron_id])).get(cron_id)
         if before is None or before.state is CronState.DELETED:
-            await self._counts.take(client)
+            await self._counts.take(client, again=before is not None, told=told)
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None or known.state is CronState.DELETED:
@@ -138,11 +141,14 @@ class ChangeCrons:
             if known.state is CronState.DELETED:
                 return known
             # Its callback may hold credentials; what it placed carries its own.
-            self._counts.forget(client_id)
             emptied = msgspec.structs.replace(known, callback=NO_CALLBACK)
             return _begun_anew(known, emptied, CronState.DELETED, now)
 
-        return (await self._change(client_id, cron_id, step)).cron
+        standing = self._counts.standing(client_id)
+        known, cron = await self._change(client_id, cron_id, step)
+        if known is not None and known.state is not CronState.DELETED:
+            self._counts.deleted(client_id, standing)
+        return cron
 
     async def trigger(self, client: Client, cron_id: CronId) -> Definition:
         """One run now, beside the rule and whatever the state; answers its row. Raises NotFound, StoreUnavailable."""

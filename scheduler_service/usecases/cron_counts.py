@@ -1,10 +1,15 @@
 """How many crons clients have, counted no more often than `max_crons` needs.
 
-A count reads the ids and states of all the client's crons, which a PUT can't pay for each time. So a count gives out
-credit for a quarter of what is left, for a minute; when it is used up, crons are counted again. Near the maximum that
-is at each PUT, except that a count that found no room left stands for five seconds.
+A count reads the ids and states of all the client's crons, also of deleted ones, whose rows stay for its retention;
+the caller is told of what is read, to charge for it. So a count gives out credit for a quarter of what is left, for a
+minute, and a deletion gives back what a cron took. When the credit is used up, crons are counted again: near the
+maximum that is at each cron more, except that a count that found no room left stands for five seconds.
 
-Several API processes count for themselves: together they may go beyond the maximum by about one cron each.
+Deleted ones are bounded as well: they and those that are there are at most twice `max_crons`, or PAGE more if that is
+more. Else a client that makes and deletes crons all the time would have every count and search read ever more of them.
+
+Several API processes count for themselves. A credit is what one of them may add, less what it deletes: together they
+may go beyond the maximum by about one cron each.
 """
 
 import math
@@ -16,6 +21,7 @@ from scheduler_service.domain.errors import Conflict
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.usecases.reading_steps import Told
 
 PAGE = 1_000
 CREDIT_SECONDS = 60.0
@@ -23,9 +29,14 @@ FULL_SECONDS = 5.0
 REMEMBERED = 10_000
 
 
-@dataclass(slots=True)
-class _Credit:
-    left: int
+@dataclass(slots=True, eq=False)
+class Credit:
+    """What one count gave out. `room`: what was left then, below 0 if there were more crons than may be. `crons`: how
+    many may still be made, `rows`: how many of them under ids of which nothing is stored."""
+
+    room: int
+    crons: int
+    rows: int
     until: float
 
 
@@ -35,36 +46,65 @@ class CronCounts:
     def __init__(self, *, crons: CronStore, clock: Clock) -> None:
         self._crons = crons
         self._clock = clock
-        self._credits: dict[ClientId, _Credit] = {}
+        self._credits: dict[ClientId, Credit] = {}
 
-    async def take(self, client: Client) -> None:
-        """Room for one cron more. Raises Conflict (too-many-crons), StoreUnavailable."""
-        now, most = self._clock.monotonic(), client.settings.max_crons
+    async def take(self, client: Client, *, again: bool, told: Told) -> None:
+        """Room for one cron more; `again`: one of its id was deleted, and is still stored. `told` hears what had to be
+        read. Raises Conflict (too-many-crons), StoreUnavailable."""
+        most = client.settings.max_crons
         credit = self._credits.get(client.client_id)
-        if credit is None or now >= credit.until:
-            room = most - await self._count(client.client_id, most)
-            seconds = CREDIT_SECONDS if room > 0 else FULL_SECONDS
-            credit = _Credit(math.ceil(room / 4), self._clock.monotonic() + seconds)
-            if len(self._credits) >= REMEMBERED:
-                self._credits.clear()
-            self._credits[client.client_id] = credit
-        if credit.left <= 0:
+        if credit is None or self._clock.monotonic() >= credit.until or credit.crons <= 0 < credit.room:
+            credit = await self._counted(client, told)
+        if credit.crons <= 0:
             raise Conflict("too-many-crons", f"this client has {most} crons, and may have no more")
-        credit.left -= 1
-        if credit.left == 0:
-            del self._credits[client.client_id]
+        if not again and credit.rows <= 0:
+            raise Conflict(
+                "too-many-crons",
+                f"with those that were deleted in the last {client.settings.retention_days} days, this client has the "
+                f"{_most_rows(most)} crons that are stored; make one under the id of a deleted one, or wait until the "
+                "first ones were deleted so long ago",
+            )
+        credit.crons -= 1
+        credit.rows -= not again
 
-    def forget(self, client_id: ClientId) -> None:
-        """A cron of this client was deleted: what was counted before may be too much."""
-        self._credits.pop(client_id, None)
+    def standing(self, client_id: ClientId) -> Credit | None:
+        """What `deleted` is to be given, as it was before the cron was read that was then deleted."""
+        return self._credits.get(client_id)
 
-    async def _count(self, client_id: ClientId, most: int) -> int:
-        """Up to `most` crons that are not deleted."""
-        count, after = 0, CronId("")
-        while count < most:
+    def deleted(self, client_id: ClientId, standing: Credit | None) -> None:
+        """A cron was deleted. It is counted again where a count may or may not have seen it, or has not seen all."""
+        credit = self._credits.get(client_id)
+        if credit is None:
+            return
+        if credit is standing and credit.room >= 0:
+            credit.crons += 1
+        else:
+            del self._credits[client_id]
+
+    async def _counted(self, client: Client, told: Told) -> Credit:
+        most = client.settings.max_crons
+        live, rows = await self._count(client.client_id, most, told)
+        room, new = most - live, _most_rows(most) - rows
+        seconds = CREDIT_SECONDS if min(room, new) > 0 else FULL_SECONDS
+        if len(self._credits) >= REMEMBERED:
+            self._credits.clear()
+        credit = Credit(room, math.ceil(room / 4), new, self._clock.monotonic() + seconds)
+        self._credits[client.client_id] = credit
+        return credit
+
+    async def _count(self, client_id: ClientId, most: int, told: Told) -> tuple[int, int]:
+        """How many crons are not deleted, and how many are stored; no further than to one more than `most`."""
+        live, rows, after = 0, 0, CronId("")
+        while live <= most:
             marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)
-            count += sum(mark.state is not CronState.DELETED for mark in marks)
+            told(len(marks), 0)
+            live += sum(mark.state is not CronState.DELETED for mark in marks)
+            rows += len(marks)
             if len(marks) < PAGE:
                 break
             after = marks[-1].cron_id
-        return min(count, most)
+        return live, rows
+
+
+def _most_rows(most: int) -> int:
+    return most + max(most, PAGE)

@@ -15,6 +15,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.change_crons import ChangeCrons, Changed, CronDraft
 from scheduler_service.usecases.cron_request import CronRequest, draft_cron
+from scheduler_service.usecases.reading_steps import Told
 from scheduler_service.usecases.schedule_request import CheckUrl
 
 
@@ -37,10 +38,13 @@ class RequestCrons:
         self._clock = clock
         self._bounds = bounds
 
-    async def put(self, client: Client, cron_id: CronId, request: CronRequest) -> Changed:
-        """Raises Invalid, ContentTooLarge, StoreUnavailable too."""
+    async def put(
+        self, client: Client, cron_id: CronId, request: CronRequest, *, told: Told = lambda rows, size: None
+    ) -> Changed:
+        """Raises Invalid, Conflict (too-many-crons), ContentTooLarge, StoreUnavailable too. `told`: see
+        `ChangeCrons.put`."""
         self.admit(client)
-        return await self._change.put(client, cron_id, self._draft(client, request))
+        return await self._change.put(client, cron_id, self._draft(client, request), told=told)
 
     def faults(self, client: Client, request: CronRequest) -> list[FieldError]:
         """Everything wrong with a request, without storing anything."""

@@ -37,7 +37,7 @@ async def put_cron(call: Call) -> web.Response:
     crons.admit(client)
     rate = call.services.rate_limit.take(client)
     request = await call.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
-    changed = await crons.put(client, cron_id, request)
+    changed = await crons.put(client, cron_id, request, told=call.has_read)
     call.record(revision=changed.cron.revision)
     view = cron_view(changed.cron, client, call.services.box, now=call.services.clock.wall_ms())
     if not changed.created:

@@ -12,7 +12,9 @@ from scheduler_service.api.rate_limit import RATED
 from scheduler_service.api.request_budget import AT_ONCE, TOO_MANY
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
+from scheduler_service.domain.crons.row import CronMark, CronState
 from scheduler_service.domain.errors import StoreUnavailable
+from scheduler_service.domain.ids import CronId, UnixMillis
 from scheduler_service.usecases.list_schedules import Listing, ListSchedules
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply, schedule
 from tests.support.api_story import Story
@@ -122,6 +124,22 @@ async def test_a_list_that_fails_costs_what_it_has_read(monkeypatch: pytest.Monk
         statuses = [(await api.send("GET", SCHEDULES + "?limit=1000", key=key)).status for _ in range(20)]
         assert 0 < statuses.count(503) < 8, "each costs 10, and a page of 250 rows"
         assert statuses[-1] == 429
+
+
+async def test_a_cron_costs_what_was_counted_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ApiHarness(client_budget_per_second=10) as api:
+        key = await api.register("shop")
+        await api.add_built_in_clients()
+
+        async def counted(*args: Any, limit: int, **arguments: Any) -> list[CronMark]:
+            mark = CronMark(CronId("gone"), CronState.DELETED, None, UnixMillis(0))
+            return [mark] * (limit - 1)
+
+        monkeypatch.setattr(type(api.storage.crons), "read_marks", counted)
+        body = {**RULE, "callback": {"url": "https://a.example/"}}
+        path = "/v1/clients/shop/crons/{}"
+        statuses = [(await api.send("PUT", path.format(n), key=key, json=body)).status for n in range(20)]
+        assert statuses == [201] * 15 + [429] * 5, "each costs 5 and a little, the first one 20 for 999 rows"
 
 
 class Gate:

@@ -7,11 +7,11 @@ import pytest
 
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.clients import Client
+from scheduler_service.domain.clients import Client, ClientSettings
 from scheduler_service.domain.crons.expansion import offset_ms
 from scheduler_service.domain.crons.row import CronState
 from scheduler_service.domain.errors import Conflict, NotFound
-from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
+from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
 from scheduler_service.usecases.change_crons import MAX_TURNS
 from tests.unit.usecases.cron_world import SHOP, TICK, CronWorld, draft
 
@@ -110,6 +110,32 @@ async def test_the_same_rule_again_changes_nothing(world: CronWorld) -> None:
     before, wake_ups = await world.cron(), world.wake_ups()
     assert await world.change.put(client, TICK, draft()) == (before, False)
     assert (await world.cron(), world.wake_ups()) == (before, wake_ups)
+
+
+async def test_making_and_deleting_crons_counts_them_once(world: CronWorld) -> None:
+    client = await world.begin()
+    for number in range(20):
+        cron_id = CronId(f"c{number}")
+        await world.change.put(client, cron_id, draft())
+        await world.change.delete(SHOP, cron_id)
+        await world.change.delete(SHOP, cron_id)
+    assert world.connection.asked.count("crons.read_marks") == 1
+
+
+async def test_a_deletion_makes_room_once_whoever_asked_for_it_again(world: CronWorld) -> None:
+    client = await world.begin()
+    client = msgspec.structs.replace(client, settings=ClientSettings(max_crons=2))
+    for cron_id in (CronId("a"), CronId("b")):
+        await world.change.put(client, cron_id, draft())
+    with pytest.raises(Conflict):
+        await world.change.put(client, CronId("c"), draft())
+    # Somebody else changes it in between: it is read and decided upon twice.
+    world.connection.before["crons.write"] = lambda: world.others_change.pause(SHOP, CronId("a"))
+    for _ in range(3):
+        await world.change.delete(SHOP, CronId("a"))
+    await world.change.put(client, CronId("c"), draft())
+    with pytest.raises(Conflict):
+        await world.change.put(client, CronId("a"), draft())
 
 
 async def test_made_again_after_its_deletion_it_goes_on_counting_revisions(world: CronWorld) -> None:
