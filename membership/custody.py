@@ -32,6 +32,9 @@ class Members(Protocol):
     over: str | None
 
     @property
+    def clock_is_off(self) -> bool: ...
+
+    @property
     def view(self) -> MembersView: ...
 
     def trusted(self) -> bool: ...

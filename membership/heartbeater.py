@@ -115,6 +115,11 @@ class Heartbeater:
         self._stop: asyncio.Future[None] | None = None
 
     @property
+    def clock_is_off(self) -> bool:
+        """Whether the wall clock is off by so much that lanes are given up."""
+        return self._clock_is_off
+
+    @property
     def view(self) -> MembersView:
         """What the last read showed. `listen` hears of every new one."""
         return self._observer.view
@@ -128,7 +133,7 @@ class Heartbeater:
         return self._renewal.trusted()
 
     def set_state(self, state: NodeState) -> None:
-        """What the node says of itself, from a beat sent at once. `left` is what `stop` writes."""
+        """What the node says of itself, from a beat sent at once; others act on it. `left` is what `stop` writes."""
         if state is NodeState.LEFT:
             raise ValueError("a life leaves by being stopped")
         self._state = state

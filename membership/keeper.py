@@ -165,7 +165,9 @@ class Keeper:
             self._pace.wake()
             return
         view = self._members.view
-        if self._hints.set_nodes(view.hint_weights()):
+        # A node that says it drains may be refused yet: it gives up nothing before `release_all`, or for its clock.
+        stays = not self._leaving and not self._members.clock_is_off
+        if self._hints.set_nodes(view.hint_weights(staying=self._life if stays else None)):
             self._rehinted = True
         if view.free != self._free:
             self._free = view.free

@@ -37,7 +37,11 @@ class MembersView:
         heartbeat = self.heartbeats.get(life)
         return None if heartbeat is None else heartbeat.floor
 
-    def hint_weights(self) -> dict[NodeId, float]:
-        """The nodes that lanes are hinted to: those whose newest life is a member and not draining."""
+    def hint_weights(self, *, staying: Life | None = None) -> dict[NodeId, float]:
+        """The nodes that lanes are hinted to: those whose newest life is a member and not draining, or is `staying`."""
         newest = {heartbeat.life.node_id: heartbeat for heartbeat in self.members}
-        return {node: heartbeat.weight for node, heartbeat in newest.items() if heartbeat.state is NodeState.LIVE}
+        return {
+            node: heartbeat.weight
+            for node, heartbeat in newest.items()
+            if heartbeat.state is NodeState.LIVE or heartbeat.life == staying
+        }

@@ -123,6 +123,9 @@ class Process:
         assert not self.host.positions, "the lanes are revoked before the process is told to end"
         self.over = reason
 
+    def drain(self) -> None:
+        self.spawn(self.keeper.release_all(), name="drain")
+
     async def run(self) -> None:
         self.keeper.set_lanes(self.cluster.lanes)
         await self.keeper.start()

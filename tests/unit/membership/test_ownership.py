@@ -173,13 +173,28 @@ def test_draining_by_order_empties_a_node_that_stays() -> None:
         cluster = Cluster(LANES)
         a, b = cluster.add("a"), cluster.add("b")
         await cluster.advance(20.0)
-        a.heartbeater.set_state(NodeState.DRAINING)
+        a.drain()
         await cluster.advance(5.0, until=lambda: not a.host.positions and cluster.owned())
         await cluster.advance(20.0)
         assert a.heartbeater.trusted()
-        a.heartbeater.set_state(NodeState.LIVE)
+        a.keeper.take_again()
         await cluster.advance(5.0, until=lambda: bool(a.host.positions) and cluster.owned())
         assert b.host.positions
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_a_node_that_says_it_drains_keeps_its_lanes_until_it_releases_them() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a, _ = cluster.add("a"), cluster.add("b")
+        await cluster.advance(20.0)
+        held = a.keeper.leases()
+        a.heartbeater.set_state(NodeState.DRAINING)
+        await cluster.advance(10.0)
+        assert a.heartbeater.view.heartbeats[a.life].state is NodeState.DRAINING
+        assert a.keeper.leases() == held
         await cluster.ends()
 
     run_virtual(scenario)

@@ -7,7 +7,7 @@ import pytest
 
 from membership.conditional import Answer
 from membership.identity import Lane
-from membership.ports import LeaseChange, LeaseRow, NodeState
+from membership.ports import LeaseChange, LeaseRow
 from membership.settings import MembershipSettings
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
@@ -115,7 +115,7 @@ def test_a_take_unknown_when_the_hint_moves_away_is_not_forgotten(fault: Fault) 
         a, b = cluster.add("a"), cluster.add("b")
         a.port.fault = on("write_lease", fault, times=100)
         await cluster.advance(2.5)
-        a.heartbeater.set_state(NodeState.DRAINING)
+        a.drain()
         a.port.fault = lambda name, subject: None
         await cluster.advance(20.0, until=lambda: len(b.host.positions) == 6)
         assert not a.host.positions

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from membership.ports import NodeState
 from tests.support.membership_store import Fault, FaultHook
 from tests.support.virtual_loop import run_virtual
 from tests.unit.membership.cluster import Cluster, Process
@@ -73,7 +72,7 @@ class Chaos:
             process.spawn(process.stop(), name="stop")
             self.running[name] = self.add(name)
         elif draw < 0.9:
-            process.heartbeater.set_state(self.random.choice((NodeState.LIVE, NodeState.DRAINING)))
+            self.random.choice((process.keeper.take_again, process.drain))()
         elif draw < 0.95:
             process.host.drain_seconds = self.random.uniform(0.0, 20.0)
         else:
@@ -89,7 +88,7 @@ class Chaos:
             if process.heartbeater.over is not None:
                 self.running[name] = self.add(name)
             else:
-                process.heartbeater.set_state(NodeState.LIVE)
+                process.keeper.take_again()
 
     def all_well(self) -> bool:
         """Those that only now learnt that they are dead are begun anew, as their supervisor would do."""
