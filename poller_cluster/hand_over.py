@@ -5,9 +5,11 @@
 
 The last node that takes lanes does not hand over unless it is forced to: nobody would own them, and nobody would be
 called. Of several that are asked at the same time one stays at least: each says that it drains, and hands nothing over
-before a read that began after that was seen in storage showed another one that takes lanes.
+before a read that began after that was seen in storage showed another one that takes lanes. Until then it keeps what it
+holds (`Keeper`), so a refusal moves nothing.
 """
 
+import asyncio
 from typing import Protocol
 
 import structlog
@@ -30,7 +32,8 @@ class LastNode(MinutehandError):
 
 
 class NotSeen(MinutehandError):
-    """Storage did not show in time what this node says of itself: nothing was begun; ask again."""
+    """Storage did not show in time what this node says of itself, or it was told to take lanes again meanwhile: nothing
+    was begun; ask again."""
 
 
 class Announcing(Protocol):
@@ -63,33 +66,32 @@ class HandOver:
         self._clock = clock
         self._silent_after = silent_after
         self._spawn = spawn
-        self._asking = self._stopping = False
+        self._judging = asyncio.Lock()
+        self._taken_back = 0
+        self._stopping = False
         self.begun = False
         """Whether lanes are being handed over, or are."""
 
     async def ask(self, *, force: bool = False) -> None:
         """Begin, as an operator asks for it. Repeatable. Raises LastNode, NotSeen, StoreUnavailable."""
-        if not (force or self.begun or self._asking):
-            self._asking = True
-            try:
-                await self._judge()
-            except MinutehandError:
+        asked_after = self._taken_back
+        if not force:
+            async with self._judging:
                 if not self.begun:
-                    self._members.set_state(NodeState.LIVE)
-                raise
-            finally:
-                self._asking = False
+                    await self._judged(asked_after)
         self.begin()
 
     def begin(self) -> None:
         """Hand every lane over and take no other; stay a member, as draining, until stopped. Repeatable."""
         if not self.begun:
-            self._spawn(self._run(), name="hand-over")
+            self._begin()
+            self._spawn(self._release(), name="hand-over")
 
     def take_back(self) -> bool:
         """Take lanes again. Repeatable. False while the node is being stopped."""
         if self._stopping:
             return False
+        self._taken_back += 1
         if self.begun:
             self.begun = False
             self._keeper.take_again()
@@ -99,28 +101,50 @@ class HandOver:
     async def finish(self) -> None:
         """For good. Returns when every lane is handed over, or that has taken too long."""
         self._stopping = True
-        await self._run()
+        if self.begun:
+            await self._keeper.release_all()
+        else:
+            self._begin()
+            await self._release()
 
-    async def _run(self) -> None:
+    def _begin(self) -> None:
+        self.begun = True
+        _log.info("drain-begun", life=str(self._life), lanes=len(self._keeper.leases()))
+
+    async def _release(self) -> None:
+        if not self.begun:
+            return
         began = self._clock.monotonic()
-        first, self.begun = not self.begun, True
-        if first:
-            _log.info("drain-begun", life=str(self._life), lanes=len(self._keeper.leases()))
         await self._keeper.release_all()
-        if first and self.begun:
+        if self.begun:
             took = round(self._clock.monotonic() - began, 3)
             _log.info("drain-ended", life=str(self._life), seconds=took, left=len(self._keeper.leases()))
 
-    async def _judge(self) -> None:
+    async def _judged(self, asked_after: int) -> None:
+        try:
+            await self._judge(asked_after)
+        except BaseException:
+            if not self.begun:
+                self._members.set_state(NodeState.LIVE)
+            raise
+
+    async def _judge(self, asked_after: int) -> None:
         """Twice: the first look refuses without anybody having noticed, the second one counts."""
         await self._require_another()
+        self._require_still_asked(asked_after)
         self._members.set_state(NodeState.DRAINING)
         deadline = self._clock.monotonic() + SEEN_WITHIN_SECONDS
         while not any(row.life == self._life and row.state is NodeState.DRAINING for row in await self._rows()):
+            self._require_still_asked(asked_after)
             if self._clock.monotonic() >= deadline:
                 raise NotSeen("storage does not show yet that this node drains; ask again")
             await self._clock.sleep(LOOK_SECONDS)
         await self._require_another()
+        self._require_still_asked(asked_after)
+
+    def _require_still_asked(self, asked_after: int) -> None:
+        if self._taken_back != asked_after:
+            raise NotSeen("this node was told to take pollers again meanwhile")
 
     async def _require_another(self) -> None:
         view, rows = self._members.view, {row.life: row for row in await self._rows()}

@@ -111,6 +111,80 @@ def test_all_nodes_drained_by_force_call_nobody_until_one_is_told_to_take_poller
     simulate(scenario)
 
 
+def slow_storage(world: World, *names: str, seconds: float = 1.0) -> None:
+    """Every look of a drain at the members takes longer, and stays within the time that trust lasts."""
+    for name in names:
+        plan = world.nodes[name].connection.plan
+        plan.slow, plan.slow_seconds = 1.0, seconds
+
+
+def test_a_drain_asked_for_twice_is_judged_twice() -> None:
+    """The second comes while storage is still being read for the first."""
+
+    async def scenario(world: World) -> None:
+        await three_nodes(world, names="a")
+        slow_storage(world, "a")
+        asked = []
+        for _ in range(2):
+            asked.append(asyncio.get_running_loop().create_task(hand_over(world, "a").ask()))
+            await world.advance(0.02)
+        await world.advance(8.0)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [LastNode] * 2
+        assert not hand_over(world, "a").begun
+        assert owned(world) == everything()
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.5, 1.0, 2.0])
+def test_a_drain_that_is_taken_back_while_it_is_judged_does_not_begin(seconds: float) -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world)
+        slow_storage(world, "a", seconds=1.5)
+        asked = [asyncio.get_running_loop().create_task(hand_over(world, "a").ask()) for _ in range(2)]
+        await world.advance(seconds)
+        assert hand_over(world, "a").take_back()
+        await world.advance(10.0)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [NotSeen] * 2
+        assert not hand_over(world, "a").begun
+        assert world.nodes["a"].node.heartbeater.view.heartbeats[world.nodes["a"].node.life].state is NodeState.LIVE
+
+    simulate(scenario)
+
+
+def test_a_drain_that_is_taken_back_as_it_begins_releases_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await three_nodes(world)
+        held = lanes_of(world, "a")
+        hand_over(world, "a").begin()
+        assert hand_over(world, "a").take_back()
+        await world.advance(5.0)
+        assert lanes_of(world, "a") == held
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_handed_over_before_a_drain_is_granted(seed: int) -> None:
+    """Both of two are asked, and at least one of them stays."""
+
+    async def scenario(world: World) -> None:
+        await three_nodes(world, names="ab")
+        slow_storage(world, "a", "b")
+        held = {name: lanes_of(world, name) for name in "ab"}
+        asked = [asyncio.get_running_loop().create_task(hand_over(world, name).ask()) for name in "ab"]
+        for _ in range(400):
+            await world.advance(0.02)
+            for name in "ab":
+                assert hand_over(world, name).begun or lanes_of(world, name) >= held[name]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert any(isinstance(answer, LastNode) for answer in answers)
+
+    simulate(scenario, seed=seed)
+
+
 @pytest.mark.parametrize("seconds", [0.0, 0.05, 0.3, 2.0])
 def test_a_drain_that_is_taken_back_under_way_loses_and_repeats_nothing(seconds: float) -> None:
     async def scenario(world: World) -> None:
