@@ -107,6 +107,11 @@ class Tenants:
         """How many clients' calls wait for a key, or some of them."""
         return len({tenant.client_id for tenant in self._tenants.values() if tenant.locked} | self._rows_locked.keys())
 
+    @property
+    def _secrets_locked(self) -> bool:
+        """Rows whose headers do not open are no reason to read clients again: no client's row opens them."""
+        return any(tenant.locked for tenant in self._tenants.values())
+
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         """A row's headers in the clear. Raises SecretLocked."""
         try:
@@ -129,7 +134,7 @@ class Tenants:
             revision = (await self._store.catalog_revision(), self._box.generation)
             now = self._clock.monotonic()
             self._forget_locked_rows(now)
-            if revision != self._revision or (self.locked and now >= self._looked + UNLOCK_SECONDS):
+            if revision != self._revision or (now >= self._looked + UNLOCK_SECONDS and self._secrets_locked):
                 await self._read_all()
                 self._revision, self._looked = revision, now
             else:

@@ -2,17 +2,18 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected
-from poller_cluster.tenants import ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, Tenants
+from poller_cluster.tenants import ROUND_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, Tenants
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.ports import SecretBox
+from scheduler_service.domain.ports import CatalogPart, SecretBox
 from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
@@ -209,6 +210,29 @@ async def test_a_sample_is_not_sent_unsigned(bench: Bench) -> None:
         reply = await api.send("POST", "/v1/clients/shop/callbacks:test", json=request)
         assert (reply.status, reply.json["type"]) == (503, "/problems/secret-locked"), reply.json
         assert "first" not in reply.body.decode(), "keys are the operator's affair"
+
+
+async def test_rows_that_do_not_open_have_no_client_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await bench.secret(SHOP, ClearBox())
+    stored = bench.box.seal_headers(SHOP, '[["a","b"]]')
+    bench.ring.write_text(SECOND)
+    tenants = bench.tenants()
+    await tenants.refresh()
+    read, reads = type(bench.store).read_part, 0
+
+    async def counted(*asked: Any, **named: Any) -> CatalogPart:
+        nonlocal reads
+        reads += 1
+        return await read(*asked, **named)
+
+    monkeypatch.setattr(type(bench.store), "read_part", counted)
+    for _ in range(2 * round(ROUND_SECONDS)):
+        with pytest.raises(SecretLocked):
+            tenants.open_headers(SHOP, stored)
+        bench.clock.advance(1)
+        await tenants.refresh()
+        assert tenants.locked == 1
+    assert reads == 2, "once a round, as without such rows"
 
 
 async def test_rows_that_do_not_open_make_their_client_count_as_locked_for_a_while(bench: Bench) -> None:
