@@ -241,6 +241,8 @@ class ClientPollers:
         """Learn what is retried later on a lane that has met an ordering key."""
         tenant = self._firing.tenant(self.client_id)
         if tenant is None:
+            # Deleted, but not suspended yet. The lane wants to know all the same, and would ask again at once.
+            await self._firing.clock.sleep(RETRY_SECONDS)
             return
         now = minute_of(self._firing.clock.wall_ms())
         last = Minute(

@@ -17,6 +17,7 @@ from poller_cluster.poller import ClientPollers
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import MinuteSettings
+from poller_cluster.tenants import Tenant
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Definition, Outcome, Row
@@ -117,6 +118,7 @@ class LaneBench:
         self.schedules = FaultySchedules(self.storage.schedules)
         self.jobs = Jobs()
         self.is_trusted = True
+        self.tenant: Callable[[], Tenant | None] = lambda: None
         self.lost: list[tuple[PollerId, int]] = []
         self.faults: list[BaseException] = []
         self.crashes: list[BaseException] = []
@@ -152,6 +154,7 @@ class LaneBench:
             page_reads=asyncio.Semaphore(4),
             budget=budget(self.clock, minutes_at_once=recovery_minutes),
             cron_children=CronChildren(crons=self.storage.crons, schedules=schedules),
+            tenant=lambda client_id: self.tenant(),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

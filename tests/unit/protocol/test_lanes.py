@@ -1,8 +1,12 @@
 """The pollers of one client: minutes entered, hinted at, swept and passed."""
 
+import msgspec
+
+from poller_cluster.tenants import Tenant
 from scheduler_service.domain.schedules import State
 from tests.support.lanes import LaneBench, on_lanes
 from tests.support.minutes import LANE, MINUTE, definition
+from tests.unit.poller_cluster import claimed
 
 SWEEP_SECONDS = 70.0
 
@@ -114,6 +118,32 @@ def test_hints_of_passed_minutes_and_of_minutes_to_come_begin_nothing() -> None:
         assert bench.jobs.seen == []
 
     on_lanes(scenario)
+
+
+def test_a_lane_that_wants_to_look_ahead_waits_for_its_clients_settings_without_haste() -> None:
+    """A client that is deleted has none from then until its lanes are told."""
+    known = claimed.tenant()
+
+    async def scenario(bench: LaneBench) -> None:
+        asked = 0
+
+        def deleted() -> Tenant | None:
+            nonlocal asked
+            asked += lane.order.wanted
+            return known if not lane.order.wanted or asked > 1_000 else None
+
+        await bench.begin()
+        lane = bench.pollers.lanes[LANE]
+        bench.tenant = deleted
+        await bench.create(msgspec.structs.replace(definition(2.0), ordering_key="order-17"), hinted=True)
+        await bench.advance(12)
+        assert lane.order.wanted
+        assert 10 <= asked <= 40
+        bench.tenant = lambda: known
+        await bench.advance(1)
+        assert lane.looked_ahead
+
+    on_lanes(scenario, lanes=1)
 
 
 def test_nothing_is_passed_without_trust() -> None:
