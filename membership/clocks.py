@@ -35,6 +35,7 @@ from membership.ports import Heartbeat
 APART_MS = 5_000
 """A clock that is further ahead than this passes minutes before their grace is over."""
 _STEP_MS = 250
+"""One's own clock that moved by more between two reads was set: what it was compared with says nothing now."""
 _FEW = 3
 
 
@@ -62,10 +63,12 @@ class ClockOffsets:
         self._anchor: float | None = None
         self._apart = False
 
-    def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> None:
-        """A read of all heartbeats, and both of one's own clocks when it returned."""
+    def observed(self, heartbeats: Iterable[Heartbeat], *, wall_ms: int, monotonic: float) -> bool:
+        """A read of all heartbeats, and both of one's own clocks when it returned. Whether comparing begins with it: it
+        is the first one, or one's own clock was set before it."""
         anchor = wall_ms - monotonic * 1000.0
-        if self._anchor is not None and abs(anchor - self._anchor) > _STEP_MS:
+        begins = self._anchor is None or abs(anchor - self._anchor) > _STEP_MS
+        if begins:
             self._samples.clear()
         self._anchor = anchor
         watched = monotonic - self._read_at < 2 * self._beat_seconds
@@ -74,13 +77,12 @@ class ClockOffsets:
             life, before = heartbeat.life, self._beats.get(heartbeat.life)
             self._beats[life] = heartbeat
             if watched and before is not None and heartbeat.beat > before.beat:
-                samples, sample = (
-                    self._samples.setdefault(life, deque(maxlen=self._window)),
-                    wall_ms - heartbeat.wall_ms,
-                )
+                samples = self._samples.setdefault(life, deque(maxlen=self._window))
+                sample = wall_ms - heartbeat.wall_ms
                 if samples and abs(sample - samples[-1]) > self._beyond_doubt_ms:
                     samples.clear()
                 samples.append(sample)
+        return begins
 
     def offset_ms(self, me: Life, members: Iterable[Life], *, servers: Sequence[float] = ()) -> int | None:
         """Positive: one's own clock is ahead. Of an even number of clocks the earlier middle one counts as right: late

@@ -19,8 +19,6 @@ STILL_BEATS = 2.5
 """A life without an advance over as many beats stands still: its record is read, and again as often."""
 FIRST_BEATS = 1.5
 """A life that claims to live and was not seen to beat for so long is not waited for when clocks are first compared."""
-STEP_MS = 250
-"""An observer's own clock that moved by more between two reads was set: what it was compared with says nothing now."""
 SHOWN_ENDED_MS = 3_600_000
 """A life that ended is shown for an hour after its last beat. Rows are kept for longer, for the members' sake."""
 
@@ -91,7 +89,6 @@ class MembersSeen:
         set."""
         self.comparing = True
         """Whether reading more often shows sooner, or better, what time the members have."""
-        self._anchor_ms: float | None = None
         self._comparing_since = float("-inf")
         self.targets = HintTargets()
         self.older_programs = False
@@ -121,11 +118,11 @@ class MembersSeen:
             self._watching_since = monotonic
         self._heartbeats, self._read_at = rows, monotonic
         self._seen = {life: self._advance(row, monotonic, appeared_at) for life, row in rows.items()}
-        self._clocks.observed(rows.values(), wall_ms=wall_ms, monotonic=monotonic)
+        begins = self._clocks.observed(rows.values(), wall_ms=wall_ms, monotonic=monotonic)
         beating = [life for life in rows if self._fresh(life) and not self._state(life).ended]
         apart_ms = self._clocks.apart_ms(beating, me=None, servers=servers)
         self._compare_clocks(beating, apart_ms)
-        self._compare_first(beating, apart_ms, anchor_ms=wall_ms - monotonic * 1_000.0)
+        self._compare_first(beating, apart_ms, begins=begins)
         self.witnesses = self._clocks.witnesses(beating, me=None)
         self.older_programs = any(row.system_ms is None and not self._state(row.life).ended for row in rows.values())
         self._aim(beating)
@@ -211,10 +208,9 @@ class MembersSeen:
             {} if middle is None else {life: round(middle - difference) for life, difference in differences.items()}
         )
 
-    def _compare_first(self, beating: Sequence[Life], apart_ms: int | None, *, anchor_ms: float) -> None:
-        if self._anchor_ms is None or abs(anchor_ms - self._anchor_ms) > STEP_MS:
+    def _compare_first(self, beating: Sequence[Life], apart_ms: int | None, *, begins: bool) -> None:
+        if begins:
             self.first_offset_ms, self._comparing_since = None, self._read_at
-        self._anchor_ms = anchor_ms
         smallest = self._clocks.smallest_ms(beating)
         claiming = [life for life in self._heartbeats if not self._state(life).ended]
         waited = self._read_at - self._comparing_since >= FIRST_BEATS * self._settings.beat_seconds
