@@ -142,10 +142,7 @@ class CqlClientStore:
         """Tell everybody, also where a change is possible only; what was rejected is answered as it now is."""
         try:
             match answer:
-                case Applied():
-                    await self.announce()
-                    return answer
-                case Unknown():
+                case Applied() | Unknown():
                     await self.announce()
                     return answer
                 case Rejected():

@@ -35,6 +35,8 @@ FRESH_BEATS = 3
 BELIEVED_AFTER_SECONDS = 10.0
 REFUSED = "refused"
 BACK = "back by itself"
+ACCEPTED = "accepted"
+ACCEPTED_BY_SERVERS = "accepted, for it lasts and storage's servers agree"
 _log = structlog.get_logger("minutehand")
 
 
@@ -124,7 +126,7 @@ class Timekeeper:
                 middle = median_high(steady)
                 refuse = _agrees(middle, middle + step_ms)
                 accept = not refuse and _agrees(middle + step_ms, middle)
-            return None if refuse == accept else REFUSED if refuse > accept else "accepted"
+            return None if refuse == accept else REFUSED if refuse > accept else ACCEPTED
         agree = sum(abs(one.ahead_ms + step_ms - one.step_ms) <= AGREES_WITHIN_MS for one in fresh)
         if 2 * agree <= len(fresh):
             self._agreed_since = None
@@ -139,7 +141,7 @@ class Timekeeper:
         if abs(of_most) <= abs(of_most + step_ms):
             self._agreed_since = None
             return REFUSED
-        return self._lasts("accepted, for it lasts and storage's servers agree")
+        return self._lasts(ACCEPTED_BY_SERVERS)
 
     def _fresh(self, witness: Witness) -> bool:
         return witness.beat >= self._beats.setdefault(witness.life, witness.beat) + FRESH_BEATS

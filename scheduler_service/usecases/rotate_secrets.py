@@ -86,7 +86,7 @@ class RotateSecrets:
             done.unsettled += 1
 
     async def _rotate_crons(self, client_id: ClientId, done: Rotation, *, dry: bool) -> None:
-        if self._box.headers_key is None:
+        if not self._box.encrypts_headers:
             return
         after: CronId | None = None
         while page := await self._crons.read_page(client_id, after=after, limit=PAGE):

@@ -34,7 +34,7 @@ class ClearBox:
     """`domain.ports.SecretBox` without a ring: new secrets stay in the clear, encrypted ones are locked."""
 
     primary = None
-    headers_key = None
+    encrypts_headers = False
     generation = 0
     _headers = HeaderCipher(KeyRing())
 
@@ -78,8 +78,8 @@ class KeyRingBox:
         return self._keys.current().ring.primary
 
     @property
-    def headers_key(self) -> str | None:
-        return self.primary if self._encrypt_headers else None
+    def encrypts_headers(self) -> bool:
+        return self._encrypt_headers and self.primary is not None
 
     def seal(self, secret: SigningSecret) -> SigningSecret:
         return self._keys.current().ring.seal(secret, randomness=self._randomness)

@@ -78,8 +78,8 @@ class SecretBox(Protocol):
         """The key that `seal` uses; None: it leaves secrets in the clear."""
 
     @property
-    def headers_key(self) -> str | None:
-        """The key that `seal_headers` uses; None: it leaves headers in the clear."""
+    def encrypts_headers(self) -> bool:
+        """Whether `seal_headers` encrypts, unless older programs run; else it leaves headers in the clear."""
 
     @property
     def generation(self) -> int:
