@@ -2,7 +2,8 @@
 
 Debts to one partition are paid together, up to `TOGETHER` at a time, each such group in one slot of the node's
 background budget: storage joins what is asked of one partition at once into one conditional write. What found no answer
-is asked again after a pause that grows, together with what has come meanwhile. The minute does not settle before.
+is asked again after a pause that grows and holds no slot, together with what has come meanwhile. The minute does not
+settle before.
 """
 
 import asyncio

@@ -263,30 +263,30 @@ class Place:
     async def move_original(self, copy: Definition, outcome: Outcome) -> bool:
         """Carry a copy's outcome over to its original, if that still names the copy. Repeatable by anybody.
 
-        True: the original now says what the copy says (it may have said so before). False: it names another instant
-        or has ended otherwise, so this copy no longer counts.
+        Asked once: raises StoreUnavailable when there is no answer. Whether the write took effect is known when it is
+        repeated, by the state that it tests; and who repeats it chooses when, and holds no slot meanwhile. True: the
+        original now says what the copy says (it may have said so before). False: it names another instant or has ended
+        otherwise, so this copy no longer counts.
         """
         partition = partition_of(copy.client_id, copy.schedule_id)
         key = key_of(copy.schedule_id)
         write = RowWrite(
             key=key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=UnixMillis(copy.due)
         )
-        for _ in range(MAX_TURNS):
-            edit = Edit(
-                partition=partition,
-                edits=self._randomness.uuid4(),
-                version=None,
-                version_known=False,
-                writes=(write,),
-            )
-            match await self._schedules.edit(edit):
-                case Applied():
-                    return True
-                case Rejected(current=current):
-                    return current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
-                case Unknown():
-                    continue
-        raise StoreUnavailable("no answer about the original of a copy")
+        edit = Edit(
+            partition=partition,
+            edits=self._randomness.uuid4(),
+            version=None,
+            version_known=False,
+            writes=(write,),
+        )
+        match await self._schedules.edit(edit):
+            case Applied():
+                return True
+            case Rejected(current=current):
+                return current.rows.get(key) == (str(outcome.state), outcome.next_attempt_at)
+            case Unknown(reason=reason):
+                raise StoreUnavailable(f"no answer about the original of a copy: {reason}")
 
     async def complete(self, definition: Definition, outcome: Outcome) -> None:
         """See that what a retrying row names is placed, whoever left it half done. Harmless to repeat."""

@@ -238,18 +238,21 @@ async def test_a_row_that_went_with_its_partition_is_not_acknowledged(late: Late
 
 
 @pytest.mark.parametrize(("lost", "refused"), [(1, 0), (0, 1)])
-async def test_moving_an_original_is_repeated_until_answered(late: LateWorld, lost: int, refused: int) -> None:
+async def test_moving_an_original_can_be_repeated_after_no_answer(late: LateWorld, lost: int, refused: int) -> None:
     await late.retrying(original(), T1)
     late.connection.lost, late.connection.refused = lost, refused
+    with pytest.raises(StoreUnavailable, match="original"):
+        await late.place.move_original(first_copy(), pointer(T2))
     assert await late.place.move_original(first_copy(), pointer(T2))
     assert (await late.found(original())).next_attempt_at == T2
 
 
-async def test_an_original_nobody_answers_about(late: LateWorld) -> None:
+async def test_an_original_nobody_answers_about_is_asked_for_once(late: LateWorld) -> None:
     await late.retrying(original(), T1)
     late.connection.refused = MAX_TURNS
     with pytest.raises(StoreUnavailable, match="original"):
         await late.place.move_original(first_copy(), pointer(T2))
+    assert late.connection.refused == MAX_TURNS - 1
 
 
 async def test_an_original_that_ended_is_not_moved(late: LateWorld) -> None:
