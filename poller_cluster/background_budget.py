@@ -53,11 +53,11 @@ class BackgroundBudget:
         if self.pace.observe(seconds, answered=answered, now=self._clock.monotonic()):
             self.slots.hand_out()
 
-    def slot(self, client_id: ClientId | None = None) -> "Slot":
-        """To be held for a request. None: on behalf of nobody in particular."""
+    def slot(self, client_id: ClientId) -> "Slot":
+        """To be held for a request on behalf of a client."""
         return Slot(self, client_id)
 
-    def ended(self, client_id: ClientId | None) -> None:
+    def ended(self, client_id: ClientId) -> None:
         """A slot is given back."""
         if pause := self.pace.pause_seconds:
             self._rests_until = self._clock.monotonic() + pause * (0.5 + self._randomness.fraction())
@@ -83,7 +83,7 @@ class Slot:
 
     __slots__ = ("_budget", "_client_id")
 
-    def __init__(self, budget: BackgroundBudget, client_id: ClientId | None) -> None:
+    def __init__(self, budget: BackgroundBudget, client_id: ClientId) -> None:
         self._budget = budget
         self._client_id = client_id
 
