@@ -219,6 +219,7 @@ class Custody:
         _LOG.debug("%s: %s", lane, phase.value, extra={"action": f"lease-{phase.value}", "lane": str(lane)})
         match phase:
             case Phase.GONE:
+                self._host.gone(lane)
                 self._gone(lane)
             case Phase.HELD if not self._wanted(lane):
                 self._enter(lease.drain())
@@ -336,7 +337,10 @@ class Custody:
 
     def _set_lagging(self, lane: Lane) -> Lane | None:
         lease = self._markable(lane)
-        return None if lease is None else self._begun(lease.set_lagging(position=self._position(lane)))
+        if lease is None:
+            return None
+        position = self._position(lane)
+        return self._begun(lease.set_lagging(position=position, at_most=self._at_most(lease, position)))
 
     def _clear_lagging(self, lane: Lane) -> Lane | None:
         lease = self._markable(lane)

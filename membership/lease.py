@@ -103,20 +103,22 @@ class Lease:
         """A row that names this life though it knows of no such lease: owned unknowingly."""
         return Lease(life=life, phase=Phase.DOUBTFUL, row=row, mark=row.watermark)
 
-    def take_again(self, *, start: int, at_most: int | None = None) -> "Lease":
+    def take_again(self, *, start: int, at_most: int) -> "Lease":
         """Out of doubt under a new epoch: from oneself, or from an owner that is gone.
 
         `start` comes from `start_of`; where the lane is ours, what this life settled itself counts as well. Never later
         than `at_most`: what was settled by a clock that was ahead does not count.
         """
         self._in("take_again", Phase.DOUBTFUL)
-        start = _not_after(at_most, max(start, self.mark))
+        start = min(at_most, max(start, self.mark))
         return replace(self, phase=Phase.TAKING, mark=start, sent=_taken(self.row, self.life, start))
 
-    def set_lagging(self, *, position: int) -> "Lease":
-        """Start to write the watermark and `lagging = true` together. The lane counts as before until confirmed."""
+    def set_lagging(self, *, position: int, at_most: int) -> "Lease":
+        """Start to write the watermark and `lagging = true` together. The lane counts as before until confirmed.
+        `at_most`: as in `take_again`."""
         self._in("set_lagging", Phase.HELD)
-        return replace(self, phase=Phase.MARKING, sent=replace(self.row, watermark=position, lagging=True))
+        sent = replace(self.row, watermark=min(at_most, position), lagging=True)
+        return replace(self, phase=Phase.MARKING, sent=sent)
 
     def clear_lagging(self) -> "Lease":
         """Start to clear the flag; from now on the lane counts. Only at or above every floor ever sent (`Floors`)."""
@@ -137,19 +139,19 @@ class Lease:
         phase = Phase.DRAINING if self.phase is Phase.HELD else self.phase
         return replace(self, phase=phase, in_doubt=True)
 
-    def drained(self, *, position: int, at_most: int | None = None) -> "Lease":
+    def drained(self, *, position: int, at_most: int) -> "Lease":
         """Nobody acts for the lane any more; `position` is the oldest mark that was not settled. `at_most`: as in
         `take_again`."""
         self._in("drained", Phase.DRAINING)
         ended = replace(self, phase=Phase.DOUBTFUL, mark=position)
         return ended if self.in_doubt else ended.release(at_most=at_most)
 
-    def release(self, *, at_most: int | None = None) -> "Lease":
+    def release(self, *, at_most: int) -> "Lease":
         """Start to give the lane up. Never taken back under this epoch. `at_most`: as in `take_again`."""
         self._in("release", Phase.DOUBTFUL)
         if not self.ours:
             raise ImpossibleMove("release of a lane that is not ours", self)
-        mark = _not_after(at_most, max(self.mark, self.row.watermark))
+        mark = min(at_most, max(self.mark, self.row.watermark))
         released = replace(self.row, owner=None, watermark=mark, lagging=True)
         return replace(self, phase=Phase.RELEASING, mark=mark, sent=released, in_doubt=False)
 
@@ -200,10 +202,6 @@ class Lease:
     def _stopped(self) -> "Lease":
         phase = Phase.DRAINING if self.phase is Phase.MARKING else Phase.DOUBTFUL
         return replace(self, phase=phase, sent=None, in_doubt=True)
-
-
-def _not_after(at_most: int | None, mark: int) -> int:
-    return mark if at_most is None else min(mark, at_most)
 
 
 def _taken(row: LeaseRow, life: Life, start: int) -> LeaseRow:

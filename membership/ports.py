@@ -178,7 +178,7 @@ class LaneHost(Protocol):
     """What the keeper of the leases asks of the process it serves. Calls come on the event loop's thread.
 
     A lane's story is `granted`, then perhaps `drain`, then `revoked`, and possibly again from the start under a higher
-    epoch. Every granted lane ends with exactly one `revoked`.
+    epoch. Every granted lane ends with exactly one `revoked`. `gone` follows when the lane is surely not this life's.
     """
 
     def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
@@ -202,3 +202,6 @@ class LaneHost(Protocol):
 
     def revoked(self, lane: Lane) -> None:
         """The lane is no longer to be acted for: forget it at once, start nothing, write nothing."""
+
+    def gone(self, lane: Lane) -> None:
+        """Its release is confirmed, or it is another life's: what was known of it says nothing of a later take."""

@@ -315,6 +315,9 @@ class Node:
             for task in self._client_tasks.pop(client_id):
                 task.cancel()
 
+    def gone(self, lane: Lane) -> None:
+        self._set_back.gone(lane)
+
     def _begin_client(self, client_id: ClientId) -> ClientPollers:
         pollers = self._clients[client_id] = ClientPollers(
             client_id=client_id,

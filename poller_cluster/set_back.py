@@ -6,7 +6,8 @@ watermarks may say so. Nothing that was recorded by a clock that was ahead is be
     this node's clock is set back    every lane stops, and is taken again under a new epoch (as after a doubtful write)
                                      from the minute in which this life began, in the time that is accepted now
     a lane is taken whose mark is    its recorder was ahead, since when is unknown: it is walked again from
-    still to come                    `REWALK_MINUTES` before the present
+    still to come in `APART_MS`      `REWALK_MINUTES` before the present; one less far ahead passed no minute before its
+                                     grace, so the lane begins in the present
     a floor is announced             it is at most the present
     the servers' clocks are behind   the present is theirs: nodes that all are ahead may have outvoted them
 
@@ -61,8 +62,13 @@ class SetBack:
 
     def present(self) -> Minute:
         """The first minute that can't be over by the accepted time, nor by the servers'."""
+        return self._present(by_others_ms=0)
+
+    def _present(self, *, by_others_ms: int) -> Minute:
+        """The same for somebody whose clock is ahead of that time."""
         ahead_ms = self._ahead_of_servers_ms()
-        return minute_of(self._clock.wall_ms() - self._grace_ms - (ahead_ms if ahead_ms >= APART_MS else 0))
+        now_ms = self._clock.wall_ms() - (ahead_ms if ahead_ms >= APART_MS else 0)
+        return minute_of(now_ms - self._grace_ms + by_others_ms)
 
     def step_accepted(self, step_ms: int) -> None:
         """The wall clock was set by so much, and that is right."""
@@ -81,7 +87,7 @@ class SetBack:
         present = self.present()
         if lane in self._pending:
             return min(mark, present, self._from)
-        return mark if mark <= present else present - REWALK_MINUTES
+        return min(mark, present) if mark <= self._present(by_others_ms=APART_MS) else present - REWALK_MINUTES
 
     def credible_floor(self, floor: int) -> int:
         """The same for the floor of this life: one that is too low costs reads, no more."""
@@ -93,3 +99,7 @@ class SetBack:
         if start > self.present() + 1:
             self._pending.add(lane)
             self._clock.call_later(0.0, lambda: self._start_again(lane, epoch))
+
+    def gone(self, lane: Lane) -> None:
+        """A lane is another life's, or nobody's: it is recorded where it goes on."""
+        self._pending.discard(lane)

@@ -32,6 +32,8 @@ class Host:
         self.draining: dict[Lane, None] = {}
         self.drain_seconds = 0.0
         self.story: list[tuple[str, Lane]] = []
+        self.latest_credible: int | None = None
+        self.gone_lanes: list[Lane] = []
 
     def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
         assert lane not in self.positions, f"{lane} was granted twice"
@@ -47,7 +49,7 @@ class Host:
         return self.positions[lane]
 
     def credible(self, lane: Lane, mark: int) -> int:
-        return mark
+        return mark if self.latest_credible is None else min(mark, self.latest_credible)
 
     def credible_floor(self, floor: int) -> int:
         return floor
@@ -63,6 +65,10 @@ class Host:
         del self.epochs[lane]
         self.draining.pop(lane, None)
         self.story.append(("revoked", lane))
+
+    def gone(self, lane: Lane) -> None:
+        assert lane not in self.positions
+        self.gone_lanes.append(lane)
 
     def settle(self, mark: int) -> None:
         for lane in self.positions:

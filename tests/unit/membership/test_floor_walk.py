@@ -21,6 +21,8 @@ from membership.ports import LeaseRow
 
 LANES = [Lane("shop", 0), Lane("shop", 1)]
 STEPS = 90
+LATER = 1_000
+"""Every mark up to this one is credible."""
 Move = tuple[str, Callable[[], None]]
 WEIGHTS = {
     "is declared dead": 0.05,
@@ -131,14 +133,23 @@ class Walk:
             yield "begins a release", lambda: self.enter(process, lease.drain())
             yield "suspect", lambda: self.enter(process, lease.suspect())
         elif lease.phase is Phase.DRAINING:
-            yield "is drained", lambda: self.enter(process, lease.drained(position=process.position[lane]))
+            yield (
+                "is drained",
+                lambda: self.enter(process, lease.drained(position=process.position[lane], at_most=LATER)),
+            )
         elif lease.phase is Phase.DOUBTFUL:
             yield "reads", lambda: self.enter(process, lease.read(self.rows[lane]))
             if lease.ours:
-                yield "takes a new epoch", lambda: self.enter(process, lease.take_again(start=lease.row.watermark))
-                yield "release again", lambda: self.enter(process, lease.release())
+                yield (
+                    "takes a new epoch",
+                    lambda: self.enter(process, lease.take_again(start=lease.row.watermark, at_most=LATER)),
+                )
+                yield "release again", lambda: self.enter(process, lease.release(at_most=LATER))
             elif self.may_take(process, lease.row):
-                yield "takes again", lambda: self.enter(process, lease.take_again(start=self.start(lease.row)))
+                yield (
+                    "takes again",
+                    lambda: self.enter(process, lease.take_again(start=self.start(lease.row), at_most=LATER)),
+                )
         else:
             yield from self.writing(process, lease)
 
@@ -199,7 +210,7 @@ class Walk:
         self.done[lane] = max(self.done[lane], process.position[lane])
 
     def set_lagging(self, process: Process, lane: Lane) -> None:
-        self.enter(process, process.leases[lane].set_lagging(position=process.position[lane]))
+        self.enter(process, process.leases[lane].set_lagging(position=process.position[lane], at_most=LATER))
 
     def enter(self, process: Process, lease: Lease) -> None:
         lane = lease.row.lane

@@ -13,6 +13,8 @@ LANE = Lane("shop", 3)
 ME = Life(NodeId("me"), Incarnation(7))
 OTHER = Life(NodeId("other"), Incarnation(1))
 LOST = Unknown("timed out")
+LATER = 1_000
+"""Every mark up to this one is credible."""
 
 
 def row(owner: Life | None, epoch: int, watermark: int = 100, *, lagging: bool = True) -> LeaseRow:
@@ -29,11 +31,11 @@ def held(*, counted: bool = False) -> Lease:
 
 
 def doubtful_clear() -> Lease:
-    return held().clear_lagging().answered(LOST).drained(position=120)
+    return held().clear_lagging().answered(LOST).drained(position=120, at_most=LATER)
 
 
 def doubtful_release() -> Lease:
-    return held(counted=True).drain().drained(position=120).answered(LOST)
+    return held(counted=True).drain().drained(position=120, at_most=LATER).answered(LOST)
 
 
 class TestTaking:
@@ -63,7 +65,7 @@ class TestTaking:
         lease = lease.read(row(ME, 5))
         assert lease.ours
         assert not lease.granted
-        lease = lease.take_again(start=100)
+        lease = lease.take_again(start=100, at_most=LATER)
         assert lease.sent == row(ME, 6)
         assert lease.answered(APPLIED).row.epoch == 6
 
@@ -74,15 +76,15 @@ class TestTaking:
         assert lease.read(row(OTHER, 5)).phase is Phase.GONE, "the epoch has moved on"
 
     def test_an_unknown_take_is_tried_again_from_what_was_read(self) -> None:
-        again = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE).take_again(start=100)
+        again = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE).take_again(start=100, at_most=LATER)
         assert again.row == FREE
         assert again.answered(APPLIED).phase is Phase.HELD
         rejected = again.answered(Rejected(row(ME, 5)))
         assert rejected.phase is Phase.DOUBTFUL, "the first one came late; its epoch is not acted under"
-        assert rejected.take_again(start=100).sent == row(ME, 6)
+        assert rejected.take_again(start=100, at_most=LATER).sent == row(ME, 6)
 
     def test_a_rejected_second_try_does_not_end_the_doubt_of_the_first(self) -> None:
-        again = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE).take_again(start=100)
+        again = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE).take_again(start=100, at_most=LATER)
         lease = again.answered(Rejected(replace(FREE, watermark=101)))
         assert lease.phase is Phase.DOUBTFUL
         assert lease.read(row(OTHER, 5)).phase is Phase.GONE
@@ -90,7 +92,7 @@ class TestTaking:
     def test_a_row_that_names_us_unexpectedly_is_in_doubt(self) -> None:
         lease = Lease.found(row(ME, 9, 140), life=ME)
         assert not lease.granted
-        assert lease.take_again(start=140).sent == row(ME, 10, 140)
+        assert lease.take_again(start=140, at_most=LATER).sent == row(ME, 10, 140)
 
 
 class TestMarks:
@@ -102,7 +104,7 @@ class TestMarks:
         assert lease.answered(APPLIED).counted
 
     def test_setting_the_flag_writes_the_watermark_with_it_and_counts_until_confirmed(self) -> None:
-        lease = held(counted=True).set_lagging(position=150)
+        lease = held(counted=True).set_lagging(position=150, at_most=LATER)
         assert lease.sent == row(ME, 5, 150, lagging=True)
         assert lease.counted
         confirmed = lease.answered(APPLIED)
@@ -110,15 +112,15 @@ class TestMarks:
         assert confirmed.phase is Phase.HELD
 
     def test_an_unknown_set_goes_on_counting(self) -> None:
-        lease = held(counted=True).set_lagging(position=150).answered(LOST)
+        lease = held(counted=True).set_lagging(position=150, at_most=LATER).answered(LOST)
         assert lease.phase is Phase.DRAINING
         assert lease.counted
-        lease = lease.drained(position=151)
+        lease = lease.drained(position=151, at_most=LATER)
         assert lease.phase is Phase.DOUBTFUL
         assert lease.counted
         lease = lease.read(row(ME, 5, 150, lagging=True))
         assert lease.counted, "what a read shows is no confirmation"
-        lease = lease.take_again(start=150)
+        lease = lease.take_again(start=150, at_most=LATER)
         assert lease.sent == row(ME, 6, 151)
         assert lease.counted
         assert not lease.answered(APPLIED).counted
@@ -130,15 +132,15 @@ class TestMarks:
         assert lease.counted
         with pytest.raises(ImpossibleMove):
             lease.clear_lagging()
-        assert lease.take_again(start=seen.watermark).sent == row(ME, 6, 120, lagging=True)
+        assert lease.take_again(start=seen.watermark, at_most=LATER).sent == row(ME, 6, 120, lagging=True)
 
     def test_a_clear_rejected_though_ours_is_in_doubt_too(self) -> None:
         lease = held().clear_lagging().answered(Rejected(row(ME, 5, 99)))
         assert lease.phase is Phase.DRAINING
-        assert lease.drained(position=120).phase is Phase.DOUBTFUL
+        assert lease.drained(position=120, at_most=LATER).phase is Phase.DOUBTFUL
 
     def test_a_mark_rejected_because_the_lane_is_anothers_ends_it(self) -> None:
-        for lease in (held().clear_lagging(), held(counted=True).set_lagging(position=150)):
+        for lease in (held().clear_lagging(), held(counted=True).set_lagging(position=150, at_most=LATER)):
             ended = lease.answered(Rejected(row(OTHER, 6)))
             assert ended.phase is Phase.GONE
             assert not ended.counted
@@ -152,13 +154,13 @@ class TestLettingGo:
     def test_a_release_writes_watermark_and_flag_with_it(self) -> None:
         lease = held(counted=True).drain()
         assert lease.granted, "what was started is still recorded"
-        lease = lease.drained(position=170)
+        lease = lease.drained(position=170, at_most=LATER)
         assert lease.phase is Phase.RELEASING
         assert not lease.granted
         assert lease.sent == row(None, 5, 170, lagging=True)
 
     def test_it_counts_until_the_release_is_confirmed(self) -> None:
-        lease = held(counted=True).drain().drained(position=170)
+        lease = held(counted=True).drain().drained(position=170, at_most=LATER)
         assert lease.counted
         assert lease.answered(LOST).counted
         assert not lease.answered(APPLIED).counted
@@ -168,10 +170,10 @@ class TestLettingGo:
         lease = doubtful_release().read(row(ME, 5, lagging=False))
         assert lease.phase is Phase.DOUBTFUL
         assert not lease.granted
-        assert lease.take_again(start=100).sent == row(ME, 6, 120)
+        assert lease.take_again(start=100, at_most=LATER).sent == row(ME, 6, 120)
 
     def test_an_unknown_release_is_released_again_when_the_lane_is_not_wanted(self) -> None:
-        lease = doubtful_release().read(row(ME, 5, lagging=False)).release()
+        lease = doubtful_release().read(row(ME, 5, lagging=False)).release(at_most=LATER)
         assert lease.sent == row(None, 5, 120)
         assert lease.answered(Rejected(row(None, 5, 120))).phase is Phase.GONE, "the first one came late"
 
@@ -182,16 +184,16 @@ class TestLettingGo:
     def test_what_is_not_ours_is_not_released(self) -> None:
         doubtful = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE)
         with pytest.raises(ImpossibleMove):
-            doubtful.release()
+            doubtful.release(at_most=LATER)
 
     def test_a_suspected_lane_is_read_before_anything_else(self) -> None:
         lease = held().suspect()
         assert lease.phase is Phase.DRAINING
-        assert lease.drained(position=120).phase is Phase.DOUBTFUL
+        assert lease.drained(position=120, at_most=LATER).phase is Phase.DOUBTFUL
         marking = held().clear_lagging().suspect()
         assert marking.phase is Phase.MARKING
         assert marking.answered(APPLIED).phase is Phase.DRAINING
-        assert held().drain().suspect().drained(position=120).phase is Phase.DOUBTFUL
+        assert held().drain().suspect().drained(position=120, at_most=LATER).phase is Phase.DOUBTFUL
 
 
 class TestStart:
@@ -213,12 +215,12 @@ class TestStart:
 
 
 MOVES = {
-    "take_again": lambda lease: lease.take_again(start=1),
-    "set_lagging": lambda lease: lease.set_lagging(position=1),
+    "take_again": lambda lease: lease.take_again(start=1, at_most=LATER),
+    "set_lagging": lambda lease: lease.set_lagging(position=1, at_most=LATER),
     "clear_lagging": lambda lease: lease.clear_lagging(),
     "drain": lambda lease: lease.drain(),
-    "drained": lambda lease: lease.drained(position=1),
-    "release": lambda lease: lease.release(),
+    "drained": lambda lease: lease.drained(position=1, at_most=LATER),
+    "release": lambda lease: lease.release(at_most=LATER),
     "answered": lambda lease: lease.answered(APPLIED),
     "read": lambda lease: lease.read(FREE),
     "suspect": lambda lease: lease.suspect(),
@@ -237,9 +239,9 @@ IN_PHASE = {
     Phase.HELD: held(),
     Phase.MARKING: held().clear_lagging(),
     Phase.DRAINING: held().drain(),
-    Phase.RELEASING: held().drain().drained(position=100),
+    Phase.RELEASING: held().drain().drained(position=100, at_most=LATER),
     Phase.DOUBTFUL: doubtful_release(),
-    Phase.GONE: held().drain().drained(position=100).answered(APPLIED),
+    Phase.GONE: held().drain().drained(position=100, at_most=LATER).answered(APPLIED),
 }
 
 

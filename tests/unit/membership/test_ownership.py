@@ -89,6 +89,39 @@ def test_a_lagging_lane_is_not_skipped_by_a_floor() -> None:
     run_virtual(scenario)
 
 
+def test_no_watermark_is_written_that_is_ahead_of_what_is_credible() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a = cluster.add("a")
+        await cluster.advance(40.0)
+        stuck = Lane("shop", 0)
+        cluster.stuck[stuck] = None
+        position = a.host.positions[stuck]
+        a.host.latest_credible = position - 3
+        await cluster.advance(40.0)
+        row = cluster.store.leases[stuck]
+        assert row.lagging
+        assert row.watermark == position - 3
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
+def test_the_host_hears_which_lanes_are_not_its_own_any_more() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(LANES)
+        a = cluster.add("a")
+        await cluster.advance(20.0)
+        cluster.add("b")
+        await cluster.advance(20.0)
+        moved = set(cluster.all_lanes) - set(a.host.positions)
+        assert set(a.host.gone_lanes) == moved
+        assert moved
+        await cluster.ends()
+
+    run_virtual(scenario)
+
+
 def test_a_lane_that_caught_up_counts_again() -> None:
     async def scenario() -> None:
         cluster = Cluster(LANES)
