@@ -10,6 +10,7 @@ expanded in time (an outage, a suspension) are still owed, and run under the new
 """
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import NamedTuple
 
 import msgspec
@@ -88,8 +89,9 @@ class ChangeCrons:
         """Create or replace; a paused cron stays paused. The same again changes nothing. `told` hears what was read to
         count the client's crons. Raises Conflict (too-many-crons), StoreUnavailable."""
         before = (await self._crons.read(client.client_id, [cron_id])).get(cron_id)
+        room: AbstractAsyncContextManager[None] = nullcontext()
         if before is None or before.state is CronState.DELETED:
-            await self._counts.take(client, again=before is not None, told=told)
+            room = self._counts.room(client, again=before is not None, told=told)
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             if known is None or known.state is CronState.DELETED:
@@ -108,7 +110,8 @@ class ChangeCrons:
             finished = known.state is CronState.FINISHED
             return _begun_anew(known, changed, CronState.ACTIVE if finished else known.state, now)
 
-        known, cron = await self._change_from(before, client.client_id, cron_id, step)
+        async with room:
+            known, cron = await self._change_from(before, client.client_id, cron_id, step)
         return Changed(cron, created=known is None or known.state is CronState.DELETED)
 
     async def pause(self, client_id: ClientId, cron_id: CronId) -> Cron:

@@ -5,6 +5,8 @@ the caller is told of what is read, to charge for it. So a count gives out credi
 minute, and a deletion gives back what a cron took. When the credit is used up, crons are counted again: near the
 maximum that is at each cron more, except that a count that found no room left stands for five seconds.
 
+A count does not know of crons that are being made: it waits until those are, and others wait for it to make theirs.
+
 Deleted ones are bounded as well: they and those that are there are at most twice `max_crons`, or PAGE more if that is
 more. Else a client that makes and deletes crons all the time would have every count and search read ever more of them.
 
@@ -12,8 +14,11 @@ Several API processes count for themselves. A credit is what one of them may add
 may go beyond the maximum by about one cron each.
 """
 
+import asyncio
 import math
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import CronState
@@ -40,6 +45,22 @@ class Credit:
     until: float
 
 
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+@dataclass(slots=True, eq=False)
+class _Makes:
+    """Of one client. `asked`: how many crons are being made, or wait for room; `under_way`: how many are being made."""
+
+    asked: int = 0
+    under_way: int = 0
+    none: asyncio.Event = field(default_factory=_set_event)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class CronCounts:
     """One process's judge of how many crons its clients have."""
 
@@ -47,13 +68,35 @@ class CronCounts:
         self._crons = crons
         self._clock = clock
         self._credits: dict[ClientId, Credit] = {}
+        self._makes: dict[ClientId, _Makes] = {}
 
-    async def take(self, client: Client, *, again: bool, told: Told) -> None:
-        """Room for one cron more; `again`: one of its id was deleted, and is still stored. `told` hears what had to be
-        read. Raises Conflict (too-many-crons), StoreUnavailable."""
+    @asynccontextmanager
+    async def room(self, client: Client, *, again: bool, told: Told) -> AsyncIterator[None]:
+        """Room for one cron more, which is made within; `again`: one of its id was deleted, and is still stored. `told`
+        hears what had to be read. Raises Conflict (too-many-crons), StoreUnavailable."""
+        makes = self._makes.setdefault(client.client_id, _Makes())
+        makes.asked += 1
+        try:
+            async with makes.turn:
+                await self._take(client, makes, again=again, told=told)
+                makes.under_way += 1
+                makes.none.clear()
+            try:
+                yield
+            finally:
+                makes.under_way -= 1
+                if not makes.under_way:
+                    makes.none.set()
+        finally:
+            makes.asked -= 1
+            if not makes.asked:
+                del self._makes[client.client_id]
+
+    async def _take(self, client: Client, makes: _Makes, *, again: bool, told: Told) -> None:
         most = client.settings.max_crons
         credit = self._credits.get(client.client_id)
         if credit is None or self._clock.monotonic() >= credit.until or credit.crons <= 0 < credit.room:
+            await makes.none.wait()
             credit = await self._counted(client, told)
         if credit.crons <= 0:
             raise Conflict("too-many-crons", f"this client has {most} crons, and may have no more")

@@ -1,5 +1,6 @@
 """Every change in every state, against others who change, and where the store does not answer."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -12,7 +13,7 @@ from scheduler_service.domain.crons.expansion import offset_ms
 from scheduler_service.domain.crons.row import CronState
 from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
-from scheduler_service.usecases.change_crons import MAX_TURNS
+from scheduler_service.usecases.change_crons import MAX_TURNS, Changed
 from tests.unit.usecases.cron_world import SHOP, TICK, CronWorld, draft
 
 STATES = (None, *CronState)
@@ -120,6 +121,17 @@ async def test_making_and_deleting_crons_counts_them_once(world: CronWorld) -> N
         await world.change.delete(SHOP, cron_id)
         await world.change.delete(SHOP, cron_id)
     assert world.connection.asked.count("crons.read_marks") == 1
+
+
+@pytest.mark.parametrize("most", [1, 4, 50])
+async def test_crons_that_are_made_at_once_are_bounded_too(world: CronWorld, most: int) -> None:
+    client = await world.begin()
+    client = msgspec.structs.replace(client, settings=ClientSettings(max_crons=most))
+    puts = [world.change.put(client, CronId(f"c{number}"), draft()) for number in range(100)]
+    done = await asyncio.gather(*puts, return_exceptions=True)
+    assert sum(isinstance(each, Changed) for each in done) == most
+    assert sum(isinstance(each, Conflict) for each in done) == 100 - most
+    assert world.connection.asked.count("crons.read_marks") <= 20
 
 
 async def test_a_deletion_makes_room_once_whoever_asked_for_it_again(world: CronWorld) -> None:

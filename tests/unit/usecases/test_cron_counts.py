@@ -47,8 +47,8 @@ def judge(crons: Crons, clock: ManualClock) -> CronCounts:
 async def take(counts: CronCounts, most: int, *, again: bool = False) -> list[int]:
     """How many rows it had to be told of, page by page."""
     rows: list[int] = []
-    await counts.take(client(most), again=again, told=lambda read, size: rows.append(read))
-    return rows
+    async with counts.room(client(most), again=again, told=lambda read, size: rows.append(read)):
+        return rows
 
 
 def delete(counts: CronCounts, crons: Crons) -> None:
