@@ -6,6 +6,7 @@ trusted, or the wall clock is in doubt, nothing is begun but the repetition of a
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,15 +201,15 @@ class MinuteRun:
 
     async def _do(self, step: Step) -> None:
         try:
-            if self._past and not isinstance(step, WriteAdvance | RecheckClaimed):
-                async with self._firing.budget.slot(self.machine.partition.client_id):
-                    await self._ask(step)
-            else:
+            async with nullcontext() if isinstance(step, WriteAdvance | RecheckClaimed) else self._slot():
                 await self._ask(step)
         except StoreUnavailable:
             await self._backoff.wait()
         else:
             self._backoff.reset()
+
+    def _slot(self) -> AbstractAsyncContextManager[None]:
+        return self._firing.budget.slot(self.machine.partition.client_id) if self._past else nullcontext()
 
     async def _ask(self, step: Step) -> None:
         machine, schedules = self.machine, self._firing.schedules
@@ -253,12 +254,13 @@ class MinuteRun:
         self._read_to, self._more = page.rows[-1].key if page.rows else after, page.more
 
     async def _read_for_order(self) -> None:
-        """A page beyond what the machine has room for, only to know what stands before whom. Its rows are not kept: the
-        machine reads them when it has room, but it would never have any if all that it holds waited for them."""
+        """A page beyond what the machine has room for, only to know what stands before whom. Its rows are read without
+        their content and not kept: the machine reads them when it has room, but it would never have any if all that it
+        holds waited for them."""
         after, firing = self._read_to, self._firing
         try:
-            async with firing.page_reads:
-                page = await firing.schedules.read_page(self.machine.partition, after=after, limit=PAGE_ROWS)
+            async with self._slot(), firing.page_reads:
+                page = await firing.schedules.read_page(self.machine.partition, after=after, limit=PAGE_ROWS, lean=True)
         except StoreUnavailable:
             await self._backoff.wait()
             return

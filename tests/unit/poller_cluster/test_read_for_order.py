@@ -1,0 +1,55 @@
+"""What stands before whom in a minute that holds more rows than there is room for."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from poller_cluster.minute_run import MinuteRun
+from poller_cluster.settings import BackgroundSettings
+from scheduler_service.domain.schedules import NO_STATICS, Page
+from tests.support.api import ManualClock, SeededRandomness
+from tests.support.budgets import budget
+from tests.unit.poller_cluster.builders import PARTITION, row
+
+
+class Minute:
+    """Stands in for the machine, the store and the admission of a minute that waits for order."""
+
+    def __init__(self, *, past: bool) -> None:
+        clock, stand_in = ManualClock(), SimpleNamespace()
+        self.reads: list[bool] = []
+        self.told: list[Any] = []
+        self.budget = budget(clock, BackgroundSettings(requests_at_once=1))
+        firing: Any = SimpleNamespace(
+            schedules=SimpleNamespace(read_page=self.read_page),
+            place=stand_in,
+            clock=clock,
+            randomness=SeededRandomness(),
+            budget=self.budget,
+            books=stand_in,
+            spawn=stand_in,
+            page_reads=asyncio.Semaphore(1),
+            trusted=lambda: True,
+        )
+        machine: Any = SimpleNamespace(partition=PARTITION)
+        admission: Any = SimpleNamespace(read=self.told.append, whole_read=lambda: self.told.append("whole"))
+        self.run = MinuteRun(machine=machine, firing=firing, on_room=print, admission=admission, past=past)
+
+    async def read_page(self, partition: object, *, lean: bool = False, **where: object) -> Page:
+        self.reads.append(lean)
+        return Page(statics=NO_STATICS, rows=[row(1.0, 1)], more=False)
+
+
+@pytest.mark.parametrize("past", [False, True])
+async def test_it_is_read_without_content_and_in_recovery_within_a_slot(past: bool) -> None:
+    minute = Minute(past=past)
+    async with minute.budget.slot(PARTITION.client_id):
+        reading = asyncio.get_running_loop().create_task(minute.run._read_for_order())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert minute.reads == ([] if past else [True])
+    await reading
+    assert minute.reads == [True]
+    assert [type(each).__name__ for each in minute.told] == ["Row", "str"]
