@@ -12,23 +12,31 @@ A wake-up that only waits its turn, behind an outage say, is not waited for: bot
 
 import hashlib
 from collections.abc import Callable, Collection
+from functools import partial
+from typing import Protocol
 
 import structlog
 
 from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.expander import Expands
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.archives import DAY_MS
 from scheduler_service.domain.ids import ClientId, CronId, PollerId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases.expand_crons import AT_ONCE
 
 SEARCH_SECONDS = 60.0
 OVERDUE_MS = 60_000
 PAGE = 1_000
 _log = structlog.get_logger("minutehand.poller")
+
+
+class Expands(Protocol):
+    """`usecases.expand_crons.ExpandCrons`."""
+
+    async def __call__(self, client_id: ClientId, cron_ids: list[CronId], *, turn: Turn) -> None: ...
 
 
 class CronSearch:
@@ -90,8 +98,8 @@ class CronSearch:
             before = self._clock.wall_ms() - OVERDUE_MS
             forgotten = [mark.cron_id for mark in marks if mark.wake_at is not None and mark.wake_at < before]
             for start in range(0, len(forgotten), AT_ONCE):
-                async with self._budget.slot(client_id):
-                    await self._expand(client_id, forgotten[start : start + AT_ONCE])
+                turn = partial(self._budget.slot, client_id)
+                await self._expand(client_id, forgotten[start : start + AT_ONCE], turn=turn)
             found += len(forgotten)
             for mark in marks:
                 if mark.over(gone_before):

@@ -22,6 +22,7 @@ Not done: while the client is suspended, redeliveries wait; while the clock is i
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -220,8 +221,9 @@ class Reconciler:
         tenant = self._tenant(found.client_id)
         if tenant is None:
             raise NotOurs("its client is gone")
+        turn = partial(self._budget.slot, found.client_id)
         if not found.running:
-            await self._reconcile.close(tenant.client, found)
+            await self._reconcile.close(tenant.client, found, turn=turn)
             return 0.0
         redelivers = found.action is Action.REDELIVER
         if not self._reconcile.may_begin(found) or (redelivers and not tenant.active):
@@ -231,8 +233,9 @@ class Reconciler:
         if found.version is None:
             _log.info("reconciliation-started", **_names(found))
         share = self._settings.redeliver_share / max(self._redelivering[found.client_id], 1)
-        async with self._budget.slot(found.client_id):
-            done = await self._reconcile(tenant.client, found, share=share, ours=lambda: self._ours(found.client_id))
+        done = await self._reconcile(
+            tenant.client, found, share=share, ours=lambda: self._ours(found.client_id), turn=turn
+        )
         self.rows += done.acted
         stands = done.reconciliation
         if stands.state is ReconciliationState.FINISHED:

@@ -47,7 +47,6 @@ def build_reconciler(
             cancel=CancelSchedules(schedules=schedules, edit=edit, clock=clock, randomness=randomness),
             clock=clock,
             on_fault=on_fault,
-            at_once=lambda: budget.pace.size,
         ),
         tenant=tenants.get,
         lanes=lanes,

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias, TypeVar
 
 A = TypeVar("A")
 T = TypeVar("T")
+Turn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""Held for one request, or for a short run of requests that follow each other; never one within another."""
 
 WIDTH = 16
 

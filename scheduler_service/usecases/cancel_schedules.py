@@ -10,6 +10,7 @@ cancels in one minute cost a few conditional writes, and the owner's advances me
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,7 +21,7 @@ from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMi
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Edit, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.edit_schedule import (
     AlreadyFinished,
@@ -57,13 +58,19 @@ class CancelSchedules:
         self._randomness = randomness
 
     async def __call__(
-        self, client_id: ClientId, schedule_ids: Sequence[ScheduleId], *, retrying: bool = True
+        self,
+        client_id: ClientId,
+        schedule_ids: Sequence[ScheduleId],
+        *,
+        retrying: bool = True,
+        turn: Turn = nullcontext,
     ) -> dict[ScheduleId, Outcome]:
-        """One outcome for each id. With `retrying` False those that are being retried are left alone. Raises
-        StoreUnavailable where storage is why none of them is known."""
+        """One outcome for each id. With `retrying` False those that are being retried are left alone. Each request, or
+        short run of requests that follow each other, is made within a `turn`. Raises StoreUnavailable where storage is
+        why none of them is known."""
         results: dict[ScheduleId, Outcome] = {}
         for found in await concurrently(
-            lambda some: self._together(*some, retrying=retrying), _groups(client_id, schedule_ids)
+            lambda some: self._together(*some, retrying=retrying, turn=turn), _groups(client_id, schedule_ids)
         ):
             results |= found
         lost = next((result for result in results.values() if isinstance(result, StoreUnavailable)), None)
@@ -72,23 +79,35 @@ class CancelSchedules:
         return results
 
     async def _together(
-        self, partition: Partition, left: list[ScheduleId], *, retrying: bool
+        self, partition: Partition, left: list[ScheduleId], *, retrying: bool, turn: Turn
     ) -> dict[ScheduleId, Outcome]:
         results: dict[ScheduleId, Outcome] = {}
+        asked = left
         try:
             for _ in range(MAX_TURNS):
-                left = await self._turn(partition, left, results, retrying=retrying)
+                alone: list[ScheduleId] = []
+                async with turn():
+                    left = await self._turn(partition, left, results, alone, retrying=retrying)
+                for schedule_id in alone:
+                    async with turn():
+                        results[schedule_id] = await self._edit.cancel(partition.client_id, schedule_id)
                 if not left:
                     return results
         except StoreUnavailable as error:
-            return results | {one: error for one in left if one not in results}
+            return results | {one: error for one in asked if one not in results}
         contended = StoreUnavailable("the minute of this schedule changes too often")
         return results | dict.fromkeys(left, contended)
 
     async def _turn(
-        self, partition: Partition, left: Sequence[ScheduleId], results: dict[ScheduleId, Outcome], *, retrying: bool
+        self,
+        partition: Partition,
+        left: Sequence[ScheduleId],
+        results: dict[ScheduleId, Outcome],
+        alone: list[ScheduleId],
+        *,
+        retrying: bool,
     ) -> list[ScheduleId]:
-        """Decide what can be decided. Answers those that are to be read again."""
+        """Decide what can be decided together. Answers those that are to be read again; `alone` takes the others."""
         statics, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True, lean=True)
         open_rows: list[Row] = []
         for schedule_id in left:
@@ -100,7 +119,7 @@ class CancelSchedules:
             elif row.state == State.RETRYING and not retrying:
                 results[schedule_id] = BeingRetried(row)
             elif row.state is not None:
-                results[schedule_id] = await self._edit.cancel(partition.client_id, schedule_id)
+                alone.append(schedule_id)
             elif schedule_id in statics.in_flight:
                 results[schedule_id] = InFlight(row)
             else:

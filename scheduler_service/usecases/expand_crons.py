@@ -13,6 +13,7 @@ Many crons share each step, since the crons of a client are one partition and it
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 from membership.conditional import Applied, Rejected, Unknown
 from scheduler_service.domain.clients import Client, ClientState
@@ -24,7 +25,7 @@ from scheduler_service.domain.options import Undecodable, decode_options
 from scheduler_service.domain.ports import ClientStore, CronStore
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.usecases.edit_schedule import Cancelled, EditSchedule
 from scheduler_service.usecases.place import Place
 
@@ -65,30 +66,33 @@ class ExpandCrons:
         self._clock = clock
         self._on_fault = on_fault
 
-    async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId]) -> None:
-        """Nothing is done for a client that is suspended or deleted. Raises StoreUnavailable; then ask again."""
-        client, wakers = await self._client(client_id), await self._client(CRON_CLIENT)
-        if client is not None and client.state is not ClientState.ACTIVE:
-            # What is remembered may be some seconds old, and a wake-up that was for nothing is missed for minutes.
-            client = await self._clients.read_client(client_id)
+    async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId], *, turn: Turn = nullcontext) -> None:
+        """Nothing is done for a client that is suspended or deleted. What is asked of storage is asked within a `turn`.
+        Raises StoreUnavailable; then ask again."""
+        async with turn():
+            client, wakers = await self._client(client_id), await self._client(CRON_CLIENT)
+            if client is not None and client.state is not ClientState.ACTIVE:
+                # What is remembered may be some seconds old, and a wake-up that was for nothing is missed for minutes.
+                client = await self._clients.read_client(client_id)
         if client is None or client.state is not ClientState.ACTIVE:
             return
         if wakers is None:
             raise StoreUnavailable(f"the built-in client {CRON_CLIENT!r} is not there yet")
         ids = list(dict.fromkeys(cron_ids))
         for start in range(0, len(ids), AT_ONCE):
-            crons = await self._crons.read(client_id, ids[start : start + AT_ONCE], serial=True)
-            await self._expand(client, wakers, list(crons.values()))
+            async with turn():
+                crons = await self._crons.read(client_id, ids[start : start + AT_ONCE], serial=True)
+            await self._expand(client, wakers, list(crons.values()), turn)
 
     async def _client(self, client_id: ClientId) -> Client | None:
         return self._known(client_id) or await self._clients.read_client(client_id)
 
-    async def _expand(self, client: Client, wakers: Client, crons: Sequence[Cron]) -> None:
+    async def _expand(self, client: Client, wakers: Client, crons: Sequence[Cron], turn: Turn) -> None:
         retention_ms = client.settings.retention_days * DAY_MS
 
         async def planned(cron: Cron) -> Expansion | None:
             try:
-                kept = await self._withdraw_older(cron, retention_ms=retention_ms)
+                kept = await self._withdraw_older(cron, retention_ms=retention_ms, turn=turn)
                 now, quota = self._clock.wall_ms(), wakers.poller_quota
                 return plan(cron, now=now, wake_quota=quota, retention_ms=retention_ms, kept=kept)
             except StoreUnavailable:
@@ -100,30 +104,35 @@ class ExpandCrons:
         due = [cron for cron in crons if is_due(cron, self._clock.wall_ms() + CLOCKS_MS)]
         expansions = await concurrently(planned, due)
         for group in _grouped(expansion for expansion in expansions if expansion is not None):
-            await self._carry_out(client.client_id, group)
+            await self._carry_out(client.client_id, group, turn)
 
     def _stands_alone(self, cron: Cron, error: BaseException) -> None:
         """A cron that this program can't make sense of, or place. Everybody else's would wait behind it otherwise."""
         self._on_fault(f"cron {cron.client_id}/{cron.cron_id}", error)
 
-    async def _withdraw_older(self, cron: Cron, *, retention_ms: int) -> frozenset[UnixMillis]:
+    async def _withdraw_older(self, cron: Cron, *, retention_ms: int, turn: Turn) -> frozenset[UnixMillis]:
         """Cancel the children of older revisions that nobody has claimed yet; answers the instants of the others."""
         if cron.swept >= cron.revision or cron.revision == FIRST_REVISION:
             return frozenset()
         now = self._clock.wall_ms()
         oldest = now - min(retention_ms, RUNS_KEPT_DAYS * DAY_MS)
-        runs = await self._crons.read_runs(
-            cron.client_id,
-            cron.cron_id,
-            first=UnixMillis(max(cron.expanded_through, oldest) + 1),
-            last=UnixMillis(now + 2 * WINDOW_MS),
-        )
+        async with turn():
+            runs = await self._crons.read_runs(
+                cron.client_id,
+                cron.cron_id,
+                first=UnixMillis(max(cron.expanded_through, oldest) + 1),
+                last=UnixMillis(now + 2 * WINDOW_MS),
+            )
         older = [run for run in runs if run.revision < cron.revision]
-        kept = await concurrently(self._withdraw, older)
+        kept = await concurrently(lambda run: self._withdraw(run, turn), older)
         return frozenset(run.nominal_due for run, stays in zip(older, kept, strict=True) if stays)
 
-    async def _withdraw(self, run: CronRun) -> bool:
-        """True when the run stays: it was claimed, has ended, or its owner cancelled that very run."""
+    async def _withdraw(self, run: CronRun, turn: Turn) -> bool:
+        async with turn():
+            return await self._stays(run)
+
+    async def _stays(self, run: CronRun) -> bool:
+        """Cancel the child, unless it was claimed, has ended, or its owner cancelled that very run."""
         resolved = await self._edit.resolve(run.client_id, run.schedule_id)
         if resolved is None or not _is_fire(resolved.row):
             return False
@@ -135,14 +144,15 @@ class ExpandCrons:
         result = await self._edit.cancel(run.client_id, run.schedule_id, reason=CHANGED)
         return not (isinstance(result, Cancelled) and result.row.reason == CHANGED)
 
-    async def _carry_out(self, client_id: ClientId, expansions: Sequence[Expansion]) -> None:
+    async def _carry_out(self, client_id: ClientId, expansions: Sequence[Expansion], turn: Turn) -> None:
         children = [child for expansion in expansions for child in expansion.children]
-        await self._crons.insert_runs([child.run for child in children])
+        async with turn():
+            await self._crons.insert_runs([child.run for child in children])
         rows = [child.definition for child in children if not child.skip]
         rows += [expansion.wake_up for expansion in expansions if expansion.wake_up is not None]
         missed = [child.definition for child in children if child.skip]
         errors, errors_of_missed = await asyncio.gather(
-            self._place.many(rows), concurrently(self._place_missed, missed)
+            self._place_together(rows, turn), concurrently(lambda one: self._place_missed(one, turn), missed)
         )
         refused: dict[ScheduleId, MinutehandError] = {}
         for row, error in zip((*rows, *missed), (*errors, *errors_of_missed), strict=True):
@@ -151,13 +161,18 @@ class ExpandCrons:
             if error is not None:
                 refused[row.schedule_id] = error
         done = [expansion for expansion in expansions if not self._was_refused(expansion, refused)]
-        await self._advance(client_id, done)
+        await self._advance(client_id, done, turn)
         self.children_placed += sum(len(expansion.children) for expansion in done)
         self.crons_expanded += len(done)
 
-    async def _place_missed(self, definition: Definition) -> MinutehandError | None:
+    async def _place_together(self, rows: Sequence[Definition], turn: Turn) -> Sequence[MinutehandError | None]:
+        async with turn():
+            return await self._place.many(rows)
+
+    async def _place_missed(self, definition: Definition, turn: Turn) -> MinutehandError | None:
         try:
-            await self._place.ended(definition, state=State.SKIPPED, reason=MISSED)
+            async with turn():
+                await self._place.ended(definition, state=State.SKIPPED, reason=MISSED)
         except MinutehandError as error:
             return error
         return None
@@ -172,17 +187,19 @@ class ExpandCrons:
             self._stands_alone(expansion.advance.cron, error)
         return error is not None
 
-    async def _advance(self, client_id: ClientId, expansions: Sequence[Expansion]) -> None:
+    async def _advance(self, client_id: ClientId, expansions: Sequence[Expansion], turn: Turn) -> None:
         if not expansions:
             return
-        match await self._crons.advance(client_id, [expansion.advance for expansion in expansions]):
+        async with turn():
+            answer = await self._crons.advance(client_id, [expansion.advance for expansion in expansions])
+        match answer:
             case Applied():
                 return
             case Unknown(reason=reason):
                 raise StoreUnavailable(reason)
             case Rejected() if len(expansions) > 1:
                 for expansion in expansions:
-                    await self._advance(client_id, [expansion])
+                    await self._advance(client_id, [expansion], turn)
             case Rejected():
                 return
 

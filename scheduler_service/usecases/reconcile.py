@@ -19,6 +19,7 @@ nothing is done by a clock that is still behind it (`may_begin`).
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -46,6 +47,7 @@ from scheduler_service.domain.reconciliations import (
     Pace,
     Reconciliation,
     ReviewedRow,
+    ReviewPage,
     Seen,
     advanced,
     closed,
@@ -54,7 +56,7 @@ from scheduler_service.domain.reconciliations import (
 )
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.concurrently import WIDTH, concurrently
+from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.usecases.cancel_schedules import BeingRetried, CancelSchedules
 from scheduler_service.usecases.cancel_schedules import Outcome as CancelOutcome
 from scheduler_service.usecases.edit_schedule import (
@@ -131,8 +133,8 @@ class _Slice:
 
 
 class Reconcile:
-    """Does slices. `on_fault` hears of rows that could not be handled; `at_once` answers how many requests of a slice
-    may be under way together now."""
+    """Does slices. `on_fault` hears of rows that could not be handled. Each request of a slice, or short run of
+    requests that follow each other, is made within a `turn`."""
 
     def __init__(
         self,
@@ -143,7 +145,6 @@ class Reconcile:
         cancel: CancelSchedules,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
-        at_once: Callable[[], int] = lambda: WIDTH,
     ) -> None:
         self._store = store
         self._schedules = schedules
@@ -151,20 +152,25 @@ class Reconcile:
         self._cancel = cancel
         self._clock = clock
         self._on_fault = on_fault
-        self._at_once = at_once
 
     def may_begin(self, reconciliation: Reconciliation) -> bool:
         """Whether this process's clock is past the request, so that what it does is known as done since."""
         return self._clock.wall_trusted() and self._clock.wall_ms() > reconciliation.created_at
 
     async def __call__(
-        self, client: Client, reconciliation: Reconciliation, *, share: float, ours: Callable[[], bool]
+        self,
+        client: Client,
+        reconciliation: Reconciliation,
+        *,
+        share: float,
+        ours: Callable[[], bool],
+        turn: Turn = nullcontext,
     ) -> SliceDone:
         """Do the next slice of one that runs. `share`: of each lane's guaranteed rate, at which redeliveries are
         spread. `ours`: whether to go on; asked between groups of rows. Raises StoreUnavailable and NotOurs: do it
         again, from the reconciliation as it is then stored.
         """
-        work, following = await self._review(reconciliation)
+        work, following = await self._review(reconciliation, turn)
         rows = [row for row in work.rows if concerned(reconciliation, row)]
         now = self._clock.wall_ms()
         pace = Pace(
@@ -179,7 +185,7 @@ class Reconcile:
             left = [row for row in some if not _is_done(reconciliation, row)]
             acted += len(left)
             outcomes[_done_as(reconciliation.action)] += len(some) - len(left)
-            outcomes.update(await self._handle(client, reconciliation, left, pace))
+            outcomes.update(await self._handle(client, reconciliation, left, pace, turn))
         following_state = advanced(
             reconciliation,
             following=following,
@@ -188,29 +194,35 @@ class Reconcile:
             lead=pace.end if reconciliation.action is Action.REDELIVER else 0,
             at=self._clock.wall_ms(),
         )
-        stands = await self._write(reconciliation, following_state)
+        async with turn():
+            stands = await self._write(reconciliation, following_state)
         return SliceDone(stands, looked_at=work.read + work.partitions, acted=acted)
 
-    async def close(self, client: Client, reconciliation: Reconciliation) -> Reconciliation:
+    async def close(
+        self, client: Client, reconciliation: Reconciliation, *, turn: Turn = nullcontext
+    ) -> Reconciliation:
         """Count what was done behind the place of one that was stopped, by a slice that was not written; complete what
         that left half done. Answers how it stands then. Raises StoreUnavailable."""
-        work, _ = await self._review(reconciliation)
+        work, _ = await self._review(reconciliation, turn)
         rows = [row for row in work.rows if row.original and handled(reconciliation, row)]
         left = [row for row in rows if not _is_done(reconciliation, row)]
         outcomes = Counter({_done_as(reconciliation.action): len(rows) - len(left)})
         pace = Pace(start=self._clock.wall_ms(), step_ms=0.0)
-        outcomes.update(await self._handle(client, reconciliation, left, pace))
+        outcomes.update(await self._handle(client, reconciliation, left, pace, turn))
         ended = closed(
             reconciliation,
             seen=Counter(row.shown_state for row in rows),
             outcomes=outcomes,
             at=self._clock.wall_ms(),
         )
-        return await self._write(reconciliation, ended)
+        async with turn():
+            return await self._write(reconciliation, ended)
 
     # Reading.
 
-    async def _review(self, reconciliation: Reconciliation) -> tuple[_Slice, tuple[Minute, RowKey | None] | None]:
+    async def _review(
+        self, reconciliation: Reconciliation, turn: Turn
+    ) -> tuple[_Slice, tuple[Minute, RowKey | None] | None]:
         """The next slice, and the place behind it; None: the window is exhausted."""
         work, client_id = _Slice(), reconciliation.client_id
         minute, last = reconciliation.progress.minute, minute_of(reconciliation.end - 1)
@@ -218,18 +230,19 @@ class Reconcile:
             if minute > last:
                 return work, None
             hour_end = min(last, Minute((hour_of(minute) + 1) * MINUTES_PER_HOUR - 1))
-            occupied = await self._schedules.occupied(client_id, first=minute, last=hour_end)
+            async with turn():
+                occupied = await self._schedules.occupied(client_id, first=minute, last=hour_end)
             for each in sorted(occupied):
                 if len(work.rows) >= SLICE_ROWS or work.partitions >= SLICE_PARTITIONS:
                     return work, (each, None)
-                left_off = await self._minute(reconciliation, each, occupied[each], work)
+                left_off = await self._minute(reconciliation, each, occupied[each], work, turn)
                 if left_off is not None:
                     return work, (each, left_off)
             minute = Minute(hour_end + 1)
         return work, (minute, None) if minute <= last else None
 
     async def _minute(
-        self, reconciliation: Reconciliation, minute: Minute, lanes: Sequence[PollerId], work: _Slice
+        self, reconciliation: Reconciliation, minute: Minute, lanes: Sequence[PollerId], work: _Slice, turn: Turn
     ) -> RowKey | None:
         """Rows of one minute in their order. The key to go on behind; None: there are no more."""
         place = reconciliation.progress
@@ -237,13 +250,14 @@ class Reconcile:
         if after is None and reconciliation.start > minute_start(minute):
             after = RowKey(UnixMillis(reconciliation.start - 1), _LAST_ID)
         limit = max(LANE_ROWS, SLICE_ROWS // len(lanes))
-        pages = await concurrently(
-            lambda poller_id: self._schedules.review_page(
-                Partition(reconciliation.client_id, poller_id, minute), after=after, limit=limit
-            ),
-            lanes,
-            width=self._at_once(),
-        )
+
+        async def page_of(poller_id: PollerId) -> ReviewPage:
+            async with turn():
+                return await self._schedules.review_page(
+                    Partition(reconciliation.client_id, poller_id, minute), after=after, limit=limit
+                )
+
+        pages = await concurrently(page_of, lanes)
         work.partitions += len(lanes)
         work.read += sum(len(page.rows) for page in pages)
         # Beyond the end of the shortest page there may be rows that nobody has read yet.
@@ -260,7 +274,7 @@ class Reconcile:
     # Handling.
 
     async def _handle(
-        self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], pace: Pace
+        self, client: Client, reconciliation: Reconciliation, rows: Sequence[ReviewedRow], pace: Pace, turn: Turn
     ) -> Mapping[Seen, int]:
         """What became of these. Raises StoreUnavailable when that is not known of all of them."""
         match reconciliation.action:
@@ -268,7 +282,7 @@ class Reconcile:
                 return {Seen.COUNTED: len(rows)}
             case Action.CANCEL:
                 ids, retrying = [row.schedule_id for row in rows], State.RETRYING in reconciliation.states
-                results = await self._cancel(client.client_id, ids, retrying=retrying) if rows else {}
+                results = await self._cancel(client.client_id, ids, retrying=retrying, turn=turn) if rows else {}
                 for result in results.values():
                     if isinstance(result, StoreUnavailable):
                         raise result
@@ -276,17 +290,16 @@ class Reconcile:
             case Action.REDELIVER:
                 asked = [(row, pace.next(poller_of(row.schedule_id))) for row in rows]
                 return Counter(
-                    await concurrently(
-                        lambda each: self._redelivered(client, reconciliation, *each), asked, width=self._at_once()
-                    )
+                    await concurrently(lambda each: self._redelivered(client, reconciliation, *each, turn), asked)
                 )
 
     async def _redelivered(
-        self, client: Client, reconciliation: Reconciliation, row: ReviewedRow, at: UnixMillis
+        self, client: Client, reconciliation: Reconciliation, row: ReviewedRow, at: UnixMillis, turn: Turn
     ) -> Seen:
         terms = Terms(states=reconciliation.states, since=reconciliation.created_at, at=at)
         try:
-            return _REDELIVERED[type(await self._redeliver(client, row.schedule_id, terms=terms))]
+            async with turn():
+                return _REDELIVERED[type(await self._redeliver(client, row.schedule_id, terms=terms))]
         except StoreUnavailable:
             raise
         except MinutehandError as error:

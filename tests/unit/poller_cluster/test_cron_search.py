@@ -14,6 +14,7 @@ from scheduler_service.domain.archives import DAY_MS
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
+from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases.expand_crons import AT_ONCE
 from tests.contract.cron_builders import cron
 from tests.support.api import NOW, ManualClock
@@ -76,7 +77,9 @@ class Searched:
             on_fault=lambda what, error: self.faults.append(what),
         )
 
-    async def expand(self, client_id: ClientId, cron_ids: Sequence[CronId]) -> None:
+    async def expand(self, client_id: ClientId, cron_ids: Sequence[CronId], *, turn: Turn) -> None:
+        async with turn():
+            pass
         if self.errors:
             raise self.errors.pop(0)
         self.expanded.append((client_id, list(cron_ids)))
@@ -116,7 +119,7 @@ async def test_it_goes_through_all_pages(searched: Searched) -> None:
     names = [f"c{number:05}" for number in range(PAGE + 2)]
     await asyncio.gather(*(searched.add(name, wake_at=0) for name in names))
     assert await searched.search.search(tenant(SHOP)) == PAGE + 2
-    assert [len(found) for _, found in searched.expanded] == [AT_ONCE] * (PAGE // AT_ONCE) + [2], "each in a slot"
+    assert [len(found) for _, found in searched.expanded] == [AT_ONCE] * (PAGE // AT_ONCE) + [2]
 
 
 async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(searched: Searched) -> None:

@@ -50,7 +50,7 @@ class Slices:
     def may_begin(self, found: Reconciliation) -> bool:
         return True
 
-    async def __call__(self, client: Client, found: Reconciliation, *, share: float, ours: Any) -> SliceDone:
+    async def __call__(self, client: Client, found: Reconciliation, *, share: float, ours: Any, turn: Any) -> SliceDone:
         if self.errors:
             raise self.errors.pop(0)
         assert ours()

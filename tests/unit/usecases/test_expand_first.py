@@ -16,6 +16,7 @@ from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.place import Place
 from tests.contract.cron_builders import BEGAN, cron
+from tests.support.held_turns import HeldTurns
 from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
@@ -44,7 +45,9 @@ def client(client_id: ClientId) -> Client:
 
 
 @pytest.mark.parametrize(("revision", "looked"), [(1, 0), (2, 1)])
-async def test_only_a_cron_that_was_changed_may_have_older_fires(revision: int, looked: int) -> None:
+async def test_only_a_cron_that_was_changed_may_have_older_fires(
+    revision: int, looked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = CountingConnection()
     storage = Storage.over(connection)
     clock, randomness = SystemClock(), SystemRandomness()
@@ -63,7 +66,11 @@ async def test_only_a_cron_that_was_changed_may_have_older_fires(revision: int, 
     )
     one = cron(SHOP, revision=revision, swept=revision - 1, expanded_through=now, wake_at=now)
     assert await storage.crons.write(one, expected_revision=None) == APPLIED
-    await expand(SHOP, [one.cron_id])
+    turns = HeldTurns()
+    with monkeypatch.context() as patched:
+        turns.require(patched)
+        await expand(SHOP, [one.cron_id], turn=turns)
+    assert turns.taken == 5 + looked, "each request is made within a turn of its own"
     after = (await storage.crons.read(SHOP, [one.cron_id]))[one.cron_id]
     assert after.swept == revision
     assert connection.selected.count("cron_runs.read") == looked

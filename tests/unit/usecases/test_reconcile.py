@@ -32,6 +32,7 @@ from scheduler_service.domain.reconciliations import (
     new_reconciliation_id,
 )
 from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, RowWrite, State
+from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule
@@ -45,6 +46,7 @@ from scheduler_service.usecases.redeliver_schedule import (
     Terms,
 )
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
+from tests.support.held_turns import HeldTurns
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual
 
@@ -272,6 +274,25 @@ async def test_who_redelivers_many_leaves_alone_what_is_not_as_it_was_found() ->
     assert instants == [NOW + 1, NOW + 501]
 
 
+@pytest.mark.parametrize("action", Action)
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_every_request_is_made_within_a_turn_of_its_own(
+    action: Action, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, turns = Bench(), HeldTurns()
+    due = NOW + 60_000 if action is Action.CANCEL else START
+    state = State.SCHEDULED if action is Action.CANCEL else State.FAILED
+    for number in range(12):
+        await bench.add(due + number, number % 3, number, state=state)
+    asked = await bench.asked(action, state, start=due, end=due + MINUTE_MS)
+    turns.require(monkeypatch)
+    if stopped:
+        await bench.once.close(bench.client, asked, turn=turns)
+    else:
+        await bench.once(bench.client, asked, share=0.5, ours=lambda: True, turn=turns)
+    assert turns.taken >= (5 if stopped or action is Action.REPORT else 5 + (12 if action is Action.REDELIVER else 3))
+
+
 async def test_a_clock_behind_the_request_begins_nothing() -> None:
     bench = Bench()
     asked = await bench.asked(Action.REPORT, State.FAILED, end=START + 1)
@@ -296,14 +317,16 @@ async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
     asked = await bench.asked(Action.CANCEL, *states, start=NOW, end=NOW + 120_000)
     cancel = CancelSchedules.__call__
 
-    async def later(self: CancelSchedules, client_id: ClientId, ids: Sequence[ScheduleId], *, retrying: bool) -> object:
+    async def later(
+        self: CancelSchedules, client_id: ClientId, ids: Sequence[ScheduleId], *, retrying: bool, turn: Turn
+    ) -> object:
         outcome = Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(due + 90_000))
         write = RowWrite(key=key_of(ids[0]), outcome=outcome, expect_state=State.SCHEDULED)
         where, edits = partition_of(client_id, ids[0]), bench.randomness.uuid4()
         await bench.storage.schedules.edit(
             Edit(partition=where, edits=edits, version=None, version_known=True, writes=(write,))
         )
-        return await cancel(self, client_id, ids, retrying=retrying)
+        return await cancel(self, client_id, ids, retrying=retrying, turn=turn)
 
     monkeypatch.setattr(CancelSchedules, "__call__", later)
     outcomes = (await bench.slices(asked))[-1].progress.outcomes
