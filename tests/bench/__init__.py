@@ -17,5 +17,6 @@ through the public API, the calls to the receiver. It reports and judges nothing
     node ...            one of three nodes killed, one stopped: when its pollers fire again, and how late
     idle pollers        100,352 of them on three nodes: what they cost, and how fast a dead node's move
 
-CPU is that of each process over the phase, by the system's accounting.
+CPU is that of each process over the phase, by the system's accounting; of Cassandra without the threads that compile and
+collect, which are shown beside it (Linux).
 """

@@ -5,6 +5,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from cql.schedule_rows import definition_parameters
 from cql.storage import open_storage
 from minutehand.local.programs import Program, ProgramFailed
 from tests.bench.cpu import cpu_seconds
+from tests.bench.jvm import watched
 from tests.contract.builders import definition
 from tests.support.processes import Deployment
 from tests.support.receiver import percentile
@@ -73,11 +75,19 @@ class Bench:
 
     @contextlib.contextmanager
     def accounting(self) -> Iterator[None]:
-        """Collect the CPU seconds of every process over the block into `cpu`."""
+        """Collect the CPU seconds of every process over the block into `cpu`; those of Cassandra's compilers and
+        collector apart, where the system tells."""
         self.cpu = {}
-        before = {name: cpu_seconds(pid) or 0.0 for name, pid in self.pids.items()}
-        yield
-        self.cpu.update({name: (cpu_seconds(pid) or 0.0) - before[name] for name, pid in self.pids.items()})
+        with ExitStack() as watching:
+            server = self.pids.get("cassandra")
+            threads = None if server is None else watching.enter_context(watched(server))
+            before = {name: cpu_seconds(pid) or 0.0 for name, pid in self.pids.items()}
+            yield
+            self.cpu.update({name: (cpu_seconds(pid) or 0.0) - before[name] for name, pid in self.pids.items()})
+        if threads is not None:
+            for kind, seconds in threads.used().items():
+                self.cpu[f"cassandra {kind}"] = seconds
+                self.cpu["cassandra"] -= seconds
 
     def cpu_per_1000(self, count: int) -> Figures:
         shares = {name: round(seconds / max(count, 1) * 1000, 4) for name, seconds in sorted(self.cpu.items())}
