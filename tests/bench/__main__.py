@@ -21,6 +21,8 @@ from tests.bench import receivers_down as outage
 from tests.bench import soak as soaking
 from tests.bench.phases import Bench, Figures
 from tests.bench.show import show
+from tests.bench.warm_up import warm_up
+from tests.bench.whole_seconds import calls_at_whole_seconds
 from tests.support.cassandra import SuiteCassandra, embedded_cassandra
 from tests.support.processes import deployment
 
@@ -51,12 +53,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure creates, calls, lateness and moves.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     parser.add_argument("--only", default="", metavar="NAMES", help="phases that begin with one of these, by comma")
-    parser.add_argument("--warm-up", type=float, default=5.0, help="seconds of creates before anything is measured")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each of the two phases of creates")
+    parser.add_argument(
+        "--warm-up", type=float, default=30.0, help="seconds of creates and calls before anything is measured; 0: none"
+    )
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each of the phases of creates")
     parser.add_argument("--flat-out", type=int, default=60_000, help="calls in the phase that asks for too much")
     parser.add_argument("--steady-rate", type=int, default=1_000, help="calls a second in the steady phase")
     parser.add_argument("--steady-seconds", type=float, default=15.0, help="length of the steady phase")
     parser.add_argument("--steady-lead", type=float, default=10.0, help="seconds from its creates to its first call")
+    parser.add_argument("--whole-seconds", type=float, default=15.0, help="length of the phase of calls at each second")
     parser.add_argument("--pollers", type=int, default=1, help="poller processes")
     parser.add_argument("--api-processes", type=int, default=1, help="API processes, behind one port")
     parser.add_argument("--million", type=int, default=1_000_000, help="calls due within one minute")
@@ -86,9 +91,29 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             "Creating, one a request.",
             lambda bench: phases.creates_single(bench, seconds=arguments.seconds),
         ),
+        "creates_single_scattered": (
+            "Creating, one a request, due in no order.",
+            lambda bench: phases.creates_single(bench, seconds=arguments.seconds, scattered=True),
+        ),
         "creates_batched": (
             "Creating, 1,000 a request.",
             lambda bench: phases.creates_batched(bench, seconds=arguments.seconds),
+        ),
+        "creates_batched_scattered": (
+            "Creating, 1,000 a request, due in no order.",
+            lambda bench: phases.creates_batched(bench, seconds=arguments.seconds, scattered=True),
+        ),
+        "creates_keyed": (
+            "Creating, one a request, with Idempotency-Keys.",
+            lambda bench: phases.creates_keyed(bench, seconds=arguments.seconds),
+        ),
+        "creates_sdk": (
+            "Creating through the SDK.",
+            lambda bench: phases.creates_sdk(bench, seconds=arguments.seconds, asynchronous=False),
+        ),
+        "creates_sdk_async": (
+            "Creating through the asynchronous SDK.",
+            lambda bench: phases.creates_sdk(bench, seconds=arguments.seconds, asynchronous=True),
         ),
         "calls_flat_out": (
             f"Calling, {arguments.flat_out:,} at once.",
@@ -100,6 +125,15 @@ def _phases(arguments: argparse.Namespace) -> Phases:
                 bench,
                 count=round(steady[0] * steady[1]),
                 over_seconds=steady[1],
+                lead_seconds=arguments.steady_lead,
+            ),
+        ),
+        "calls_at_whole_seconds": (
+            f"Calling, {steady[0]:,} at each of {arguments.whole_seconds:g} whole seconds.",
+            lambda bench: calls_at_whole_seconds(
+                bench,
+                rate=steady[0],
+                seconds=arguments.whole_seconds,
                 lead_seconds=arguments.steady_lead,
             ),
         ),
@@ -185,10 +219,9 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
             sustained=arguments.sustained_rate,
         )
         results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "pollers": arguments.pollers}
-        if any(not name.startswith(OWN_NODES) for name in chosen):
+        if arguments.warm_up and any(not name.startswith(OWN_NODES) for name in chosen):
             _say("Warming up.")
-            phases.creates_single(bench, seconds=arguments.warm_up)
-            phases.creates_batched(bench, seconds=arguments.warm_up)
+            warm_up(bench, seconds=arguments.warm_up)
 
         def measure(name: str) -> None:
             if name in chosen and name not in results:

@@ -2,18 +2,24 @@
 
     python -m tests.bench.load --url URL --key KEY --client ID --receiver URL --out FILE
         [--connections N] [--batch N] [--count N | --seconds S] --due-from MS --due-to MS
+        [--scattered | --whole-seconds] [--keyed] [--body-bytes N] [--targets FILE]
 
 Closed loop: every connection sends its next request when the last one was answered. Dues are spread evenly over the
-window; with `--seconds` they go round in it. The result is one JSON object in FILE.
+window, one after the other; with `--seconds` they go round in it. `--scattered`: in no order, so that what is created
+together lies far apart. `--whole-seconds`: rounded down to one. `--keyed`: every request has an Idempotency-Key of its
+own. FILE of `--targets` names several clients, which take turns by request, and several receivers, by schedule:
+`{"clients": [[ID, KEY], ...], "receivers": [URL, ...]}`. The result is one JSON object in FILE of `--out`.
 """
 
 import argparse
 import asyncio
 import json
 import time
+import uuid
 from array import array
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -23,7 +29,30 @@ from tests.support.receiver import percentile
 
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = b"content-length: "
-PAYLOAD = "x" * 200
+BODY_BYTES = 200
+SPREAD = 10_000
+"""Dues in the window where nobody says how many schedules there will be."""
+SCATTERED, STRIDE = 604_800, 373_787
+"""Dues in the window in no order, and how many places the next one is ahead of the last: the golden section of them, so
+that any few thousand in a row are about evenly far from each other. They have no common divisor."""
+
+
+class Dues:
+    """The dues of one schedule after the other, in Unix milliseconds, in [start, end)."""
+
+    def __init__(
+        self, start: int, end: int, *, spread: int = SPREAD, scattered: bool = False, whole_seconds: bool = False
+    ) -> None:
+        self._start = start
+        self._span = end - start
+        self._spread, self._stride = (SCATTERED, STRIDE) if scattered else (spread, 1)
+        self._place = 0
+        self._unit = 1000 if whole_seconds else 1
+
+    def next(self) -> int:
+        due = self._start + self._span * self._place // self._spread
+        self._place = (self._place + self._stride) % self._spread
+        return due - due % self._unit
 
 
 class Plan:
@@ -32,38 +61,57 @@ class Plan:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._batch: int = arguments.batch
         self._count: int | None = arguments.count
-        self._spread: int = arguments.count or 10_000
-        self._from: int = arguments.due_from
-        self._span: int = arguments.due_to - arguments.due_from
+        self._keyed: bool = arguments.keyed
+        self._dues = Dues(
+            arguments.due_from,
+            arguments.due_to,
+            spread=arguments.count or SPREAD,
+            scattered=arguments.scattered,
+            whole_seconds=arguments.whole_seconds,
+        )
         self._prefixes: dict[int, bytes] = {}
         self._made = 0
-        callback = json.dumps({"url": arguments.receiver, "body": PAYLOAD}).encode()
-        self._tail = b'Z","callback":' + callback + b"}"
+        self._requests = 0
+        clients, receivers = [(arguments.client, arguments.key)], [arguments.receiver]
+        if arguments.targets:
+            targets = json.loads(arguments.targets.read_bytes())
+            clients, receivers = targets["clients"], targets["receivers"]
+        body = "x" * arguments.body_bytes
+        self._tails = [
+            b'Z","callback":' + json.dumps({"url": receiver, "body": body}).encode() + b"}" for receiver in receivers
+        ]
         verb = ":batch" if self._batch else ""
-        self._head = (
-            f"POST /v1/clients/{arguments.client}/schedules{verb} HTTP/1.1\r\nHost: bench\r\n"
-            f"Authorization: Bearer {arguments.key}\r\nContent-Type: application/json\r\nContent-Length: "
-        ).encode()
+        self._heads = [
+            (
+                f"POST /v1/clients/{client}/schedules{verb} HTTP/1.1\r\nHost: bench\r\n"
+                f"Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+            ).encode()
+            for client, key in clients
+        ]
 
     def next(self) -> bytes | None:
         if self._count is not None and self._made >= self._count:
             return None
+        head = self._heads[self._requests % len(self._heads)]
+        self._requests += 1
+        if self._keyed:
+            head = b"%bIdempotency-Key: %b\r\n" % (head, str(uuid.uuid4()).encode())
         if not self._batch:
             body = self._item()
         else:
             size = self._batch if self._count is None else min(self._batch, self._count - self._made)
             body = b'{"items":[' + b",".join([self._item() for _ in range(size)]) + b"]}"
-        return b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
+        return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
 
     def _item(self) -> bytes:
-        due = self._from + self._span * (self._made % self._spread) // self._spread
+        tail = self._tails[self._made % len(self._tails)]
         self._made += 1
-        second, millisecond = divmod(due, 1000)
+        second, millisecond = divmod(self._dues.next(), 1000)
         prefix = self._prefixes.get(second)
         if prefix is None:
             text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
             prefix = self._prefixes[second] = b'{"due":"' + text.encode()
-        return b"%b%03d%b" % (prefix, millisecond, self._tail)
+        return b"%b%03d%b" % (prefix, millisecond, tail)
 
 
 class Results:
@@ -74,12 +122,14 @@ class Results:
         self.statuses: Counter[bytes] = Counter()
         self.created = 0
 
-    def summary(self, elapsed: float) -> dict[str, Any]:
+    def summary(self, elapsed: float, cpu_seconds: float) -> dict[str, Any]:
+        """`cpu_seconds`: what this process used meanwhile, without its start."""
         ordered = sorted(second * 1000 for second in self.seconds)
         return {
             "requests": len(ordered),
             "created": self.created,
             "elapsed_seconds": round(elapsed, 3),
+            "cpu_seconds": round(cpu_seconds, 4),
             "created_per_second": round(self.created / elapsed, 1),
             "p50_ms": percentile(ordered, 0.50),
             "p99_ms": percentile(ordered, 0.99),
@@ -149,7 +199,7 @@ async def _run(arguments: argparse.Namespace) -> dict[str, Any]:
     address = urlsplit(arguments.url)
     plan, results = Plan(arguments), Results()
     loop = asyncio.get_running_loop()
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     until = None if arguments.seconds is None else began + arguments.seconds
     connections: list[_Connection] = []
     for _ in range(arguments.connections):
@@ -160,20 +210,30 @@ async def _run(arguments: argparse.Namespace) -> dict[str, Any]:
     for connection in connections:
         connection.send()
     await asyncio.gather(*(connection.done for connection in connections))
-    return results.summary(time.perf_counter() - began)
+    return results.summary(time.perf_counter() - began, time.process_time() - used)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What every load generator takes."""
+    made = argparse.ArgumentParser(description="Creates schedules as fast as they are answered.")
+    for name in ("url", "key", "client", "receiver", "out"):
+        made.add_argument(f"--{name}", required=True)
+    made.add_argument("--connections", type=int, default=64)
+    made.add_argument("--seconds", type=float)
+    made.add_argument("--due-from", type=int, required=True)
+    made.add_argument("--due-to", type=int, required=True)
+    return made
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Creates schedules as fast as they are answered.")
-    for name in ("url", "key", "client", "receiver", "out"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--batch", type=int, default=0)
-    parser.add_argument("--count", type=int)
-    parser.add_argument("--seconds", type=float)
-    parser.add_argument("--due-from", type=int, required=True)
-    parser.add_argument("--due-to", type=int, required=True)
-    arguments = parser.parse_args()
+    plain = parser()
+    plain.add_argument("--batch", type=int, default=0)
+    plain.add_argument("--count", type=int)
+    for name in ("scattered", "whole-seconds", "keyed"):
+        plain.add_argument(f"--{name}", action="store_true")
+    plain.add_argument("--body-bytes", type=int, default=BODY_BYTES)
+    plain.add_argument("--targets", type=Path)
+    arguments = plain.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(_run(arguments))
     with open(arguments.out, "w", encoding="utf-8") as file:

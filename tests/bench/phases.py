@@ -24,6 +24,7 @@ CLIENT = "bench"
 QUOTA = 64
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
+WEEK_MS = 604_800_000
 FAR_MS = 22_000
 """Rows of minutes that begin later than this are created as batches, and nobody is told of them one by one."""
 CREATED_A_MS = 12
@@ -48,8 +49,9 @@ class Bench:
     sustained: float | None = None
     """Calls a second that were made for two minutes with more to do than can be done; None while nobody knows."""
 
-    def load(self, **options: object) -> Figures:
-        """Run the load generator to its end; its CPU is counted with the others'."""
+    def load(self, module: str = "load", /, **options: object) -> Figures:
+        """Run a load generator to its end; its CPU is counted with the others'. An option that is True has no value,
+        one that is None or False is not given."""
         out = self.directory / "load.json"
         out.unlink(missing_ok=True)
         deployment = self.deployment
@@ -57,21 +59,27 @@ class Bench:
             "url": deployment.api_url,
             "key": self.key,
             "client": CLIENT,
-            "receiver": deployment.receiver.url,
+            "receiver": self.deployment.receiver.url,
             "out": out,
             **options,
         }
-        arguments = [part for name, value in named.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-        program = Program("load generator", arguments, log_file=self.directory / "load.log", module="tests.bench.load")
-        used = 0.0
+        arguments = [
+            part
+            for name, value in named.items()
+            if value is not None and value is not False
+            for part in (f"--{name.replace('_', '-')}", *(() if value is True else (str(value),)))
+        ]
+        log_file, module = self.directory / f"{module}.log", f"tests.bench.{module}"
+        program = Program("load generator", arguments, log_file=log_file, module=module)
         while program.exit_code() is None:
-            used = max(used, cpu_seconds(program.pid) or 0.0)
             time.sleep(0.05)
         program.stop(0.0)
         if not out.exists():
             raise ProgramFailed(f"The load generator failed: {program.last_words()}", f"Its log is {program.log_file}.")
-        self.cpu["load"] = self.cpu.get("load", 0.0) + used
-        return dict(json.loads(out.read_text(encoding="utf-8")))
+        result: Figures = json.loads(out.read_text(encoding="utf-8"))
+        name = module.rpartition(".")[2].removesuffix("_load")
+        self.cpu[name] = self.cpu.get(name, 0.0) + result["cpu_seconds"]
+        return result
 
     @contextlib.contextmanager
     def accounting(self) -> Iterator[None]:
@@ -105,19 +113,30 @@ class Bench:
         return receiver.report()
 
 
-def creates_single(bench: Bench, *, seconds: float) -> Figures:
-    """64 connections, one schedule a request, due in an hour."""
-    return _creates(bench, connections=64, seconds=seconds)
+def creates_single(bench: Bench, *, seconds: float, scattered: bool = False) -> Figures:
+    """64 connections, one schedule a request."""
+    return _creates(bench, connections=64, seconds=seconds, scattered=scattered)
 
 
-def creates_batched(bench: Bench, *, seconds: float) -> Figures:
-    """8 connections, 1,000 schedules a request, due in an hour."""
-    return _creates(bench, connections=8, batch=1000, seconds=seconds)
+def creates_batched(bench: Bench, *, seconds: float, scattered: bool = False) -> Figures:
+    """8 connections, 1,000 schedules a request."""
+    return _creates(bench, connections=8, batch=1000, seconds=seconds, scattered=scattered)
 
 
 def creates_alone(bench: Bench, *, seconds: float) -> Figures:
     """One connection, one schedule a request, so nothing is shared; and what the insert by itself takes."""
     return {**_creates(bench, connections=1, seconds=seconds), "plain_insert_ms": asyncio.run(_plain_insert(bench))}
+
+
+def creates_keyed(bench: Bench, *, seconds: float) -> Figures:
+    """As `creates_single`, every request with an Idempotency-Key, which is what the SDK does."""
+    return _creates(bench, connections=64, seconds=seconds, keyed=True)
+
+
+def creates_sdk(bench: Bench, *, seconds: float, asynchronous: bool) -> Figures:
+    """One schedule a request through the SDK, by 8 threads of one process or by 64 tasks."""
+    connections = 64 if asynchronous else 8
+    return _creates(bench, "sdk_load", connections=connections, seconds=seconds, asynchronous=asynchronous)
 
 
 async def _plain_insert(bench: Bench) -> Figures:
@@ -136,11 +155,14 @@ async def _plain_insert(bench: Bench) -> Figures:
     return {"p50": percentile(ordered, 0.50), "p99": percentile(ordered, 0.99)}
 
 
-def _creates(bench: Bench, **options: object) -> Figures:
+def _creates(bench: Bench, module: str = "load", /, *, scattered: bool = False, **options: object) -> Figures:
+    """Due in an hour and within another one, each 360 ms after the last: a thousand in a row share some twenty
+    partitions. Or over a week in no order, so that hardly two of those that are written together share one."""
     due = now_ms() + HOUR_MS
+    length, dues = (WEEK_MS, "scattered over a week") if scattered else (HOUR_MS, "consecutive over an hour")
     with bench.accounting():
-        result = bench.load(due_from=due, due_to=due + HOUR_MS, **options)
-    return {**result, "cpu_seconds_per_1000": bench.cpu_per_1000(result["created"])}
+        result = bench.load(module, due_from=due, due_to=due + length, scattered=scattered, **options)
+    return {**result, "dues": dues, "cpu_seconds_per_1000": bench.cpu_per_1000(result["created"])}
 
 
 def calls(
@@ -150,14 +172,18 @@ def calls(
     over_seconds: float,
     lead_seconds: float,
     meanwhile: Callable[[], None] = lambda: None,
+    whole_seconds: bool = False,
 ) -> Figures:
-    """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`. `meanwhile` is
-    called when they are created."""
+    """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`; with
+    `whole_seconds` at the beginnings of its seconds. `meanwhile` is called when they are created."""
     receiver = bench.deployment.receiver
     receiver.forget()
     start = now_ms() + round(lead_seconds * 1000)
+    if whole_seconds:
+        start = -(-start // 1000) * 1000
     end = start + round(over_seconds * 1000)
-    created = bench.load(connections=4, batch=1000, count=count, due_from=start, due_to=end)
+    options: dict[str, object] = {"connections": 4, "batch": 1000, "whole_seconds": whole_seconds}
+    created = bench.load(count=count, due_from=start, due_to=end, **options)
     late_creates = now_ms() > start
     meanwhile()
     if now_ms() < start:
@@ -172,6 +198,7 @@ def calls(
         "created": created["created"],
         "created_per_second": created["created_per_second"],
         "created_in_time": not late_creates,
+        "dues": f"{'at whole seconds' if whole_seconds else 'evenly'} over {over_seconds:g} s",
         "offered_per_second": round(count / over_seconds, 1),
         "fired_per_second": round(unique / elapsed, 1) if elapsed > 0 else None,
         "lateness_ms": report["lateness_ms"],

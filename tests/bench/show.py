@@ -1,5 +1,6 @@
 """The results as tables."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -8,12 +9,21 @@ from rich.table import Table
 RATES = (
     "creates_alone",
     "creates_single",
+    "creates_single_scattered",
     "creates_batched",
+    "creates_batched_scattered",
+    "creates_keyed",
+    "creates_sdk",
+    "creates_sdk_async",
     "calls_flat_out",
     "calls_steady",
+    "calls_at_whole_seconds",
     "million",
     "calls_at_80_percent",
 )
+WITH_SDK = ("creates_keyed", "creates_sdk", "creates_sdk_async")
+PLAIN = "creates_single"
+"""What a create through the SDK is compared with."""
 DOWN = "receivers_down"
 NEIGHBOURS = ("neighbour_crowded", "neighbour_mistreated", DOWN)
 MOVES = ("node_killed", "node_stopped")
@@ -46,7 +56,7 @@ def show(results: dict[str, Any]) -> None:
 
 
 def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) -> None:
-    rates = _table("", "rate/s", "p50 ms", "p99 ms", "max ms", "lost", "repeated", "early")
+    rates = _table("", "rate/s", "p50 ms", "p99 ms", "max ms", "lost", "repeated", "early", "due")
     processes = sorted({name for phase in measured for name in results[phase]["cpu_seconds_per_1000"]} - {"all"})
     cpu = _table("CPU seconds per 1,000", "all", *processes)
     for phase in measured:
@@ -54,13 +64,16 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
         times = found.get("lateness_ms") or {key: found[f"{key}_ms"] for key in ("p50", "p99", "max")}
         rate = found["fired_per_second"] if "fired_per_second" in found else found["created_per_second"]
         name = phase.replace("_", " ")
-        rates.add_row(name, f"{rate or 0:,.0f}", *_times(times), *_counts(found))
+        rates.add_row(name, f"{rate or 0:,.0f}", *_times(times), *_counts(found), found.get("dues", ""))
         used = found["cpu_seconds_per_1000"]
         cpu.add_row(name, *(f"{used[key]:.3f}" if key in used else "" for key in ("all", *processes)))
     console.print(rates)
     console.print()
     console.print(cpu)
     console.print()
+    for line in [*compared_with_plain(results), *told_of_seconds(results)]:
+        print(line)
+        print()
     if "million" in results:
         found = results["million"]
         print(f"A poller with {found['created']:,} rows in one minute held at most {found['memory_mb']} MiB.")
@@ -70,6 +83,36 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
         offered, sustained = found["offered_per_second"], found["sustained_per_second"]
         print(f"80 percent: {offered:,.0f} calls a second were due, {sustained:,.0f} are sustained.")
         print()
+
+
+def compared_with_plain(results: Mapping[str, Any]) -> list[str]:
+    """What a create with a key or through the SDK costs, as multiples of a plain one: of the process that creates, and
+    of everybody."""
+    if PLAIN not in results:
+        return []
+    plain = results[PLAIN]["cpu_seconds_per_1000"]
+    lines = []
+    for phase in WITH_SDK:
+        if phase in results:
+            used = results[phase]["cpu_seconds_per_1000"]
+            own = used["sdk"] if "sdk" in used else used["load"]
+            lines.append(
+                f"{phase.replace('_', ' ')}: {own:.3f} CPU seconds per 1,000 in its process, {own / plain['load']:.1f} "
+                f"times the load generator's; {used['all'] / plain['all']:.2f} times a plain create in all."
+            )
+    return lines
+
+
+def told_of_seconds(results: Mapping[str, Any]) -> list[str]:
+    """When the last of each second's calls was made."""
+    found = results.get("calls_at_whole_seconds")
+    if found is None:
+        return []
+    last = found["last_of_a_second_ms"]
+    return [
+        f"Of the calls due at one whole second the last was made {last['p50'] or 0:,.0f} ms after it (p50 of the "
+        f"seconds), at most {last['max'] or 0:,.0f} ms."
+    ]
 
 
 def _show_neighbours(console: Console, results: dict[str, Any], quiet: list[str]) -> None:
@@ -167,7 +210,7 @@ def _times(found: dict[str, Any]) -> list[str]:
     return [f"{found[key] or 0:,.1f}" for key in ("p50", "p99", "max")]
 
 
-def _counts(found: dict[str, Any]) -> list[str]:
+def _counts(found: Mapping[str, Any]) -> list[str]:
     return [str(found.get(key, "")) for key in ("lost", "repeated", "early")]
 
 

@@ -1,0 +1,127 @@
+"""The pure parts of the bench: which dues it asks for, what it counts, how it is told."""
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from tests.bench.load import SCATTERED, STRIDE, Dues, Plan
+from tests.bench.show import compared_with_plain, told_of_seconds
+from tests.bench.whole_seconds import last_of_each
+
+START = 1_800_000_000_000
+HOUR, WEEK, MINUTE = 3_600_000, 604_800_000, 60_000
+
+
+def minutes(dues: Dues, count: int) -> set[int]:
+    return {dues.next() // MINUTE for _ in range(count)}
+
+
+def test_consecutive_dues_share_minutes_and_go_round() -> None:
+    dues = Dues(START, START + HOUR)
+    assert len(minutes(dues, 1_000)) == 6
+    later = [dues.next() for _ in range(9_001)]
+    assert later[-1] == START
+    assert max(later) < START + HOUR
+
+
+def test_scattered_dues_hardly_share_a_minute_and_stay_in_the_window() -> None:
+    assert math.gcd(SCATTERED, STRIDE) == 1
+    dues = Dues(START, START + WEEK, scattered=True)
+    assert len(minutes(dues, 1_000)) == 1_000
+    assert all(START <= dues.next() < START + WEEK for _ in range(10_000))
+
+
+def test_whole_seconds_get_the_same_number_each() -> None:
+    dues = Dues(START, START + 4_000, spread=40, whole_seconds=True)
+    found = [dues.next() for _ in range(40)]
+    assert {due: found.count(due) for due in found} == {START + second * 1000: 10 for second in range(4)}
+
+
+def plan(**options: object) -> Plan:
+    values: dict[str, object] = {
+        "batch": 0,
+        "count": None,
+        "keyed": False,
+        "scattered": False,
+        "whole_seconds": False,
+        "targets": None,
+        "due_from": START,
+        "due_to": START + HOUR,
+        "client": "one",
+        "key": "k1",
+        "receiver": "http://r/",
+        "body_bytes": 3,
+        **options,
+    }
+    return Plan(argparse.Namespace(**values))
+
+
+def asked(request: bytes | None) -> tuple[bytes, Any]:
+    """The head of a request whose length is as it says, and its body."""
+    assert request is not None
+    head, _, body = request.partition(b"\r\n\r\n")
+    assert int(head.rpartition(b"Content-Length: ")[2]) == len(body)
+    return head, json.loads(body)
+
+
+def test_a_request_says_what_it_says_and_a_key_is_its_own() -> None:
+    head, body = asked(plan().next())
+    assert head.startswith(b"POST /v1/clients/one/schedules HTTP/1.1\r\n")
+    assert b"Idempotency-Key" not in head
+    assert body == {"due": "2027-01-15T08:00:00.000Z", "callback": {"url": "http://r/", "body": "xxx"}}
+    keyed = plan(keyed=True)
+    keys = {asked(keyed.next())[0].partition(b"Idempotency-Key: ")[2].partition(b"\r\n")[0] for _ in range(5)}
+    assert len(keys) == 5
+    assert b"" not in keys
+
+
+def test_clients_take_turns_by_request_and_receivers_by_schedule(tmp_path: Path) -> None:
+    targets = tmp_path / "targets.json"
+    targets.write_text(json.dumps({"clients": [["a", "ka"], ["b", "kb"]], "receivers": ["http://0/", "http://1/"]}))
+    requests = plan(targets=targets, batch=3, count=7)
+    first, second, third = (asked(requests.next()) for _ in range(3))
+    assert requests.next() is None
+    assert [b"/clients/a/" in head and b"Bearer ka\r\n" in head for head, _ in (first, second, third)] == [
+        True,
+        False,
+        True,
+    ]
+    urls = [item["callback"]["url"] for _, body in (first, second, third) for item in body["items"]]
+    assert urls == [f"http://{number % 2}/" for number in range(7)]
+
+
+def test_the_last_of_a_due_is_the_last_first_call() -> None:
+    calls = [
+        {"id": "a", "due": 10.0, "arrived": 10.25},
+        {"id": "b", "due": 10.0, "arrived": 10.5},
+        {"id": "c", "due": 11.0, "arrived": 11.125},
+        {"id": "a", "due": 10.0, "arrived": 13.0},  # once more
+    ]
+    assert last_of_each(calls) == {10.0: 0.5, 11.0: 0.125}
+    assert last_of_each([]) == {}
+
+
+def test_the_sdk_is_compared_with_a_plain_create() -> None:
+    def used(**seconds: float) -> dict[str, Any]:
+        return {"cpu_seconds_per_1000": seconds}
+
+    results = {
+        "creates_single": used(load=0.02, all=0.4),
+        "creates_keyed": used(load=0.03, all=0.8),
+        "creates_sdk_async": used(sdk=0.5, all=1.0),
+    }
+    keyed, asynchronous = compared_with_plain(results)
+    assert keyed.startswith("creates keyed: 0.030 CPU seconds per 1,000 in its process, 1.5 times")
+    assert "25.0 times" in asynchronous
+    assert "2.50 times a plain create" in asynchronous
+    assert compared_with_plain({"creates_sdk": results["creates_sdk_async"]}) == []
+
+
+def test_whole_seconds_are_told_of() -> None:
+    found = {"calls_at_whole_seconds": {"last_of_a_second_ms": {"least": 90.0, "p50": 150.4, "max": 1_201.0}}}
+    (line,) = told_of_seconds(found)
+    assert "150 ms" in line
+    assert "1,201 ms" in line
+    assert told_of_seconds({}) == []
