@@ -18,12 +18,15 @@ from minutehand.local.programs import Program
 from minutehand.version import VERSION
 from tests.bench import cluster, crons, million, neighbours, phases
 from tests.bench import receivers_down as outage
+from tests.bench import scale as scaling
 from tests.bench import soak as soaking
 from tests.bench.phases import Bench, Figures
+from tests.bench.scale_picture import draw
 from tests.bench.show import show
 from tests.bench.warm_up import warm_up
 from tests.bench.whole_seconds import calls_at_whole_seconds
 from tests.support.cassandra import SuiteCassandra, embedded_cassandra
+from tests.support.certificates import Authority
 from tests.support.processes import deployment
 
 HEAP_MB = 1024
@@ -31,6 +34,7 @@ BELOW_SUSTAINED = "calls_at_80_percent"
 MEANWHILE = "neighbour_mistreated"
 """What is measured between the creates and the calls of the phase above: most of a minute, and nothing loads anything
 then."""
+SCALE = "scale"
 OWN_NODES = ("node", "idle", "soak")
 """Phases that start pollers of their own begin so."""
 Phases = Mapping[str, tuple[str, Callable[[Bench], Figures]]]
@@ -46,6 +50,8 @@ def main() -> int:
     show(results)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    if arguments.picture is not None and "scale" in results:
+        draw(results["scale"], arguments.picture)
     return 1 if results.get("soak", {}).get("faults") else 0
 
 
@@ -53,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure creates, calls, lateness and moves.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
     parser.add_argument("--only", default="", metavar="NAMES", help="phases that begin with one of these, by comma")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw what `scale` found as PNG (needs matplotlib)"
+    )
     parser.add_argument(
         "--warm-up", type=float, default=30.0, help="seconds of creates and calls before anything is measured; 0: none"
     )
@@ -76,6 +85,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lost-rate", type=int, default=200, help="calls a second while a node is lost")
     parser.add_argument("--idle-clients", type=int, default=98, help="clients with 1,024 idle pollers each")
     parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long their steady cost is measured")
+    scale = parser.add_argument_group(
+        SCALE,
+        f"Only with --only {SCALE}, and best alone: it leaves thousands of clients behind. About 20 minutes, a quarter "
+        "of them to register 10,000 clients; with --scale-points 3 about 9.",
+    )
+    scale.add_argument("--scale-points", type=int, metavar="N", help="so many points of each axis; else all")
+    scale.add_argument("--scale-calls", type=int, default=20_000, help="calls at each point")
+    scale.add_argument("--scale-seconds", type=float, default=6.0, help="of creates at each point")
     return parser
 
 
@@ -167,6 +184,15 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             f"Creating {arguments.crons:,} crons, and calling a quarter of them at each of two minutes.",
             lambda bench: crons.crons(bench, count=arguments.crons),
         ),
+        SCALE: (
+            "Creating and calling for more and more lanes, clients, hosts and bytes.",
+            lambda bench: scaling.scale(
+                bench,
+                calls=arguments.scale_calls,
+                seconds=arguments.scale_seconds,
+                count=arguments.scale_points,
+            ),
+        ),
         "soak": (
             f"Calling, {arguments.soak_rate:,} a second for {arguments.soak:g} s, and restarting every poller.",
             lambda bench: soaking.soak(bench, rate=arguments.soak_rate, seconds=arguments.soak),
@@ -196,13 +222,17 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
         chosen.pop("crons", None)
     if not arguments.soak and "soak" in chosen:
         del chosen["soak"]
+    if not arguments.only:
+        chosen.pop(SCALE, None)
     if arguments.sustained_rate is None and "million" not in chosen and chosen.pop(BELOW_SUSTAINED, None):
         _say("Not calling at 80 %: without the million, or --sustained-rate, nobody knows of what.")
     with ExitStack() as parts:
         directory = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="minutehand-bench-")))
         running = parts.enter_context(embedded_cassandra(heap_mb=HEAP_MB))
         server = SuiteCassandra(running.contact_points, running.port, running.datacenter, running)
-        built = parts.enter_context(deployment(server, directory))
+        authority = Authority(directory) if SCALE in chosen else None
+        tables = None if authority is None else scaling.tables(authority)
+        built = parts.enter_context(deployment(server, directory, tables=tables))
         api = built.start_api(processes=arguments.api_processes)
         own = [f"bench-{number}" for number in range(1, arguments.pollers + 1)]
         pids = {name: built.start_poller(name).pid for name in own}
@@ -217,6 +247,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
                 "receiver": built.receiver.program.pid,
             },
             sustained=arguments.sustained_rate,
+            authority=authority,
         )
         results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "pollers": arguments.pollers}
         if arguments.warm_up and any(not name.startswith(OWN_NODES) for name in chosen):

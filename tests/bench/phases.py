@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from cql.schedule_rows import definition_parameters
@@ -16,7 +17,8 @@ from minutehand.local.programs import Program, ProgramFailed
 from tests.bench.cpu import cpu_seconds
 from tests.bench.jvm import watched
 from tests.contract.builders import definition
-from tests.support.processes import Deployment
+from tests.support.certificates import Authority
+from tests.support.processes import Deployment, Receiver
 from tests.support.receiver import percentile
 
 Figures = dict[str, Any]
@@ -48,6 +50,14 @@ class Bench:
     """What may be measured where a phase would only wait."""
     sustained: float | None = None
     """Calls a second that were made for two minutes with more to do than can be done; None while nobody knows."""
+    other_receiver: Receiver | None = None
+    """Called instead of the deployment's."""
+    authority: Authority | None = None
+    """Whom the pollers believe certificates of; None where nobody is called over TLS."""
+
+    @property
+    def receiver(self) -> Receiver:
+        return self.other_receiver or self.deployment.receiver
 
     def load(self, module: str = "load", /, **options: object) -> Figures:
         """Run a load generator to its end; its CPU is counted with the others'. An option that is True has no value,
@@ -59,7 +69,7 @@ class Bench:
             "url": deployment.api_url,
             "key": self.key,
             "client": CLIENT,
-            "receiver": self.deployment.receiver.url,
+            "receiver": self.receiver.url,
             "out": out,
             **options,
         }
@@ -104,7 +114,7 @@ class Bench:
     def await_arrivals(self, expected: int, end_ms: int) -> Figures:
         """The receiver's report when all came, or when nothing came for a while."""
         sleep_until(end_ms)
-        receiver = self.deployment.receiver
+        receiver = self.receiver
         seen, quiet_since = receiver.count(), time.monotonic()
         while seen < expected and time.monotonic() - quiet_since < ARRIVAL_PATIENCE_SECONDS:
             time.sleep(0.5)
@@ -173,16 +183,18 @@ def calls(
     lead_seconds: float,
     meanwhile: Callable[[], None] = lambda: None,
     whole_seconds: bool = False,
+    load: Mapping[str, object] = MappingProxyType({}),
 ) -> Figures:
     """`count` schedules, created ahead of time, due evenly over a window that begins in `lead_seconds`; with
-    `whole_seconds` at the beginnings of its seconds. `meanwhile` is called when they are created."""
-    receiver = bench.deployment.receiver
+    `whole_seconds` at the beginnings of its seconds. `meanwhile` is called when they are created. `load`: further
+    options of the load generator."""
+    receiver = bench.receiver
     receiver.forget()
     start = now_ms() + round(lead_seconds * 1000)
     if whole_seconds:
         start = -(-start // 1000) * 1000
     end = start + round(over_seconds * 1000)
-    options: dict[str, object] = {"connections": 4, "batch": 1000, "whole_seconds": whole_seconds}
+    options: dict[str, object] = {"connections": 4, "batch": 1000, "whole_seconds": whole_seconds, **load}
     created = bench.load(count=count, due_from=start, due_to=end, **options)
     late_creates = now_ms() > start
     meanwhile()

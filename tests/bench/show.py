@@ -1,6 +1,7 @@
 """The results as tables."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
@@ -40,6 +41,8 @@ def show(results: dict[str, Any]) -> None:
         _show_neighbours(console, results, quiet)
     if moved := [name for name in MOVES if name in results]:
         _show_moves(console, results, moved)
+    if "scale" in results:
+        print_scale(console, results["scale"])
     if "crons" in results:
         _show_crons(console, results["crons"])
     if "soak" in results:
@@ -113,6 +116,39 @@ def told_of_seconds(results: Mapping[str, Any]) -> list[str]:
         f"Of the calls due at one whole second the last was made {last['p50'] or 0:,.0f} ms after it (p50 of the "
         f"seconds), at most {last['max'] or 0:,.0f} ms."
     ]
+
+
+def cost_of(point: Mapping[str, Any], kind: str) -> float:
+    """CPU seconds of all per 1,000 `creates` or `calls`, but for the JVM's compilers: those are the busier the sooner a
+    point comes, whatever it is."""
+    used = point[kind]["cpu_seconds_per_1000"]
+    return float(used["all"] - used.get("cassandra compiler", 0.0))
+
+
+def scale_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Of every point its cost, and that as a multiple of its axis's first point's."""
+    rows = []
+    for axis, points in groupby(found["points"], key=lambda point: str(point["axis"])):
+        first: dict[str, float] = {}
+        for point in points:
+            row = [axis, point["name"]]
+            for kind in ("creates", "calls"):
+                cost = cost_of(point, kind)
+                one = first.setdefault(kind, cost)
+                row += [f"{cost:.3f}", f"{cost / one:.2f}" if one else ""]
+            calls = point["calls"]
+            row += [f"{point['creates']['created_per_second']:,.0f}", f"{calls['fired_per_second'] or 0:,.0f}"]
+            rows.append([*row, *_counts(calls)])
+    return rows
+
+
+def print_scale(console: Console, found: Mapping[str, Any]) -> None:
+    columns = ("", "creates CPU", "times the first", "calls CPU", "times the first", "creates/s", "calls/s", *_COUNTED)
+    table = _table("CPU seconds per 1,000, without compiling", *columns)
+    for row in scale_rows(found):
+        table.add_row(*row)
+    console.print(table)
+    console.print()
 
 
 def _show_neighbours(console: Console, results: dict[str, Any], quiet: list[str]) -> None:

@@ -25,4 +25,4 @@ def warm_up(bench: Bench, *, seconds: float) -> None:
     bench.load(connections=8, batch=1000, seconds=third, due_from=later, due_to=later + HOUR_MS)
     bench.load(connections=64, keyed=True, seconds=third, due_from=later, due_to=later + HOUR_MS)
     bench.await_arrivals(created, end)
-    bench.deployment.receiver.forget()
+    bench.receiver.forget()

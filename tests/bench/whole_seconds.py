@@ -13,7 +13,7 @@ def calls_at_whole_seconds(bench: Bench, *, rate: int, seconds: float, lead_seco
     figures = phases.calls(
         bench, count=round(rate * seconds), over_seconds=seconds, lead_seconds=lead_seconds, whole_seconds=True
     )
-    last = sorted(late * 1000 for late in last_of_each(bench.deployment.receiver.calls()).values())
+    last = sorted(late * 1000 for late in last_of_each(bench.receiver.calls()).values())
     return {
         **figures,
         "last_of_a_second_ms": {

@@ -26,6 +26,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.built_in_clients import CRON_POLLERS
 from tests.support.cassandra import SuiteCassandra
+from tests.support.receiver import host_address
 
 Tables = Mapping[str, Mapping[str, Any]]
 
@@ -33,16 +34,25 @@ Tables = Mapping[str, Mapping[str, Any]]
 class Receiver:
     """`tests.support.receiver` as a process."""
 
-    def __init__(self, directory: Path, *, port: int | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, port: int | None = None, hosts: int = 0, tls: tuple[Path, Path] | None = None
+    ) -> None:
+        """`hosts`: at so many further addresses. `tls`: files of a certificate for 127.0.0.1 and its key, if it is to
+        be called over TLS too."""
         self._port = port or free_ports(1)[0]
+        arguments = ["--port", str(self._port), "--hosts", str(hosts)]
+        self.secure_url = ""
+        if tls is not None:
+            (secure,) = free_ports(1)
+            self.secure_url = f"https://127.0.0.1:{secure}/callbacks"
+            certificate, key = map(str, tls)
+            arguments += ["--tls-port", str(secure), "--certificate", certificate, "--private-key", key]
         self.program = Program(
-            "receiver",
-            ["--port", str(self._port)],
-            log_file=directory / "receiver.log",
-            module="tests.support.receiver",
+            "receiver", arguments, log_file=directory / "receiver.log", module="tests.support.receiver"
         )
         self.program.await_ready(f"http://127.0.0.1:{self._port}/livez")
         self.url = f"http://127.0.0.1:{self._port}/callbacks"
+        self.host_urls = [f"http://{host_address(number)}:{self._port}/callbacks" for number in range(hosts)]
 
     def count(self) -> int:
         """How many different schedules were called for since the last `forget`. Cheap."""

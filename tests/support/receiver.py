@@ -1,7 +1,9 @@
 """A lean receiver as a process of its own, for benches and acceptance tests: answers 204 and remembers who called.
 
-    python -m tests.support.receiver --port PORT
+    python -m tests.support.receiver --port PORT [--hosts N] [--tls-port PORT --certificate FILE --private-key FILE]
 
+It listens at 127.0.0.1, over TLS too if a port for that is given, and on N further addresses of this machine
+(`host_address`), which are as many hosts to whoever calls.
 A callback is any POST; one to a path that ends in `/flaky` is answered 500 at its first attempt, one to a path that
 ends in `/down` always. It costs a few
 microseconds, so that a bench measures its sender. What came is asked for over the same port: `GET /report` (counts and
@@ -13,6 +15,7 @@ import argparse
 import asyncio
 import calendar
 import json
+import ssl
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -162,17 +165,31 @@ class _Connection(asyncio.Protocol):
         return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-async def _serve(port: int) -> None:
-    calls = Calls()
-    server = await asyncio.get_running_loop().create_server(lambda: _Connection(calls), "127.0.0.1", port, backlog=1024)
+def host_address(number: int) -> str:
+    """One of 65,536 loopback addresses that a Linux machine has beside the usual one."""
+    return f"127.1.{number >> 8}.{number & 255}"
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    calls, loop = Calls(), asyncio.get_running_loop()
+    hosts = ["127.0.0.1", *map(host_address, range(arguments.hosts))]
+    server = await loop.create_server(lambda: _Connection(calls), hosts, arguments.port, backlog=1024)
+    if arguments.tls_port is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(arguments.certificate, arguments.private_key)
+        await loop.create_server(lambda: _Connection(calls), "127.0.0.1", arguments.tls_port, backlog=1024, ssl=tls)
     await server.serve_forever()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="A receiver that remembers who called.")
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--hosts", type=int, default=0)
+    parser.add_argument("--tls-port", type=int)
+    parser.add_argument("--certificate")
+    parser.add_argument("--private-key")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(parser.parse_args().port))
+        runner.run(_serve(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
 """The pure parts of the bench: which dues it asks for, what it counts, how it is told."""
 
 import argparse
+import io
 import json
 import math
 from pathlib import Path
 from typing import Any
 
+import pytest
+from rich.console import Console
+
 from tests.bench.load import SCATTERED, STRIDE, Dues, Plan
-from tests.bench.show import compared_with_plain, told_of_seconds
+from tests.bench.scale import MOST_BYTES, Point, batch_of, calls_of, points
+from tests.bench.scale_picture import draw
+from tests.bench.show import compared_with_plain, print_scale, scale_rows, told_of_seconds
 from tests.bench.whole_seconds import last_of_each
 
 START = 1_800_000_000_000
@@ -101,6 +107,80 @@ def test_the_last_of_a_due_is_the_last_first_call() -> None:
     ]
     assert last_of_each(calls) == {10.0: 0.5, 11.0: 0.125}
     assert last_of_each([]) == {}
+
+
+def test_of_long_bodies_fewer_are_called_and_every_client_and_host_is() -> None:
+    assert calls_of(Point(axis="bytes", at=100, body_bytes=100), 20_000) == 20_000
+    longest = Point(axis="bytes", at=65_536, body_bytes=65_536)
+    assert calls_of(longest, 20_000) * 65_536 <= MOST_BYTES
+    assert batch_of(longest, 1_600) * 65_536 <= 4 * 1024 * 1024 // 2
+    many = Point(axis="clients", at=10_000, clients=10_000)
+    assert calls_of(many, 2_000) == 10_000
+    assert batch_of(many, 20_000) == 2
+    assert batch_of(many, 10_000) == 1
+    assert batch_of(Point(axis="lanes", at=64), 20_000) == 1_000
+
+
+def test_the_points_are_those_that_were_asked_for() -> None:
+    every = points()
+    assert [point.at for point in every if point.axis == "lanes"] == [1, 8, 64, 512, 4_096]
+    assert all(point.clients * point.lanes == point.at for point in every if point.axis == "lanes")
+    assert all(point.lanes <= 1_024 for point in every)
+    assert [point.clients for point in every if point.axis == "clients"] == [1, 10, 100, 1_000, 10_000]
+    assert [point.hosts for point in every if point.axis == "hosts"] == [1, 10, 100, 1_000]
+    assert [point.name for point in every if point.axis == "receiver"] == ["plain", "TLS"]
+    assert [point.at for point in points(2) if point.axis == "bytes"] == [100, 1_000]
+
+
+def scaled() -> dict[str, Any]:
+    def point(axis: str, name: str, creates: float, calls: float) -> dict[str, Any]:
+        return {
+            "axis": axis,
+            "name": name,
+            "creates": {
+                "created_per_second": 1_500.0,
+                "cpu_seconds_per_1000": {"all": creates + 1.5, "cassandra compiler": 1.5},
+            },
+            "calls": {
+                "fired_per_second": None,
+                "lost": 0,
+                "repeated": 1,
+                "early": 2,
+                "cpu_seconds_per_1000": {"all": calls, "bench-1": 0.1},
+            },
+        }
+
+    return {
+        "points": [
+            point("lanes", "1", 0.5, 0.2),
+            point("lanes", "8", 0.55, 0.3),
+            point("receiver", "plain", 0.4, 0.0),
+            point("receiver", "TLS", 0.4, 0.6),
+        ]
+    }
+
+
+def test_costs_are_shown_beside_the_first_of_their_axis() -> None:
+    assert scale_rows(scaled()) == [
+        ["lanes", "1", "0.500", "1.00", "0.200", "1.00", "1,500", "0", "0", "1", "2"],
+        ["lanes", "8", "0.550", "1.10", "0.300", "1.50", "1,500", "0", "0", "1", "2"],
+        ["receiver", "plain", "0.400", "1.00", "0.000", "", "1,500", "0", "0", "1", "2"],
+        ["receiver", "TLS", "0.400", "1.00", "0.600", "", "1,500", "0", "0", "1", "2"],
+    ]
+    console = Console(width=200, file=io.StringIO())
+    print_scale(console, scaled())
+    assert isinstance(console.file, io.StringIO)
+    assert "1.50" in console.file.getvalue()
+
+
+@pytest.mark.cpu_budget(10)  # matplotlib is imported
+def test_the_picture_has_a_panel_for_each_axis(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    draw(scaled(), tmp_path / "scale.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["scale.png"]
+    head = (tmp_path / "scale.png").read_bytes()[:24]
+    assert head.startswith(b"\x89PNG")
+    assert int.from_bytes(head[16:20], "big") > int.from_bytes(head[20:24], "big")
 
 
 def test_the_sdk_is_compared_with_a_plain_create() -> None:
