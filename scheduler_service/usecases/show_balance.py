@@ -3,8 +3,9 @@
     index of occupied minutes -> stored balances -> stamps of those partitions -> rows of the others
 
 A stored balance counts as long as its stamp is its partition's (`domain.books`): the stamp is read after the balance,
-so it speaks for this instant. Every other partition is counted from its rows: those of minutes not settled yet, and
-those of which something changed since. What was counted whole is stored, so that the next to ask is spared it.
+so it speaks for this instant. One of a minute that is not over does not count: its writer's clock was ahead. Every
+other partition is counted from its rows: those of minutes not settled yet, and those of which something changed since.
+What was counted whole is stored, so that the next to ask is spared it.
 
 One call does a bounded amount of work, so it may answer few minutes, even none, and still say where to go on; a minute
 of a million rows takes several calls, and the place to go on carries what was counted of it so far. Such a count is not
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from scheduler_service.domain.books import MinuteBalance, Tally
+from scheduler_service.domain.books import MinuteBalance, Tally, may_be_stored
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,
@@ -79,6 +80,7 @@ class ShowBalance:
     def __init__(self, *, schedules: ScheduleStore, balances: BalanceStore, clock: Clock) -> None:
         self._schedules = schedules
         self._balances = balances
+        self._clock = clock
         self.count = CountMinute(schedules=schedules, balances=balances, clock=clock)
 
     async def __call__(self, client_id: ClientId, *, position: Position, last: Minute, limit: int) -> Books:
@@ -109,7 +111,8 @@ class ShowBalance:
         count = Count(partition, after)
         if after is None and self.count.may_store(partition.minute):
             count.store_under = 0 if stored is None else stored.epoch
-        if after is None and stored is not None and stored.holds(await self._schedules.read_stamp(partition)):
+        over = may_be_stored(partition.minute, counted_from=self._clock.wall_ms())
+        if after is None and stored and over and stored.holds(await self._schedules.read_stamp(partition)):
             count.tally.add_balance(stored)
             count.more = False
             return count

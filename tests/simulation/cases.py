@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from cql.connection import Item
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
+from scheduler_service.domain.ids import minute_end, minute_of
 from scheduler_service.domain.schedules import State
 from tests.simulation.books import check_books
 from tests.simulation.world import World
@@ -74,6 +75,17 @@ async def cancels_at_the_instant_of_the_claim(world: World) -> None:
 
     await asyncio.gather(*(cancel_later(number) for number in range(len(asked))))
     await world.settle_down()
+
+
+async def books_are_read_before_their_minute_is_over(world: World) -> None:
+    """Two rows of one minute, one of which is created after somebody looked; nobody is there to call them."""
+    await world.add_client("shop")
+    due = minute_end(minute_of(world.now_ms()))
+    await world.create("shop", due)
+    await check_books(world)
+    await world.create("shop", due + 1)
+    await world.advance_to(due + 80_000)
+    await check_books(world)
 
 
 async def a_zombie_writes_a_balance(world: World) -> None:
