@@ -1,6 +1,6 @@
 """What is recorded beside the schedules: balances of settled minutes, failed attempts, dead letters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,10 @@ from scheduler_service.runtime.concurrently import concurrently
 
 _HOUR_MS = 3_600_000
 _BATCH_ROWS = 10
+_BATCH_BYTES = 40_000
+"""The server refuses requests over several partitions above 50 KiB unless configured otherwise."""
+_ROW_BYTES = 300
+"""What a row takes beside its texts."""
 _LOWEST_ID = UUID(int=0)
 _BALANCE_COLUMNS = (
     *("client_id", "poller_id", "minute", "accepted", "delivered", "failed", "cancelled", "skipped", "open"),
@@ -95,8 +99,22 @@ class CqlDeadLetterStore:
 
 async def _insert(connection: Connection, items: Sequence[Item]) -> None:
     """Few to a request: they may belong to many partitions, and excerpts of responses are long."""
-    chunks = [items[start : start + _BATCH_ROWS] for start in range(0, len(items), _BATCH_ROWS)]
-    await concurrently(connection.write_batch, chunks)
+    await concurrently(connection.write_batch, _requests(items))
+
+
+def _requests(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """One row at least, however long: what is in one partition only has no such bound."""
+    request: list[Item] = []
+    size = 0
+    for item in items:
+        of_item = _ROW_BYTES + sum(len(value.encode()) for value in item[1] if isinstance(value, str))
+        if request and (len(request) == _BATCH_ROWS or size + of_item > _BATCH_BYTES):
+            yield request
+            request, size = [], 0
+        request.append(item)
+        size += of_item
+    if request:
+        yield request
 
 
 def _balance_parameters(balance: MinuteBalance) -> Parameters:

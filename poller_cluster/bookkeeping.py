@@ -5,7 +5,8 @@ whoever settles it again. Rows of failed attempts are a record for people: writt
 way of a call. They are not among a minute's debts, since nobody could pay those after a crash: duration and excerpt
 are known to the process that made the attempt and to nobody else. So they are lost when it is killed within a moment
 of the attempt, when storage is away for longer than `ATTEMPT_WRITE_TRIES` tries, and when more wait than memory is
-given to them; what this process could not record is counted in `unrecorded`. A process that stops writes them first.
+given to them, or storage refuses them; what this process could not record is counted in `unrecorded`. A process that
+stops writes them first.
 
 One client's flood of failures does not cost another's records: a client may have no more waiting than there is room
 left for everybody.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
-from membership.errors import StoreUnavailable
+from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.call_counts import CallCounts
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.job import Job
@@ -132,6 +133,9 @@ class Bookkeeper:
                 if tries < ATTEMPT_WRITE_TRIES:
                     await self._clock.sleep(ATTEMPT_WRITE_PAUSE_SECONDS)
                     continue
+                self.unrecorded += len(some)
+            except MinutehandError:
+                # Storage refuses them, and will again; they are not worth the node, which would end with this task.
                 self.unrecorded += len(some)
             tries = 0
             for attempt in some:

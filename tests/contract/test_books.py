@@ -149,6 +149,27 @@ async def test_failed_attempts_of_one_schedule(storage: Storage, names: Names) -
     assert await storage.attempts.read(client, definition(client, tail=3).schedule_id) == []
 
 
+async def test_long_excerpts_of_many_schedules_are_stored_together(storage: Storage, names: Names) -> None:
+    """The longest that a node may be told to keep, of bytes that are no text: three for each."""
+    client = names.client()
+    attempts = [
+        FailedAttempt(
+            client_id=client,
+            schedule_id=definition(client, poller_id=number).schedule_id,
+            attempt=1,
+            started_at=UnixMillis(START),
+            status=500,
+            error=None,
+            duration_ms=12,
+            excerpt="\ufffd" * (65_536 if number == 3 else 2_000),
+        )
+        for number in range(24)
+    ]
+    await storage.attempts.record_failed(attempts)
+    for one in attempts:
+        assert await storage.attempts.read(client, one.schedule_id) == [one]
+
+
 async def test_dead_letters_page_by_page(storage: Storage, names: Names) -> None:
     client = names.client()
     letters = [

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from membership.errors import StoreUnavailable
+from cql.errors import StoreRefused
+from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.bookkeeping import (
     ATTEMPT_WRITE_TRIES,
     ATTEMPTS_PER_WRITE,
@@ -16,6 +17,7 @@ from poller_cluster.bookkeeping import (
 )
 from poller_cluster.job import Job
 from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ClientId, partition_of
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ManualClock
@@ -32,6 +34,7 @@ class Attempts:
         self.writes: list[Sequence[FailedAttempt]] = []
         self.tries = 0
         self.away = 0
+        self.refuses: MinutehandError | None = None
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
@@ -40,6 +43,8 @@ class Attempts:
         await self.may_go_on.wait()
         if self.tries <= self.away:
             raise StoreUnavailable("away")
+        if self.refuses is not None:
+            raise self.refuses
         self.writes.append(attempts)
 
     async def read(self, client_id: ClientId, schedule_id: Any) -> Sequence[FailedAttempt]:
@@ -123,6 +128,19 @@ async def test_what_can_not_be_recorded_is_counted(bench: Bench) -> None:
     await bench.books.flush()
     assert bench.recorded == []
     assert bench.books.unrecorded == 2
+    bench.fail(tail=3)
+    await bench.books.flush()
+    assert len(bench.recorded) == 1
+
+
+@pytest.mark.parametrize("error", [ContentTooLarge("Cassandra refused it"), StoreRefused("Cassandra refused it")])
+async def test_what_storage_refuses_is_counted_and_stops_nobody(bench: Bench, error: MinutehandError) -> None:
+    bench.store.refuses = error
+    bench.fail()
+    bench.fail(tail=2)
+    await bench.books.flush()
+    assert (bench.store.tries, bench.books.unrecorded) == (1, 2)
+    bench.store.refuses = None
     bench.fail(tail=3)
     await bench.books.flush()
     assert len(bench.recorded) == 1
