@@ -2,7 +2,7 @@
 
 There is no TTL on schedules: it would let a long outage or suspension eat calls not yet made. The lane's owner walks
 the index of occupied minutes, oldest hour first, reads what became of every row, and deletes the partition as one. An
-hour that keeps something open is looked at again in the next round.
+hour that keeps something open is looked at again in the next round, all hours when a lane is taken over.
 
 Rows may be open that nobody will ever call: a create or a redelivery that was never answered and took effect when its
 minute was settled already. Once past retention they are cancelled, with reason `expired`; the partition goes in the
@@ -87,7 +87,8 @@ class Retention:
         self._archives = archives
         self._randomness = randomness
         self._looked_through: set[Partition] = set()
-        self._looked_at: dict[ClientId, Hour] = {}
+        self._passed: dict[ClientId, tuple[Hour, frozenset[PollerId]]] = {}
+        """Before which hour nothing is left, in which lanes."""
 
     async def run(self) -> None:
         """A round now and then, until cancelled."""
@@ -104,10 +105,15 @@ class Retention:
         client_id = tenant.client_id
         positions = self._positions(client_id)
         if not positions:
-            self._looked_at.pop(client_id, None)
+            self._passed.pop(client_id, None)
             return 0
+        lanes = frozenset(positions)
         until = minute_of(self._clock.wall_ms() - tenant.settings.retention_days * DAY_MS)
-        hour = self._looked_at.get(client_id, Hour(hour_of(minute_of(tenant.client.created_at)) - 1))
+        hour, passed_in = self._passed.get(client_id, (None, lanes))
+        if hour is None or not lanes <= passed_in:
+            # Whoever had a lane before may have left something of any hour.
+            hour = Hour(hour_of(minute_of(tenant.client.created_at)) - 1)
+        self._passed[client_id] = hour, lanes
         archived = await self._archived(tenant, hour, until)
         deleted, all_gone = 0, True
         while hour * MINUTES_PER_HOUR < until and self._trusted():
@@ -118,7 +124,7 @@ class Retention:
             all_gone = all_gone and not left and last == first + MINUTES_PER_HOUR - 1
             hour = Hour(hour + 1)
             if all_gone:
-                self._looked_at[client_id] = hour
+                self._passed[client_id] = hour, lanes
             await self._clock.sleep(PAUSE_SECONDS)
         return deleted
 

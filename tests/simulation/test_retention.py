@@ -1,6 +1,6 @@
 """Whole partitions go when their time has come, and nothing that is open ever does."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -63,6 +63,19 @@ def let_go(world: World, asked: Asked) -> None:
     del world.asked[str(asked.schedule_id)]
 
 
+def watch_reads(patched: pytest.MonkeyPatch) -> list[str]:
+    """The names of the reads from here on."""
+    asked: list[str] = []
+    select = InMemoryConnection.select
+
+    async def watched(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:
+        asked.append(name)
+        return await select(self, name, *args, **arguments)
+
+    patched.setattr(InMemoryConnection, "select", watched)
+    return asked
+
+
 def test_settled_partitions_go_after_the_clients_retention() -> None:
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
@@ -79,6 +92,48 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
         )
         assert not occupied
         assert await retention.sweep(tenant_of(world)) == 0
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("before", [(1,), (0, 1)], ids=["taken-over", "back-again"])
+def test_a_lane_that_is_taken_over_is_looked_at_from_its_beginning(before: Sequence[int]) -> None:
+    """Whoever had it may have left what this node's sweeps have passed."""
+
+    async def scenario(world: World) -> None:
+        old = await one_schedule(world)
+        await world.advance(200)
+        held: Sequence[int] = before
+        retention, tenant = retention_of(world), tenant_of(world)
+        here = retention._positions(tenant.client_id)
+        retention._positions = lambda client_id: dict.fromkeys(map(PollerId, held), here[PollerId(0)])
+        assert await retention.sweep(tenant) == 0
+        let_go(world, old)
+        later(world, days=2)
+        held = [1]
+        assert await retention.sweep(tenant) == 0
+        held = [0, 1]
+        assert await retention.sweep(tenant) == 1
+        assert await world.row_of(old) is None
+
+    simulate(scenario)
+
+
+def test_no_hour_is_looked_at_twice_while_the_lanes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: World) -> None:
+        old = await one_schedule(world)
+        await world.advance(200)
+        let_go(world, old)
+        later(world, days=3)
+        retention, tenant = retention_of(world), tenant_of(world)
+        with monkeypatch.context() as patched:
+            asked, counts = watch_reads(patched), []
+            for _ in range(2):
+                await retention.sweep(tenant)
+                counts.append(asked.count("occupied_minutes.read"))
+                asked.clear()
+        assert counts[0] > 40
+        assert counts[1] <= 1
 
     simulate(scenario)
 
@@ -102,19 +157,15 @@ def test_a_partition_with_an_open_row_stays() -> None:
 def test_no_content_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition may hold a thousand bodies."""
     asked: list[str] = []
-    select = InMemoryConnection.select
-
-    async def watched(self: InMemoryConnection, name: str, *args: Any, **arguments: Any) -> Any:
-        asked.append(name)
-        return await select(self, name, *args, **arguments)
 
     async def scenario(world: World) -> None:
+        nonlocal asked
         old = await one_schedule(world)
         await world.advance(200)
         let_go(world, old)
         later(world, days=2)
         with monkeypatch.context() as patched:
-            patched.setattr(InMemoryConnection, "select", watched)
+            asked = watch_reads(patched)
             assert await retention_of(world).sweep(tenant_of(world)) == 1
 
     simulate(scenario)
