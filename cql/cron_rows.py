@@ -48,6 +48,17 @@ def write_item(cron: Cron, *, expected_revision: int | None) -> Item:
         cron.client_id,
         cron.cron_id,
         expected_revision,
+        cron.confirmations or None,
+    )
+
+
+def confirm_item(cron: Cron) -> Item:
+    return "crons.confirm", (
+        cron.confirmations + 1,
+        cron.client_id,
+        cron.cron_id,
+        cron.revision,
+        cron.confirmations or None,
     )
 
 
@@ -84,6 +95,7 @@ def cron_of(values: Sequence[Any]) -> Cron:
     """Raises UndecodableRow."""
     columns = dict(zip(Cron.__struct_fields__, values, strict=True))
     key = f"{columns['client_id']}/{columns['cron_id']}"
+    columns["confirmations"] = columns["confirmations"] or 0
     if missing := [name for name, value in columns.items() if value is None and name != "wake_at"]:
         raise undecodable(f"null: {', '.join(missing)}", table="crons", key=key)
     columns["callback"] = decode_json(columns["callback"], CronCallback, table="crons", key=key)

@@ -15,6 +15,7 @@ from cql.connection import Connection, Item, without_rows
 from cql.cron_rows import (
     RUN_BYTES,
     advance_item,
+    confirm_item,
     cron_of,
     item_bytes,
     mark_of,
@@ -88,6 +89,10 @@ class CqlCronStore:
         if (size := item_bytes(item)) > (most := self._settings.max_write_bytes):
             raise ContentTooLarge(f"A cron of {size} bytes can't be stored; {most} is the most.")
         return await self._writes.write(cron.client_id, cron.cron_id, item, expected_revision=expected_revision)
+
+    async def confirm(self, cron: Cron) -> Answer[Cron | None]:
+        item = confirm_item(cron)
+        return await self._writes.write(cron.client_id, cron.cron_id, item, expected_revision=cron.revision)
 
     async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
         cron_ids = {change.cron.cron_id for change in changes}

@@ -1,9 +1,15 @@
 """Change: a cron comes to be, gets another rule, is paused, resumed, triggered, deleted.
 
-    read -> decide -> write IF the revision is as read (rejected: decide again) -> place the wake-up -> answered
+    read -> decide -> write IF it is as read (rejected: decide again) -> place the wake-up -> answered
 
 Every change raises the revision and makes the cron due at once. Its wake-up withdraws what older revisions placed and
 nobody has claimed yet, and expands the rule anew; should the wake-up get lost, the cron stays due and is found.
+
+Where a cron is found as it should be, its revision and its children stay. That it was found so is written all the same
+(`confirmations`), under the condition of a change. An earlier change whose caller got no answer may still be on its
+way: it can't take effect after that, for it expects the cron as it was before. What is refused is read serially first,
+which completes what servers have accepted. So what was answered holds. Only a cron that does not exist can't be
+confirmed: one that is still on its way may come to be after its deletion was answered "not found".
 
 A change takes effect from now on: fires that were due before stay as they are. Those of an active cron that were not
 expanded in time (an outage, a suspension) are still owed, and run under the new rule; those of a pause are not.
@@ -15,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from membership.conditional import Applied, Rejected, Unknown
+from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expansion import is_due, offset_ms, rule_of, wake_up
@@ -202,6 +208,7 @@ class ChangeCrons:
             fires=0,
             swept=revision - 1,
             wake_at=now,
+            confirmations=0 if known is None else known.confirmations,
         )
 
     def _sealed(self, client_id: ClientId, callback: CronCallback) -> CronCallback:
@@ -225,24 +232,39 @@ class ChangeCrons:
         self, known: Cron | None, client_id: ClientId, cron_id: CronId, step: Callable[[Cron | None, UnixMillis], Cron]
     ) -> "_Change":
         wakers = await self._catalog.client(CRON_CLIENT)
+        sure = False  # whether `known` was read serially
         for _ in range(MAX_TURNS):
             now = UnixMillis(self._clock.wall_ms())
-            wanted = step(known, now)
+            try:
+                wanted = step(known, now)
+            except (Conflict, NotFound):
+                if sure:
+                    raise
+                known, sure = (await self._crons.read(client_id, [cron_id], serial=True)).get(cron_id), True
+                continue
             if known is not None and wanted.revision == known.revision:
-                if is_due(known, now):
-                    # Whoever asked before may have failed to.
-                    await self._place(wake_up(known, at=now, quota=wakers.poller_quota))
-                return _Change(known, known)
-            expected = None if known is None else known.revision
-            match await self._crons.write(wanted, expected_revision=expected):
+                answer = await self._confirm(known, sure=sure)
+            else:
+                expected = None if known is None else known.revision
+                answer = await self._crons.write(wanted, expected_revision=expected)
+            match answer:
                 case Applied():
-                    await self._place(wake_up(wanted, at=now, quota=wakers.poller_quota))
+                    # Whoever asked for the same before may have failed to.
+                    if is_due(wanted, now):
+                        await self._place(wake_up(wanted, at=now, quota=wakers.poller_quota))
                     return _Change(known, wanted)
                 case Rejected(current=current):
-                    known = current
+                    known, sure = current, True
                 case Unknown():
                     raise StoreUnavailable("the store did not say whether the cron was changed; ask again")
         raise StoreUnavailable("others keep changing this cron; ask again")
+
+    async def _confirm(self, known: Cron, *, sure: bool) -> Answer[Cron | None]:
+        answer = await self._crons.confirm(known)
+        if sure and isinstance(answer, Rejected) and answer.current is not None:
+            # Somebody else has confirmed it since it was read: of many who ask for the same at once one has to.
+            return APPLIED if answer.current.revision == known.revision else answer
+        return answer
 
 
 class _Change(NamedTuple):

@@ -98,6 +98,24 @@ async def test_a_cron_changes_from_the_revision_that_was_read(storage: Storage, 
     assert await stored(storage, one) == [two]
 
 
+async def test_a_write_that_was_decided_upon_before_a_confirmation_is_rejected(storage: Storage, names: Names) -> None:
+    one, other = (cron(names.client(), name) for name in ("a", "b"))
+    other = msgspec.structs.replace(other, client_id=one.client_id)
+    assert await storage.crons.confirm(one) == Rejected(None)
+    await create(storage, one, other)
+    for times in (1, 2):
+        confirmed = msgspec.structs.replace(one, confirmations=times)
+        assert await storage.crons.confirm(msgspec.structs.replace(one, confirmations=times - 1)) == APPLIED
+        assert await storage.crons.confirm(one) == Rejected(confirmed)
+        late, beside = (msgspec.structs.replace(each, revision=2) for each in (one, other))
+        assert await write_all(storage, [(late, 1), (beside, times)]) == [Rejected(confirmed), APPLIED]
+        assert await stored(storage, one, other) == [confirmed, beside]
+        other = beside
+    changed = msgspec.structs.replace(confirmed, revision=2)
+    assert await storage.crons.write(changed, expected_revision=1) == APPLIED
+    assert await stored(storage, one) == [changed]
+
+
 async def test_many_are_created_at_once(storage: Storage, names: Names) -> None:
     client = names.client()
     crons = [cron(client, f"c{number:03}") for number in range(120)]

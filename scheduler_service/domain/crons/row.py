@@ -5,6 +5,8 @@
     fires              how many fires that were, over all revisions (`max_fires` bounds it)
     swept              the revision whose older children were withdrawn
     wake_at            when the cron is to be looked at next; None: never again by itself
+    confirmations      how often somebody wanted the cron as it was: a change is written if neither they nor the
+                       revision have grown since it was decided upon
 
 Whoever changes a cron sets `wake_at` to now; whoever looks at one does what is due and sets it to what comes next. So
 a cron whose `wake_at` is long past is one that was forgotten, whatever the reason.
@@ -88,6 +90,7 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
     fires: int
     swept: int
     wake_at: UnixMillis | None
+    confirmations: int = 0
 
 
 class CronAdvance(msgspec.Struct, frozen=True, kw_only=True):

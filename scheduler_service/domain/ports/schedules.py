@@ -154,11 +154,16 @@ class CronStore(Protocol):
         """The same, of each only what the search through them needs."""
 
     async def write(self, cron: Cron, *, expected_revision: int | None) -> Answer[Cron | None]:
-        """Replace all columns if the stored revision is `expected_revision` (None: there is no such cron).
+        """Replace all columns but `confirmations` if the stored revision is `expected_revision` (None: there is no such
+        cron) and the stored confirmations are the cron's.
 
         Concurrent calls for one client share requests; each has its own answer. Raises ContentTooLarge for a cron no
         request can carry, and an error where the one that is stored instead can't be decoded.
         """
+
+    async def confirm(self, cron: Cron) -> Answer[Cron | None]:
+        """Raise the confirmations if nobody has changed or confirmed the cron since it was read: then no write that was
+        decided upon before takes effect later. Answers and raises as `write` does."""
 
     async def advance(self, client_id: ClientId, changes: Sequence[CronAdvance]) -> Answer[None]:
         """Write the progress of these crons, all or nothing. Raises ValueError for more than 100, or one twice."""

@@ -107,7 +107,7 @@ def crons(count: int, start: int = 0, **other: Any) -> list[Cron]:
 
 
 def named(items: Sequence[Item]) -> list[str]:
-    return [values[-2] for name, values in items if name == "crons.write"]
+    return [values[-3] for name, values in items if name == "crons.write"]
 
 
 async def test_one_request_of_a_client_is_under_way_and_the_others_gather() -> None:

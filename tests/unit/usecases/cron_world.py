@@ -32,18 +32,28 @@ CALLBACK = CronCallback(method="POST", url="https://receiver.example/hook", head
 
 class Unreliable(InMemoryConnection):
     """`before` acts once before the next request whose name begins so. `faults`: what happens to the coming requests
-    whose names begin so, one after another: "" nothing, "refuse", or "lose" (it is applied, the answer is lost)."""
+    whose names begin so, one after another: "" nothing, "refuse", "lose" (it is applied, the answer is lost), or for
+    conditional writes "accepted" and "queued": no answer, and it is applied later. The next conditional write or serial
+    read applies what servers have accepted; what is queued in one of them comes with `arrive`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.before: dict[str, Callable[[], Awaitable[object]]] = {}
         self.faults: dict[str, list[str]] = {}
         self.asked: list[str] = []
+        self._later: dict[str, list[Sequence[Item]]] = {"accepted": [], "queued": []}
+
+    async def arrive(self, kind: str = "queued") -> None:
+        late, self._later[kind] = self._later[kind], []
+        for items in late:
+            await super().conditional(items)
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[Any, ...]]:
         fault = await self._begin(name)
+        if serial:
+            await self.arrive("accepted")
         rows = await super().select(name, parameters, serial=serial, consistency=consistency)
         _lose(fault)
         return rows
@@ -61,6 +71,10 @@ class Unreliable(InMemoryConnection):
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
         try:
             fault = await self._begin(items[0][0])
+            await self.arrive("accepted")
+            if fault in self._later:
+                self._later[fault].append(items)
+                return Unknown("it may be applied yet")
             answer = await super().conditional(items)
             _lose(fault)
         except StoreUnavailable as error:
