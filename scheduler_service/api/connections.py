@@ -7,8 +7,10 @@
 grows to `max_head_bytes`. What takes time between is the request's own limit, bodies included. An answer that is not
 taken runs into `answer_timeout`, also where the connection is being closed: its bytes would be kept for as long.
 
-Where there are `max_connections`, the one heard of longest ago that waits for a request makes room for a new one; so
-nobody can keep others out by holding connections. Where none of the oldest waits, the new one gets 503 and is closed.
+Where there are `max_connections`, the one heard of longest ago that waits for a request, or for the rest of one that
+has been answered, makes room for a new one; so nobody can keep others out by holding connections. Requests that wait
+for their bodies keep theirs, but one caller's have a quarter of all at most (`api.request_budget`). Where none of the
+oldest waits, the new one gets 503 and is closed.
 
 Parsing is work for the loop that anybody can ask for, without a key too: 64 KiB of a body in chunks of one byte cost
 2 ms. So
@@ -167,7 +169,17 @@ class Connections:
 class Connection(RequestHandler):
     """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
 
-    __slots__ = ("_answer", "_head", "_head_bytes", "_kept", "_socket", "_unread", "_unwanted", "_wire_bytes")
+    __slots__ = (
+        "_answer",
+        "_answered",
+        "_head",
+        "_head_bytes",
+        "_kept",
+        "_socket",
+        "_unread",
+        "_unwanted",
+        "_wire_bytes",
+    )
 
     def __init__(self, server: web.Server, *, kept: Connections, **arguments: Any) -> None:
         super().__init__(server, **arguments)
@@ -176,6 +188,8 @@ class Connection(RequestHandler):
         self._head: Wait | None = None
         self._head_bytes = 0
         self._answer: Wait | None = None
+        self._answered = False
+        """Before all of its body has come."""
         self._unread = bytearray()
         self._unwanted = False
         self._wire_bytes = 0
@@ -183,8 +197,9 @@ class Connection(RequestHandler):
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a request, and has nothing left to say."""
-        return self._waiter is not None and not self._waiter.done() and self._answer is None
+        """Whether it waits for a request, or for the rest of an answered one, and has nothing left to say."""
+        idle = self._waiter is not None and not self._waiter.done()
+        return (idle or self._answered) and self._answer is None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
@@ -250,6 +265,7 @@ class Connection(RequestHandler):
             if self._head is not None:
                 self._head.over()
                 self._head, self._head_bytes = None, 0
+            self._answered = False
             self._wire_bytes = 0
         elif data and self._waiter is not None:
             self._head_bytes += len(data)
@@ -278,7 +294,9 @@ class Connection(RequestHandler):
         if not content.is_eof() and (announced is None or announced - content.total_bytes > READ_BYTES):
             resp.force_close()
             self._unwanted = True
-        return await super().finish_response(request, resp, start_time)
+        sent = await super().finish_response(request, resp, start_time)
+        self._answered = not content.is_eof()
+        return sent
 
     def _drop(self, data: Sized) -> None:
         """So that the other end gets to read the answer: a socket closed over unread bytes resets the connection."""

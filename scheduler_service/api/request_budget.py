@@ -6,7 +6,11 @@
     Call.spend          what a handler did many times over, such as the schedules of a bulk cancel; owed, too
     Call.has_read       rows that a listing looked at and bytes that it read; owed when they are, whatever is answered
 
-So what is under way may cost more than was taken. Of the requests of one caller that read much (`Route.reads_much`),
+A body that has not come with its head keeps its connection until it is there or the request has timed out, and costs
+nothing meanwhile. So one caller's may take a quarter of the connections (`BodyRoom`); a request beyond that is answered
+429 and its connection is closed. Bodies that come with their heads are not counted.
+
+What is under way may cost more than was taken. Of the requests of one caller that read much (`Route.reads_much`),
 AT_ONCE are handled at once. The others wait for their turns, and are refused then if the budget is used up.
 
 Creates are held to a rate of their own (`api.rate_limit`): their routes cost 0, so only their long bodies count here. A
@@ -36,8 +40,8 @@ Each process has its own budgets. They hold what ten seconds give, as those of c
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,16 +58,41 @@ ROWS_READ_PER_UNIT: Final = 50
 """A row of 60 kB takes storage about 30 µs, though its content is passed over."""
 BYTES_READ_PER_UNIT: Final = 64 * 1024
 AT_ONCE: Final = 4
+CALLERS_TO_FILL: Final = 4
+"""So many at least must keep their bodies back before connections run out."""
 TOO_MANY: Final = "too-many-requests"
 
 
 class BodyRoom:
-    """One process's bytes of bodies that its callers' requests hold, from their first byte to their answer. Nobody may
-    hold more than `limit`, so that bodies that do not end take no more memory than that."""
+    """What bodies of one process's callers take: memory, from their first byte to their answer, and connections, while
+    they are waited for. Nobody may hold more than `limit` bytes, nor more than a share of the connections, so that
+    bodies that do not end take no more than that."""
 
-    def __init__(self, *, limit: int) -> None:
+    def __init__(self, *, limit: int, connections: int) -> None:
         self._limit = limit
         self._held: dict[str, int] = {}
+        self._awaited: dict[str, int] = {}
+        self.share_connections(connections)
+
+    def share_connections(self, connections: int) -> None:
+        """There may be so many."""
+        self._most_awaited = max(connections // CALLERS_TO_FILL, 1)
+
+    @contextmanager
+    def awaiting(self, principal: Principal) -> Iterator[None]:
+        """A body that did not come with its head. Raises Refusal (too-many-requests), which closes the connection."""
+        whose = _whose(principal)
+        awaited = self._awaited.get(whose, 0)
+        if awaited >= self._most_awaited:
+            detail = f"{awaited} requests under way wait for their bodies, which is what is given; ask again"
+            raise Refusal(TOO_MANY, detail, headers={"Retry-After": "1", "Connection": "close"})
+        self._awaited[whose] = awaited + 1
+        try:
+            yield
+        finally:
+            self._awaited[whose] -= 1
+            if not self._awaited[whose]:
+                del self._awaited[whose]
 
     def hold(self, principal: Principal, size: int) -> None:
         """Raises Refusal (too-many-requests): nothing more is held."""

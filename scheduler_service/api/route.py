@@ -128,7 +128,18 @@ class Call:
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
         self.reading = True
-        data, content = bytearray(), request.content
+        if request.content.is_eof():
+            data = await self._pieces(announced)
+        else:
+            assert self.principal is not None
+            with self.services.body_room.awaiting(self.principal):
+                data = await self._pieces(announced)
+        self.reading = False
+        return data
+
+    async def _pieces(self, announced: int | None) -> bytes:
+        """What comes of the body, until its end. Raises Refusal."""
+        data, content, limit = bytearray(), self.request.content, self.settings.max_body_bytes
         while not content.at_eof():
             piece = await content.readany()
             if len(data) + len(piece) > limit:
@@ -136,7 +147,6 @@ class Call:
             if announced is None:
                 self._take_bytes(len(data), len(data) + len(piece))
             data += piece
-        self.reading = False
         return bytes(data)
 
     def _take_bytes(self, before: int, size: int) -> None:

@@ -64,6 +64,7 @@ class ApiServer:
         if limit < settings.max_connections:
             _log.warning("connections-limited-by-descriptors", wanted=settings.max_connections, limit=limit)
         kept = self._kept = Connections(services=self._services, settings=settings, limit=limit)
+        self._services.body_room.share_connections(limit)
         runner = _Runner(
             self._app,
             kept=kept,

@@ -224,7 +224,9 @@ def build_services(
             client_per_second=settings.client_budget_per_second,
             admin_per_second=settings.admin_budget_per_second,
         ),
-        body_room=BodyRoom(limit=max(settings.held_body_bytes, settings.max_body_bytes)),
+        body_room=BodyRoom(
+            limit=max(settings.held_body_bytes, settings.max_body_bytes), connections=settings.max_connections
+        ),
         create_schedules=create,
         edit_schedule=edit,
         cancel_schedules=CancelSchedules(schedules=storage.schedules, edit=edit, clock=clock, randomness=randomness),

@@ -361,6 +361,76 @@ async def test_bodies_that_do_not_end_hold_bounded_memory_until_they_are_given_u
             await one.close()
 
 
+def begun(key: str | None, client: str = "shop", *, length: int = 100) -> bytes:
+    """The head of a batch whose body does not come with it."""
+    lines = [f"POST /v1/clients/{client}/schedules:batch HTTP/1.1", "Host: api", "Content-Type: application/json"]
+    lines += [f"Content-Length: {length}"] + [f"Authorization: Bearer {key}"] * (key is not None)
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def test_one_caller_waits_to_send_no_more_than_a_quarter_of_the_connections_bodies() -> None:
+    async with ApiHarness(max_connections=12) as api:
+        key, other = await api.register("shop"), await api.register("other")
+        slow = [await Caller.of(api, begun(key)) for _ in range(3)]
+        await until(lambda: sum(api.services.body_room._awaited.values()) == 3)
+        for _ in range(20):
+            refused = await Caller.of(api, begun(key))
+            status, headers, body = await refused.answer()
+            assert (status, headers["Retry-After"], headers["Connection"]) == (429, "1", "close")
+            assert msgspec.json.decode(body)["type"] == "/problems/too-many-requests"
+            slow.append(refused)
+        path = SCHEDULES.replace("shop", "other")
+        assert (await api.send("POST", path, key=other, json=schedule())).status == 201
+        assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 201, "its body comes at once"
+        theirs = await Caller.of(api, begun(other, "other"))
+        theirs.writer.write(b" " * 100)
+        assert (await theirs.answer())[0] == 400, "read, and empty"
+        slow[0].writer.write(b" " * 100)
+        assert (await slow[0].answer())[0] == 400
+        await slow[1].close()
+        await until(lambda: sum(api.services.body_room._awaited.values()) == 1)
+        again = await Caller.of(api, begun(key))
+        await until(lambda: sum(api.services.body_room._awaited.values()) == 2)
+        for caller in (*slow, theirs, again):
+            await caller.close()
+        await until(lambda: not api.services.body_room._awaited)
+
+
+async def test_what_has_been_answered_before_its_body_came_makes_room(api: ApiHarness) -> None:
+    """Without a key: each would keep its connection for the two seconds for which its body is waited for."""
+    callers = [await Caller.of(api, begun(None)) for _ in range(4 * LIMIT)]
+    assert {(await caller.answer())[0] for caller in callers} == {401}
+    callers.append(await Caller.of(api, begun(None)))
+    assert (await callers[-1].answer())[0] == 401
+    callers[-1].writer.write(b" " * 100 + LIVE)
+    assert (await callers[-1].answer())[0] == 200
+    for caller in callers:
+        await caller.close()
+
+
+async def test_a_request_that_follows_a_late_rest_is_not_closed_for_another() -> None:
+    gate = Gate()
+    async with ApiHarness(connection=gate, max_connections=LIMIT) as api:
+        key = await api.register("shop")
+        await Caller.close(await Caller.of(api))
+        body = msgspec.json.encode(schedule())
+        create = f"POST {SCHEDULES} HTTP/1.1\r\nHost: api\r\nAuthorization: Bearer {key}\r\n"
+        create += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        caller = await Caller.of(api, begun(None))
+        assert (await caller.answer())[0] == 401
+        gate.hold = True
+        caller.writer.write(b" " * 100 + create.encode() + body)
+        await until(lambda: api.storage.group_commit.rows == 1)
+        others = [await Caller.of(api, LIVE) for _ in range(2 * LIMIT)]
+        assert (await others[-1].answer())[0] == 200
+        gate.hold = False
+        for held in gate.held:
+            held.set_result(None)
+        assert (await caller.answer())[0] == 201
+        for one in (caller, *others):
+            await one.close()
+
+
 async def test_a_body_in_chunks_is_paid_for_as_it_comes() -> None:
     async with ApiHarness(client_budget_per_second=1) as api:
         key = await api.register("shop")
