@@ -8,6 +8,7 @@ from poller_cluster.due_clock import DueClock
 from poller_cluster.hand_over import HandOver
 from poller_cluster.open_rows import OpenRow
 from poller_cluster.retention import Retention
+from poller_cluster.set_back import SetBack
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenants
 from scheduler_service.domain.errors import ClockInDoubt
@@ -108,6 +109,15 @@ def steps_of_other_machines_are_unknown(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Heartbeat, "step_ms", property(lambda self: 0))
 
 
+def what_was_passed_early_stays_passed(patch: pytest.MonkeyPatch) -> None:
+    """A node whose clock is set right goes on with the lanes it has, at the minutes to which it had come."""
+
+    def go_on(self: SetBack, step_ms: int) -> None:
+        return
+
+    patch.setattr(SetBack, "step_accepted", go_on)
+
+
 def the_last_node_drains(patch: pytest.MonkeyPatch) -> None:
     """A drain is never refused."""
 
@@ -129,6 +139,7 @@ PROMISE_PLANTS: dict[str, Plant] = {
         creates_by_a_clock_never_compared,
         stranded_rows_are_nobodys,
         steps_of_other_machines_are_unknown,
+        what_was_passed_early_stays_passed,
         the_last_node_drains,
     )
 }

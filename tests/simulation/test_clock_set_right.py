@@ -70,6 +70,27 @@ def test_a_lone_node_that_is_set_right_looks_at_the_minutes_it_had_passed(second
     simulate(scenario)
 
 
+def test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_right() -> None:
+    """The other lanes are given up and taken again before this one has ended: the client is never without a lane."""
+
+    async def scenario(world: World) -> None:
+        world.called = lambda node, call: None  # type: ignore[method-assign]
+        await fast(world)
+        world.receiver.latency_seconds = 40.0
+        await world.create(SHOP, world.now_ms() + AHEAD_MS + 10_000)
+        await until(world, lambda: len(world.receiver.calls) == 1, within=75.0)
+        set_right(world)
+        await until(world, lambda: len(owned(world)) == 1, within=5.0)
+        await until(world, lambda: owned(world) >= everything(), within=15.0)
+        world.receiver.latency_seconds = 0.01
+        asked = [await world.create(SHOP, world.now_ms() + 3_000 + 9_950 * number) for number in range(60)]
+        await world.advance(700)
+        lateness = {call.schedule_id: call.at_ms - call.due_ms for call in world.receiver.calls}
+        assert all(lateness.get(str(one.schedule_id), AHEAD_MS) < 1_000 for one in asked)
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize("ends", ["is stopped", "is killed", "is killed when set right", "is killed once judged"])
 def test_its_next_life_looks_at_them_too(ends: str) -> None:
     async def scenario(world: World) -> None:

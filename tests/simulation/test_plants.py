@@ -43,6 +43,9 @@ SCENES: dict[str, Callable[[], None]] = {
     "steps_of_other_machines_are_unknown": (
         lambda: test_clock_set_right.test_nodes_whose_clocks_are_set_right_together_do_not_outvote_the_right_time(0.0)
     ),
+    "what_was_passed_early_stays_passed": (
+        test_clock_set_right.test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_right
+    ),
     "the_last_node_drains": test_drain.test_the_last_node_does_not_hand_over,
 }
 """Tests of one scene each, for what random runs meet too seldom."""
