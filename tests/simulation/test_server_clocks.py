@@ -41,6 +41,12 @@ async def rows(world: World, count: int, *, every_ms: int, first_ms: int = 5_000
     return asked
 
 
+async def load_is_called_in_time(world: World) -> None:
+    await begin_load(world, seconds=60)
+    await all_delivered_once(world)
+    assert lateness_ms(world) < 500
+
+
 @pytest.mark.parametrize("ends", ["is stopped", "is killed"])
 @pytest.mark.parametrize("lived", [1.0, 3.0, 60.0])
 def test_what_a_lone_node_passed_while_it_was_ahead_is_called_after_longer_than_it_was(ends: str, lived: float) -> None:
@@ -118,9 +124,7 @@ def test_a_lone_node_that_is_not_ahead_of_most_servers_is_not_stopped(skews_ms: 
     async def scenario(world: World) -> None:
         servers(world, *skews_ms)
         await nodes(world, "a")
-        await begin_load(world, seconds=60)
-        await all_delivered_once(world)
-        assert lateness_ms(world) < 500
+        await load_is_called_in_time(world)
 
     simulate(scenario)
 
@@ -130,9 +134,7 @@ def test_nodes_that_agree_are_not_stopped_by_one_server(skew_ms: int) -> None:
     async def scenario(world: World) -> None:
         servers(world, skew_ms)
         await nodes(world, "abc")
-        await begin_load(world, seconds=60)
-        await all_delivered_once(world)
-        assert lateness_ms(world) < 500
+        await load_is_called_in_time(world)
 
     simulate(scenario)
 
@@ -170,9 +172,7 @@ def test_a_step_towards_the_servers_is_believed(names: str) -> None:
         for name in names:
             world.nodes[name].clock.step(AHEAD_MS)
         await world.advance(15.0)
-        await begin_load(world, seconds=60)
-        await all_delivered_once(world)
-        assert lateness_ms(world) < 500
+        await load_is_called_in_time(world)
 
     simulate(scenario)
 
