@@ -57,10 +57,12 @@ class Story:
                 owed.update(fire for fire in fires if fire + spell.offset < end)
         return owed
 
-    def granted(self, until_ms: int) -> set[int]:
-        """The nominal instants that may have come to one."""
+    def granted(self, until_ms: int, *, passed_ms: int = 0) -> set[int]:
+        """The nominal instants that may have come to one. `passed_ms`: how far a wrong clock had come before the last
+        change."""
         granted: set[int] = set()
-        for spell, end in self._with_ends(until_ms, claimed=CLAIMED_MS):
+        for spell, ends_ms in self._with_ends(until_ms, claimed=CLAIMED_MS):
+            end = max(ends_ms, passed_ms)
             if spell.rule is not None:
                 # What an active cron was not expanded through, in time, is made by its next rule.
                 granted.update(spell.rule.fires(max(spell.asked_ms - 3_700_000, self.spells[0].asked_ms - 1_000), end))
@@ -136,7 +138,7 @@ class Crons:
         now = self.world.now_ms()
         # A change takes effect at the instant that the clock of who answers it shows: the fires until then are of
         # before, though it is ahead.
-        begins = max(now + 1, min(cron.changed_at, now + CLOCK_LIMIT_MS))
+        begins = max(now + 1, min(cron.changed_at, max(now, self.world.furthest_ms) + CLOCK_LIMIT_MS))
         story.spells.append(Spell(asked, begins, rule, offset, reaches_back))
         self.world.note("owner", f"cron {cron_id} is {cron.state} at revision {cron.revision}")
         return answer
@@ -191,7 +193,7 @@ class Crons:
             for nominal, made in calls.items():
                 if len({call.schedule_id for call in made}) > 1:
                     raise self.world.violation(f"{cron_id}: the fire of {nominal} ran twice")
-            if invented := calls.keys() - story.granted(self.world.now_ms()):
+            if invented := calls.keys() - story.granted(self.world.now_ms(), passed_ms=self.world.furthest_ms):
                 raise self.world.violation(f"{cron_id}: nobody asked for {sorted(invented)}")
             for nominal in self.owed(story, until) - calls.keys():
                 row = rows.get(nominal)

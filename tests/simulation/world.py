@@ -36,6 +36,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
 from scheduler_service.usecases.place import Place
 from tests.simulation.asked import IN_TIME_MS, Asked, met, out_of_order
@@ -76,6 +77,8 @@ class World:
         self.crashes: list[tuple[str, BaseException]] = []
         self.truth = Storage.over(self.memory)
         self.api_clock = SimClock()
+        self.reader_clock: Clock = self.api_clock
+        """Of who reads the books."""
         self.api_connection = FaultyConnection(self.memory, clock=self.api_clock, rng=random.Random(seed + 1))
         self.api_randomness = SeededRandomness(random.Random(seed + 2))
         self._start_api()
@@ -83,6 +86,9 @@ class World:
         self.hints_named = math.inf
         """How many more rows are named in hints. Of what comes on top only the partition is told."""
         self.clients: dict[str, Client] = {}
+        self.furthest_ms = 0
+        """The latest instant that nodes ever took for the present where most clocks were wrong: what was due until then
+        may have been called, passed or deleted before its time."""
         self.balance_epochs: dict[Partition, int] = {}
 
     def _start_api(self) -> None:

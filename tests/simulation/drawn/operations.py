@@ -75,6 +75,13 @@ RECEIVERS_FAIL = {
     "failing_receiver": 3,
     "dead_host": 3,
 }
+HOSTS_FAIL = {
+    "step_host": 3,
+    "step_server": 1,
+}
+"""Drawn after all others, so that the rest of a run stays as it is without them."""
+OF_HOSTS = 0.25
+"""How many runs have one of them."""
 GROUPS = (TENANTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
 
 
@@ -90,14 +97,20 @@ def draw(seed: int, count: int) -> list[Operation]:
             often = 0.0
         weights.update({name: often * weight for name, weight in group.items()})
     names = rng.choices(list(weights), weights=list(weights.values()), k=count)
-    return [
-        Operation(
-            after=rng.choice((0.0, 0.3, 1.5, 6.0, 20.0)) * rng.random(),
-            name=name,
-            node=rng.choice(NODES),
-            api=rng.choice(APIS),
-            amount=rng.random(),
-            dice=rng.getrandbits(32),
-        )
-        for name in names
-    ]
+    drawn = [_operation(name, rng) for name in names]
+    hosts = random.Random(f"hosts {seed}")
+    if not quiet and hosts.random() < OF_HOSTS:
+        name = hosts.choices(list(HOSTS_FAIL), weights=list(HOSTS_FAIL.values()))[0]
+        drawn.insert(hosts.randrange(count + 1), _operation(name, hosts))
+    return drawn
+
+
+def _operation(name: str, rng: random.Random) -> Operation:
+    return Operation(
+        after=rng.choice((0.0, 0.3, 1.5, 6.0, 20.0)) * rng.random(),
+        name=name,
+        node=rng.choice(NODES),
+        api=rng.choice(APIS),
+        amount=rng.random(),
+        dice=rng.getrandbits(32),
+    )

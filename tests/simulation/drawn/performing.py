@@ -11,7 +11,7 @@ from tests.simulation.drawn.administrators import Administrators
 from tests.simulation.drawn.crons import OWNER, DrawnCrons
 from tests.simulation.drawn.operations import Operation
 from tests.simulation.drawn.schedules import Schedule
-from tests.simulation.drawn.setting import APIS, NODES
+from tests.simulation.drawn.setting import APIS, NODES, SERVERS, WRONG_MS
 from tests.simulation.drawn.tenants import OTHER_HOST, Tenants
 from tests.simulation.drawn.troubles import acts
 from tests.simulation.drawn.windows import Windows
@@ -236,22 +236,44 @@ class Performing:
     async def _step_for_long(self, operation: Operation, dice: random.Random) -> None:
         """Long enough to be judged."""
         name = dice.choice((operation.node, operation.api))
-        await self._stepped((name,), dice, 600_000 * operation.amount**3)
+        await self._stepped((name,), dice, WRONG_MS * operation.amount**3)
 
     async def _step_together(self, operation: Operation, dice: random.Random) -> None:
         """Machines on one host: whoever is on it, nodes and API processes, is off by the same."""
         names = [name for name in (*NODES, *APIS) if dice.random() < 0.6]
-        await self._stepped(names, dice, 600_000 * operation.amount**3)
+        await self._stepped(names, dice, WRONG_MS * operation.amount**3)
 
     async def _stepped(self, names: Sequence[str], dice: random.Random, step_ms: float) -> None:
         """Only while a node acts whose clock is right, and can contradict."""
         if not any(name not in names and acts(node) for name, node in self.world.nodes.items()):
             return
+        await self._wrong(names, dice, step_ms)
+
+    async def _step_host(self, operation: Operation, dice: random.Random) -> None:
+        """A host on which all nodes run, also a node that is alone; sometimes API processes and the store as well. If
+        the store does not, its servers contradict: a step is refused, and a node that begins with the wrong time acts
+        only if others outvote them. If it does, the wrong time is believed. It may be booted, and stay wrong."""
+        apis = APIS if dice.random() < 0.5 else ()
+        servers = SERVERS if dice.random() < 0.5 else ()
+        booted, lasts = dice.random() < 0.3, dice.random() < 0.3
+        await self._wrong((*NODES, *apis, *servers), dice, WRONG_MS * operation.amount**2, booted=booted, lasts=lasts)
+
+    async def _step_server(self, operation: Operation, dice: random.Random) -> None:
+        """Of three servers the others contradict, and of one the nodes, if there are several. A node that is alone
+        stops while it is ahead of it."""
+        await self._wrong((dice.choice(SERVERS),), dice, WRONG_MS * operation.amount)
+
+    async def _wrong(
+        self, names: Sequence[str], dice: random.Random, step_ms: float, *, booted: bool = False, lasts: bool = False
+    ) -> None:
         step_ms *= dice.choice((-1, 1))
         for name in names:
             self.world.step(name, step_ms)
+        for name in tuple(self.world.nodes) if booted else ():
+            await self.world.kill(name)
+            self.world.start_node(name)
         await self.world.advance(dice.choice((15, 30, 60)))
-        for name in names:
+        for name in () if lasts else names:
             self.world.step(name, -step_ms)
 
     async def _set_clocks_right(self, operation: Operation, dice: random.Random) -> None:

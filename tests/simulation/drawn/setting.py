@@ -10,13 +10,16 @@ from tests.simulation.loaded_store import Strength
 
 NODES = ("a", "b", "c")
 APIS = ("x", "y")
+SERVERS = ("s", "t", "u")
+"""Of the store. Each runs on a machine of its own."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """`skew_ms`: how far hosts' clocks are off at most, either way. `skip_after_seconds`: the late policy of the client
     `hasty`. `hints_lost`, `hints_crowded`: chances of a hint. `short_days`: rows are kept for minutes, not for days.
-    `strength`: what a store can do whose latency grows with its load; None: it has no limits."""
+    `strength`: what a store can do whose latency grows with its load; None: it has no limits. `servers_ms`: how far the
+    clock of each of the store's servers is off."""
 
     nodes: int
     apis: int
@@ -26,11 +29,14 @@ class Setting:
     hints_crowded: float
     short_days: bool
     strength: Strength | None
+    servers_ms: tuple[float, ...]
 
 
 SKIPS = (0.5, 2.0, 10.0, 30.0, 90.0)
 SKEWS = (0.0, 50.0, 100.0, 450.0)
 STRENGTHS = (None, None, None, Strength(), Strength(cores=1, request_ms=4.0, proposal_ms=12.0, row_ms=0.5))
+WRONG_MS = 600_000
+"""How far clocks may be wrong that are not those of a host whose clock is looked after."""
 SHORT_DAY_MS = 8 * 60_000
 SHORT_MARGIN_MS = 2 * 60_000
 SHORT_ROUND_SECONDS = 60.0
@@ -47,7 +53,14 @@ def draw_setting(seed: int) -> Setting:
         hints_crowded=rng.choice((0.0, 0.2)),
         short_days=rng.random() < 0.25,
         strength=rng.choice(STRENGTHS),
+        servers_ms=_draw_servers(rng),
     )
+
+
+def _draw_servers(rng: random.Random) -> tuple[float, ...]:
+    """One or three, of which one may be wrong from the start."""
+    wrong_ms = rng.choice((-1, 1)) * WRONG_MS * rng.random() if rng.random() < 0.2 else 0.0
+    return rng.choice(((wrong_ms,), (0.0, wrong_ms, 0.0)))
 
 
 @contextmanager

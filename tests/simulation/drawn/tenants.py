@@ -108,7 +108,8 @@ class Tenants:
             self.world.note("tenant", f"{schedule_id} is acknowledged")
             now = self.world.now_ms()
             schedule.acknowledged, schedule.acknowledged_ms = True, now
-            schedule.in_time = now < minute_start(minute_of(schedule.due)) - IN_TIME_MS
+            passed = max(now, self.world.furthest_ms)
+            schedule.in_time = passed < minute_start(minute_of(schedule.due)) - IN_TIME_MS
 
     # Cancel.
 

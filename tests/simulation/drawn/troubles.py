@@ -9,11 +9,10 @@ and what tenants ask excuses nothing.
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import minute_end, minute_of, poller_of
 from tests.simulation.drawn.schedules import Schedule
-from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.drawn.world import CLOCK_LIMIT_MS, DrawnWorld
 from tests.simulation.sim_node import SimNode
 
 LOOKS_SECONDS = 0.25
-CLOCK_LIMIT_MS = 1_000
 NODES, RECEIVERS = "nodes", "receivers"
 AFTER_SECONDS = {NODES: 20.0, RECEIVERS: 75.0}
 """How long calls may be late once a trouble is over: lanes are recovered; hosts that failed are left alone for a minute
@@ -45,8 +44,10 @@ class Troubles:
 
     def look(self) -> None:
         world = self._world
+        world.look_at_clocks()
         if not all(map(acts, world.nodes.values())):
-            self._note(NODES, AFTER_SECONDS[NODES])
+            passed_early = max(world.furthest_ms - world.now_ms(), 0) / 1000
+            self._note(NODES, AFTER_SECONDS[NODES] + passed_early)
         lives = {(node.node.life.node_id, node.node.life.incarnation) for node in world.nodes.values()}
         for row in world.memory.rows("pollers"):
             lane, owner = f"{row['client_id']}/{row['poller_id']}", (row["owner_node"], row["owner_incarnation"])

@@ -2,9 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from statistics import median_low
 from typing import Any, NamedTuple, TypeVar
 
+from membership.clocks import APART_MS
 from membership.identity import Life
 from poller_cluster.settings import NodeSettings
 from scheduler_service.api.services import ApiServices
@@ -14,7 +16,7 @@ from scheduler_service.domain.reconciliations import Action
 from scheduler_service.domain.schedules import State
 from tests.simulation.drawn.api import ApiProcess, Unanswered
 from tests.simulation.drawn.schedules import Schedule, TellingMemory, schedule_of
-from tests.simulation.drawn.setting import APIS, NODES, SHORT_DAY_MS, Setting
+from tests.simulation.drawn.setting import APIS, NODES, SERVERS, SHORT_DAY_MS, Setting
 from tests.simulation.faults import FaultPlan
 from tests.simulation.loaded_store import LoadedStore
 from tests.simulation.receivers import Call
@@ -26,6 +28,8 @@ from tests.support.memory import InMemoryConnection
 T = TypeVar("T")
 HEARD_BEATS = 5
 """After so many heartbeats everybody has read one: reads may show what was 3.5 s ago, and take a second."""
+CLOCK_LIMIT_MS = 1_000
+"""A wall clock that is further off is wrong."""
 
 
 class Window(NamedTuple):
@@ -35,6 +39,18 @@ class Window(NamedTuple):
     action: Action
     start: int
     end: int
+
+
+class _EarliestClock(SimClock):
+    """Not ahead of any API process: where all are behind, rows are created in minutes that are over in truth."""
+
+    def __init__(self, world: "DrawnWorld") -> None:
+        super().__init__()
+        self._world = world
+
+    def wall_ms(self) -> int:
+        walls = [api.clock.wall_ms() for api in self._world.apis.values()]
+        return min([super().wall_ms(), *(wall for wall in walls if wall < self.true_ms() - CLOCK_LIMIT_MS)])
 
 
 class DrawnWorld(World):
@@ -51,6 +67,12 @@ class DrawnWorld(World):
         self.usual_skews = {name: self.rng.uniform(-1, 1) * setting.skew_ms for name in (*NODES, *APIS)}
         self.skews = dict(self.usual_skews)
         self.rates = {name: 1 + self.rng.uniform(-1, 1) * setting.skew_ms / 100_000 for name in self.skews}
+        self._servers = {name: SimClock(skew_ms=ms) for name, ms in zip(SERVERS, setting.servers_ms, strict=False)}
+        self.server_clocks = list(self._servers.values())
+        self.reader_clock = _EarliestClock(self)
+        self.memory.server_clocks = [clock.system_ms for clock in self.server_clocks]
+        self.skews.update(zip(SERVERS, setting.servers_ms, strict=False))
+        self.usual_skews.update(dict.fromkeys(self._servers, 0.0))
         self.at_call: Callable[[SimNode, Schedule, Call], None] = lambda node, schedule, call: None
         self._callers: dict[asyncio.Task[None], None] = {}
         self._turn = 0
@@ -103,11 +125,15 @@ class DrawnWorld(World):
         return None if process is None else process.connection.plan
 
     def clock_of(self, name: str) -> SimClock | None:
+        if name in self._servers:
+            return self._servers[name]
         process: SimNode | ApiProcess | None = self.apis.get(name) or self.nodes.get(name)
         return None if process is None else process.clock
 
     def step(self, name: str, milliseconds: float) -> None:
-        """Somebody sets a host's clock."""
+        """Somebody sets a host's clock, if there is such a host."""
+        if name not in self.skews:
+            return
         self.note(name, f"its clock is stepped by {milliseconds:.0f} ms")
         self.skews[name] += milliseconds
         self.skewed = True
@@ -142,7 +168,8 @@ class DrawnWorld(World):
     @property
     def kept_since(self) -> int:
         """Rows of minutes before this one may have been deleted."""
-        return minute_of(self.now_ms() - SHORT_DAY_MS + 2_000) if self.setting.short_days else 0
+        present = max(self.now_ms() + 2_000, self.furthest_ms)
+        return minute_of(present - SHORT_DAY_MS) if self.setting.short_days else 0
 
     # Whoever asks.
 
@@ -226,15 +253,35 @@ class DrawnWorld(World):
         super().called(node, call)
 
     def tolerance_ms(self, node: SimNode) -> float:
-        """Where hosts' clocks differ, the median of the members that the caller can have compared its own with is what
-        counts: nobody has yet heard of one that has just begun, and one that was declared dead counts no more."""
-        heard = {(row["node_id"], row["incarnation"]) for row in self.memory.rows("nodes") if row["beat"] > HEARD_BEATS}
-        heard &= {(row["node_id"], row["incarnation"]) for row in self.memory.rows("lives") if row["state"] == "live"}
-        heard.add((node.node.life.node_id, node.node.life.incarnation))
-        lives = {name: other.node.life for name, other in self.nodes.items()}
-        errors = sorted(self.skews[name] for name, life in lives.items() if (life.node_id, life.incarnation) in heard)
-        ahead = errors[len(errors) // 2] if len(errors) > 2 else max(errors, default=0.0)
-        return max(ahead, 0.0) + (CLOCK_TOLERANCE_MS if self.skewed else 0.0)
+        return self.ahead_ms(node) + (CLOCK_TOLERANCE_MS if self.skewed else 0.0)
+
+    def ahead_ms(self, node: SimNode) -> float:
+        """How far ahead of the truth the time may be that a node goes by. Those that it can have compared its wall
+        clock with count: nobody has heard yet of one that has just begun, and one that was declared dead counts no
+        more."""
+        lives = [row for row in self.memory.rows("lives") if row["state"] == "live"]
+        live = {(row["node_id"], row["incarnation"]) for row in lives}
+        beats = {(row["node_id"], row["incarnation"]): row["beat"] for row in self.memory.rows("nodes")}
+        others = [other for other in self.nodes.values() if other is not node and other.node.life in live]
+        heard = [other for other in others if beats.get(other.node.life, 0) > HEARD_BEATS]
+        return max(self._ahead_ms(node, others), self._ahead_ms(node, heard))
+
+    def _ahead_ms(self, node: SimNode, others: Sequence[SimNode]) -> float:
+        """Of clocks that agree within what servers' are good for, the members' median counts. A clock that is further
+        ahead than most of all, servers' too, is not gone by; of two the earlier counts."""
+        own, *members = (one.clock.wall_ms() - one.clock.true_ms() for one in (node, *others))
+        servers = [clock.exact_ms() - clock.true_ms() for clock in self.server_clocks]
+        most = median_low([own, *members, *servers])
+        if own - most >= APART_MS:
+            return max(most, 0.0)
+        near = sorted([own, *(error for error in members if abs(error - own) < APART_MS)])
+        return max(near[len(near) // 2] if len(near) > 2 else near[-1], 0.0)
+
+    def look_at_clocks(self) -> None:
+        """What time nodes go by that go by a wrong one."""
+        for node in self.nodes.values():
+            if (ahead_ms := self.ahead_ms(node)) > CLOCK_LIMIT_MS:
+                self.furthest_ms = max(self.furthest_ms, self.now_ms() + round(ahead_ms))
 
     async def check_ends(self) -> None:
         """An end changes only by a redelivery that somebody asked for, and a cancelled one by none."""
