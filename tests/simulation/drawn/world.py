@@ -280,7 +280,8 @@ class DrawnWorld(World):
     def look_at_clocks(self) -> None:
         """What time nodes go by that go by a wrong one."""
         for node in self.nodes.values():
-            if (ahead_ms := self.ahead_ms(node)) > CLOCK_LIMIT_MS:
+            ahead = node.clock.wall_ms() - node.clock.true_ms() > CLOCK_LIMIT_MS
+            if ahead and (ahead_ms := self.ahead_ms(node)) > CLOCK_LIMIT_MS:
                 self.furthest_ms = max(self.furthest_ms, self.now_ms() + round(ahead_ms))
 
     async def check_ends(self) -> None:
