@@ -3,6 +3,9 @@
 A repeat is answered with what the first request came to, as it is by now. What the first was about to make and has not
 is made, as it was asked for then: an item that was found right then is not judged again, one that was refused stays so,
 whatever the clock and the client's settings say by now.
+
+A repeat may overlap its first request, and find what that has just done where it had looked for the key too soon. So
+the key is looked for once more before the repeat is refused.
 """
 
 from collections.abc import Sequence
@@ -87,9 +90,10 @@ class AskOnce:
         known = await self._remember.known(keyed)
         if known is None:
             since = await self._redeliver.begin(client, schedule_id)
-            if not isinstance(since, int):
+            if isinstance(since, int):
+                known = await self._remember(keyed, ids=[schedule_id], at=since)
+            elif (known := await self._remember.known(keyed)) is None:
                 return since, False
-            known = await self._remember(keyed, ids=[schedule_id], at=since)
         return await self._redeliver(client, schedule_id, since=known.at), known.replayed
 
     async def reschedule(
@@ -99,9 +103,10 @@ class AskOnce:
         known = await self._remember.known(keyed)
         if known is None:
             chosen = await self._reschedule.choose(client, schedule_id, request)
-            if not isinstance(chosen, UUID):
+            if isinstance(chosen, UUID):
+                known = await self._remember(keyed, ids=[chosen], at=self._clock.wall_ms())
+            elif (known := await self._remember.known(keyed)) is None:
                 return chosen, False
-            known = await self._remember(keyed, ids=[chosen], at=self._clock.wall_ms())
         chosen = ScheduleId(known.ids[0])
         return await self._reschedule(client, schedule_id, request, chosen=chosen), known.replayed
 

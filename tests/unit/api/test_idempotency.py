@@ -1,7 +1,7 @@
 """Idempotency-Key over REST: the same request again does nothing twice, another one under its key is refused."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness, Reply, callback, schedule
+from tests.support.memory import InMemoryConnection
 from tests.support.outcomes import created, ended, record, row_of
 from tests.unit.usecases.late_rows import Meddled
 
@@ -344,6 +345,42 @@ async def test_rescheduled_once(api: ApiHarness, key: str) -> None:
     assert (again.status, replayed(again), again.json) == (200, True, first.json)
     other = await post(api, key, f"/{one}:reschedule", json={"delay_seconds": 301})
     assert (other.status, other.json["type"]) == (422, "/problems/idempotency-key-reused")
+
+
+class Overtaken(InMemoryConnection):
+    """`meanwhile` acts once, when a key has been looked for, before its answer."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def select(self, name: str, *args: Any, **arguments: Any) -> list[tuple[Any, ...]]:
+        rows = await super().select(name, *args, **arguments)
+        if name == "idempotency_keys.read" and self.meanwhile is not None:
+            act, self.meanwhile = self.meanwhile, None
+            await act()
+        return rows
+
+
+@pytest.mark.parametrize("verb", ["redeliver", "reschedule"])
+async def test_a_repeat_that_its_first_request_overtakes_is_the_same_request(verb: str) -> None:
+    connection = Overtaken()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        one = await created(api, key, delay_seconds=3_600)
+        if verb == "redeliver":
+            await ended(api, one, State.FAILED)
+        body = {"delay_seconds": 300} if verb == "reschedule" else {}
+        firsts: list[Reply] = []
+
+        async def first() -> None:
+            firsts.append(await post(api, key, f"/{one}:{verb}", json=body))
+
+        connection.meanwhile = first
+        again = await post(api, key, f"/{one}:{verb}", json=body)
+        assert (firsts[0].status, replayed(firsts[0])) == (202 if verb == "redeliver" else 201, False)
+        assert (again.status, replayed(again)) == (200, True)
+        assert again.json["schedule_id"] == firsts[0].json["schedule_id"]
+        other = await post(api, key, f"/{one}:{verb}", json=body, under="another")
+        assert replayed(other) is False
 
 
 @pytest.mark.parametrize("fails", ["the-cancel", "the-insert"])
