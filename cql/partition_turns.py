@@ -11,7 +11,8 @@ seen to hold Cassandra at 1.7 cores without an end, with heartbeats timing out. 
 
 - the longest waiting goes first. If it is an edit, other edits that wait go with it, to `ROWS_PER_EDIT` rows, provided
   that they test the same version (or none) and other rows; if it is a serial read of one row, other such reads go with
-  it. Advances, opens and larger reads go alone. What stands between keeps its place.
+  it: to `LEAN_ROWS_PER_READ` without content, to `WHOLE_ROWS_PER_READ` with it, which may have any length. Advances,
+  opens and larger reads go alone. What stands between keeps its place.
 - a shared edit is all or nothing. Its rejection shows every row that was tested, so it says whose condition failed:
   they are answered, the others are sent again without them. Where it shows none, each is sent by itself.
 - when no answer comes, nothing more is sent for this partition during a pause that grows up to `LONGEST_PAUSE_SECONDS`
@@ -46,23 +47,33 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.signal import Signal
 
 ROWS_PER_EDIT = 250
-KEYS_PER_READ = 100
+LEAN_ROWS_PER_READ = 100
+WHOLE_ROWS_PER_READ = 16
 FORGET_SECONDS = 10.0
 
 T = TypeVar("T")
 Rows: TypeAlias = Mapping[RowKey, Row]
 SendEdit: TypeAlias = Callable[[Edit], Awaitable[Answer[WriteRejection]]]
-ReadSerially: TypeAlias = Callable[[Partition, Sequence[RowKey]], Awaitable[tuple[Statics, Rows]]]
+ReadSerially: TypeAlias = Callable[[Partition, Sequence[RowKey], bool], Awaitable[tuple[Statics, Rows]]]
+"""The last: whether lean."""
 
 _CLOSED = "the store was closed before it answered"
 
 
+@dataclass(frozen=True, slots=True)
+class RowRead:
+    """One row to be read serially. `lean`: without its content."""
+
+    key: RowKey
+    lean: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """`work`: an edit, the key of a row to be read, or a request that goes alone. `reads`: no answer is an error."""
+    """`work`: an edit, a row to be read, or a request that goes alone. `reads`: no answer is an error."""
 
     answer: asyncio.Future[Any]
-    work: Edit | RowKey | Callable[[], Awaitable[Any]]
+    work: Edit | RowRead | Callable[[], Awaitable[Any]]
     reads: bool
 
 
@@ -105,15 +116,16 @@ def _goes_with(first: object, other: object, keys: set[RowKey]) -> bool:
         shared = _tells_why(first) and _tells_why(other)
         fits = len(keys) + len(other.writes) <= ROWS_PER_EDIT
         return same and shared and fits and keys.isdisjoint(_keys(other))
-    if isinstance(first, RowKey) and isinstance(other, RowKey):
-        return other in keys or len(keys) < KEYS_PER_READ
+    if isinstance(first, RowRead) and isinstance(other, RowRead):
+        most = LEAN_ROWS_PER_READ if first.lean else WHOLE_ROWS_PER_READ
+        return first.lean is other.lean and (other.key in keys or len(keys) < most)
     return False
 
 
 def _keys(work: object) -> Sequence[RowKey]:
     if isinstance(work, Edit):
         return [write.key for write in work.writes]
-    return [work] if isinstance(work, RowKey) else []
+    return [work.key] if isinstance(work, RowRead) else []
 
 
 def _tells_why(edit: Edit) -> bool:
@@ -147,9 +159,9 @@ class PartitionTurns:
         answer: Answer[WriteRejection] = await self._queued(edit.partition, edit, reads=False)
         return answer
 
-    async def read(self, partition: Partition, key: RowKey) -> tuple[Statics, Row | None]:
+    async def read(self, partition: Partition, key: RowKey, *, lean: bool) -> tuple[Statics, Row | None]:
         """A serial read of one row, with the statics of the same read. Raises StoreUnavailable."""
-        answer: tuple[Statics, Row | None] = await self._queued(partition, key, reads=True)
+        answer: tuple[Statics, Row | None] = await self._queued(partition, RowRead(key, lean), reads=True)
         return answer
 
     async def write_alone(self, partition: Partition, request: Callable[[], Awaitable[Answer[T]]]) -> Answer[T]:
@@ -163,7 +175,7 @@ class PartitionTurns:
         return answer
 
     async def _queued(
-        self, partition: Partition, work: Edit | RowKey | Callable[[], Awaitable[Any]], *, reads: bool
+        self, partition: Partition, work: Edit | RowRead | Callable[[], Awaitable[Any]], *, reads: bool
     ) -> Any:
         one = _Waiting(asyncio.get_running_loop().create_future(), work, reads)
         queue = self._queues.get(partition)
@@ -221,14 +233,14 @@ class PartitionTurns:
         if isinstance(first, Edit):
             return await self._send_edits(group)
         try:
-            if isinstance(first, RowKey):
-                statics, rows = await self._read(partition, list(dict.fromkeys(_only_keys(group))))
+            if isinstance(first, RowRead):
+                statics, rows = await self._read(partition, list(dict.fromkeys(_only_keys(group))), first.lean)
                 for one, key in zip(group, _only_keys(group), strict=True):
                     _end(one, (statics, rows.get(key)))
                 return None
             answer = await first()
         except StoreUnavailable as error:
-            if not isinstance(first, RowKey):
+            if not isinstance(first, RowRead):
                 _fail(group[0], error)
             return Unknown(str(error))
         except Exception as error:
@@ -272,7 +284,7 @@ class PartitionTurns:
 
 
 def _only_keys(group: Sequence[_Waiting]) -> list[RowKey]:
-    return [one.work for one in group if isinstance(one.work, RowKey)]
+    return [one.work.key for one in group if isinstance(one.work, RowRead)]
 
 
 def _joined(edits: Sequence[Edit]) -> Edit:

@@ -6,7 +6,7 @@ from typing import Any
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
 from cql.measures import EditCounts, PauseCounts
-from cql.partition_turns import KEYS_PER_READ, PartitionTurns
+from cql.partition_turns import PartitionTurns
 from cql.schedule_rows import (
     OUTCOME_BYTES,
     advance_bytes,
@@ -53,6 +53,7 @@ from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 
+KEYS_PER_READ = 100
 READ_REPEATS = 5
 """How often rows and statics are read again because an advance came between."""
 ITEMS_PER_BATCH = 65_535
@@ -138,12 +139,12 @@ class CqlScheduleStore:
         if not serial:
             return await self._read_rows(partition, wanted, serial=False, lean=lean, consistency=consistency)
         if len(wanted) == 1:
-            statics, row = await self._turns.read(partition, wanted[0])
-            return statics, {} if row is None else {row.key: row.filled(NO_CONTENT) if lean else row}
-        return await self._turns.read_alone(partition, lambda: self._read_serially(partition, wanted, lean=lean))
+            statics, row = await self._turns.read(partition, wanted[0], lean=lean)
+            return statics, {} if row is None else {row.key: row}
+        return await self._turns.read_alone(partition, lambda: self._read_serially(partition, wanted, lean))
 
     async def _read_serially(
-        self, partition: Partition, keys: Sequence[RowKey], *, lean: bool = False
+        self, partition: Partition, keys: Sequence[RowKey], lean: bool
     ) -> tuple[Statics, dict[RowKey, Row]]:
         return await self._read_rows(partition, keys, serial=True, lean=lean, consistency="LOCAL_QUORUM")
 

@@ -229,7 +229,7 @@ class MinuteRun:
                 machine.rows.now = self._firing.clock.wall_ms()
                 machine.hinted_read(keys, rows, trusted=self._firing.trusted())
             case RecheckClaimed(keys=keys):
-                rows = await schedules.find_rows(partition, keys, serial=True)
+                rows = await schedules.find_rows(partition, keys, serial=True, lean=True)
                 machine.claims_rechecked(rows)
             case CheckRows(rows=rows):
                 originals = await self._read_originals(row for row in rows if row.is_copy)

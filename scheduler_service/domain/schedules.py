@@ -89,6 +89,10 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def key(self) -> RowKey:
         return RowKey(self.due, self.schedule_id)
 
+    @property
+    def content(self) -> "Content":
+        return Content(self.method, self.url, self.headers, self.body, self.options)
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome columns, written together. `state` is never SCHEDULED here.

@@ -143,7 +143,9 @@ class Place:
         """
         await self._schedules.insert(definition)
         for _ in range(MAX_TURNS):
-            statics, rows = await self._schedules.read_rows(definition.partition, [definition.key], serial=True)
+            statics, rows = await self._schedules.read_rows(
+                definition.partition, [definition.key], serial=True, lean=True
+            )
             row = rows.get(definition.key)
             if row is None:
                 return
@@ -199,7 +201,7 @@ class Place:
         partition, key = definition.partition, definition.key
         in_doubt = in_doubt or is_in_doubt(definition)
         for _ in range(MAX_TURNS):
-            statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
+            statics, rows = await self._schedules.read_rows(partition, [key], serial=True, lean=True)
             row = rows.get(key)
             if row is None:
                 # The whole partition went with its retention: the row is long past every promise.
@@ -211,9 +213,8 @@ class Place:
                     return None
                 # Its copies are made from what the row says: it may be a redelivery's by now, known to who asks late.
                 redelivered = row.redelivered_at is not None and row.defined
-                return await self._next_copy(
-                    definition_of(partition, row) if redelivered else definition, _outcome(row)
-                )
+                told = definition_of(partition, row.filled(definition.content)) if redelivered else definition
+                return await self._next_copy(told, _outcome(row))
             if key.schedule_id in statics.in_flight:
                 if await self._owner_has_it(definition, statics):
                     return None

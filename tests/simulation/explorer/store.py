@@ -9,12 +9,12 @@ from cql.connection import Item
 from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
 from cql.measures import PauseCounts
-from cql.partition_turns import PartitionTurns
+from cql.partition_turns import PartitionTurns, RowRead
 from cql.schedule_rows import definition_parameters
 from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Unknown
-from scheduler_service.domain.ids import ClientId, Minute, Partition, RowKey, hour_of, minute_start
+from scheduler_service.domain.ids import ClientId, Minute, Partition, hour_of, minute_start
 from scheduler_service.domain.schedules import Advance, Definition, Edit, Statics, WriteRejection
 from tests.support.cql_tables import Key, Row
 from tests.support.cql_tables import Partition as Stored
@@ -44,13 +44,13 @@ class AtOnce(PartitionTurns):
     """Requests at once: which of them share one is not explored, and what is waited for is the explorer's choice."""
 
     async def _queued(
-        self, partition: Partition, work: Edit | RowKey | Callable[[], Awaitable[Any]], *, reads: bool
+        self, partition: Partition, work: Edit | RowRead | Callable[[], Awaitable[Any]], *, reads: bool
     ) -> Any:
         if isinstance(work, Edit):
             return await self._send_edit(work)
-        if isinstance(work, RowKey):
-            statics, rows = await self._read(partition, [work])
-            return statics, rows.get(work)
+        if isinstance(work, RowRead):
+            statics, rows = await self._read(partition, [work.key], work.lean)
+            return statics, rows.get(work.key)
         return await work()
 
 

@@ -219,16 +219,19 @@ def test_a_rejection_that_cannot_tell_is_each_ones_own() -> None:
     on_ground(scenario)
 
 
-def test_serial_reads_of_single_rows_share() -> None:
+@pytest.mark.parametrize(("lean", "requests"), [(True, 1), (False, 4)])
+def test_serial_reads_of_single_rows_share(lean: bool, requests: int) -> None:
+    """Fewer where their content, which may have any length, is read too."""
+
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(50)
-        where = rows[0].partition
-        found = await asyncio.gather(*(ground.schedules.read_rows(where, [one.key], serial=True) for one in rows))
-        assert [read[one.key].schedule_id for one, (_, read) in zip(rows, found, strict=True)] == [
-            one.schedule_id for one in rows
+        where, keys, read = rows[0].partition, [one.key for one in rows], ground.schedules.read_rows
+        found = await asyncio.gather(*(read(where, [key], serial=True, lean=lean) for key in keys))
+        assert [(one[key].schedule_id, one[key].body) for key, (_, one) in zip(keys, found, strict=True)] == [
+            (one.schedule_id, None if lean else one.body) for one in rows
         ]
         assert len({statics.edits for statics, _ in found}) == 1
-        assert len(ground.connection.sent) <= 2
+        assert len(ground.connection.sent) == requests
         assert ground.connection.most == 1
 
     on_ground(scenario)

@@ -29,7 +29,8 @@ Act = Callable[[], Awaitable[object]]
 
 class Meddled(InMemoryConnection):
     """`before` acts once before the next request of that name; `lost` edits are applied and unanswered, `refused` ones
-    are neither. `written` remembers every write that took effect, `batches` first name and size of plain batches."""
+    are neither. `written` remembers every write that took effect, `batches` first name and size of plain batches,
+    `longest` the bytes of bodies that one read answered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,12 +39,16 @@ class Meddled(InMemoryConnection):
         self.refused = 0
         self.written: list[str] = []
         self.batches: list[tuple[str, int]] = []
+        self.longest = 0
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[Any, ...]]:
         await self._meddle(name)
-        return await super().select(name, parameters, serial=serial, consistency=consistency)
+        rows = await super().select(name, parameters, serial=serial, consistency=consistency)
+        bodies = sum(len(value) for values in rows for value in values if isinstance(value, bytes))
+        self.longest = max(self.longest, bodies)
+        return rows
 
     async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         await super().write(name, parameters, consistency=consistency)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cql.partition_turns import KEYS_PER_READ
+from cql.schedules import KEYS_PER_READ
 from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
     ClientId,

@@ -74,6 +74,14 @@ async def test_late_and_untouched_is_re_homed_with_its_copy(late: LateWorld) -> 
     assert late.hints.hints == [(copy.partition, copy.key)]
 
 
+async def test_content_is_not_read_of_what_is_late(late: LateWorld) -> None:
+    """Of an outage there are hundreds in one minute, which are read together."""
+    late.connection.longest = 0
+    await asyncio.gather(*(late.place(definition(CLIENT, tail=number, body=bytes(50_000))) for number in range(100)))
+    assert [row["state"] for row in late.connection.rows("schedules")].count("retrying") == 100
+    assert late.connection.longest <= 50_000, "one row alone is read whole"
+
+
 async def test_the_pointer_is_written_before_the_copy(late: LateWorld) -> None:
     await late.place(original())
     assert [name for name in late.connection.written if name.startswith("schedules.")] == [INSERTED, EDITED, INSERTED]
