@@ -201,9 +201,7 @@ def build_services(
         schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=settings.network, box=box, clock=clock
     )
     remember = RememberRequest(keys=storage.idempotency)
-    change_crons = ChangeCrons(
-        crons=storage.crons, catalog=catalog, place=place, box=box, clock=clock, randomness=randomness
-    )
+    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, place=place, box=box, clock=clock)
     return ApiServices(
         clock=clock,
         randomness=randomness,

@@ -36,13 +36,12 @@ from scheduler_service.domain.crons.row import (
     CronState,
 )
 from scheduler_service.domain.errors import Conflict, NotFound, SecretLocked, StoreUnavailable
-from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, new_schedule_id
+from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.ports import CronStore, SecretBox
 from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.place import Place
@@ -50,6 +49,8 @@ from scheduler_service.usecases.reading_steps import Told
 
 MAX_TURNS = 20
 """Rejections in a row after which a change is given up: somebody keeps changing this cron."""
+REMEMBERED = 10_000
+"""Instants of triggers. Two that have the same after all are one run."""
 
 
 class CronDraft(NamedTuple):
@@ -79,7 +80,6 @@ class ChangeCrons:
         place: Place,
         box: SecretBox,
         clock: Clock,
-        randomness: Randomness,
     ) -> None:
         self._crons = crons
         self._counts = CronCounts(crons=crons, clock=clock)
@@ -87,7 +87,7 @@ class ChangeCrons:
         self._place = place
         self._box = box
         self._clock = clock
-        self._randomness = randomness
+        self._triggers: set[tuple[ClientId, CronId, int]] = set()
 
     async def put(
         self, client: Client, cron_id: CronId, draft: CronDraft, *, told: Told = lambda rows, size: None
@@ -160,17 +160,18 @@ class ChangeCrons:
         return cron
 
     async def trigger(self, client: Client, cron_id: CronId) -> Definition:
-        """One run now, beside the rule and whatever the state; answers its row. Raises NotFound, StoreUnavailable."""
+        """One run now, beside the rule and whatever the state; answers its row. Triggers that several processes admit
+        in one millisecond are one run. Raises NotFound, StoreUnavailable."""
         found = await self._crons.read(client.client_id, [cron_id])
         cron = _existing(found.get(cron_id), cron_id)
         now = UnixMillis(self._clock.wall_ms())
-        # Fires are at whole minutes: no triggered run may take the place of one in the list of runs.
-        nominal = UnixMillis(now + (now % 1000 == 0))
+        nominal = self._triggered_at(cron, now)
+        name = f"trigger {client.client_id} {cron_id} {cron.revision} {nominal}"
         definition = Definition(
             client_id=client.client_id,
             poller_id=cron.poller_id,
             due=nominal,
-            schedule_id=new_schedule_id(due=nominal, poller_id=cron.poller_id, randomness=self._randomness),
+            schedule_id=derived_schedule_id(due=nominal, poller_id=cron.poller_id, name=name),
             method=cron.callback.method,
             url=cron.callback.url,
             headers=cron.callback.headers,
@@ -187,6 +188,15 @@ class ChangeCrons:
         await self._crons.insert_runs([run])
         await self._place(definition, consistency=client.settings.write_consistency)
         return definition
+
+    def _triggered_at(self, cron: Cron, now: int) -> UnixMillis:
+        """The next instant that no other run has: runs are listed by their instants, and fires are at whole minutes."""
+        if len(self._triggers) >= REMEMBERED:
+            self._triggers.clear()
+        while now % 1000 == 0 or (cron.client_id, cron.cron_id, now) in self._triggers:
+            now += 1
+        self._triggers.add((cron.client_id, cron.cron_id, now))
+        return UnixMillis(now)
 
     def _new(self, client: Client, cron_id: CronId, draft: CronDraft, *, known: Cron | None, now: UnixMillis) -> Cron:
         """A cron that was deleted before goes on counting its revisions, so that nothing of then is taken for its

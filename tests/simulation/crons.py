@@ -88,7 +88,6 @@ class Crons:
             place=world.place,
             box=ClearBox(),
             clock=world.api_clock,
-            randomness=world.api_randomness,
         )
 
     async def put(

@@ -66,9 +66,7 @@ async def cron_changes(cluster: Deployment) -> AsyncIterator[CronChanges]:
         )
         catalog = Catalog(store=storage.clients, clock=clock)
         yield CronChanges(
-            ChangeCrons(
-                crons=storage.crons, catalog=catalog, place=place, box=ClearBox(), clock=clock, randomness=randomness
-            ),
+            ChangeCrons(crons=storage.crons, catalog=catalog, place=place, box=ClearBox(), clock=clock),
             storage,
             dropped,
         )

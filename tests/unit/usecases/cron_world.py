@@ -119,11 +119,11 @@ class CronWorld:
         self.edit = EditSchedule(
             schedules=self.storage.schedules, place=self.place, clock=self.clock, randomness=randomness
         )
-        self.change, self.expand = self._process(self.storage, randomness)
+        self.change, self.expand = self._process(self.storage)
         self.others = Storage.over(self.connection)
-        self.others_change, self.others_expand = self._process(self.others, randomness)
+        self.others_change, self.others_expand = self._process(self.others)
 
-    def _process(self, storage: Storage, randomness: SeededRandomness) -> tuple[ChangeCrons, ExpandCrons]:
+    def _process(self, storage: Storage) -> tuple[ChangeCrons, ExpandCrons]:
         """What one process does. Another one has queues of its own."""
         change = ChangeCrons(
             crons=storage.crons,
@@ -131,7 +131,6 @@ class CronWorld:
             place=self.place,
             box=ClearBox(),
             clock=self.clock,
-            randomness=randomness,
         )
         expand = ExpandCrons(
             crons=storage.crons,

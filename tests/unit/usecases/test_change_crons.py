@@ -317,6 +317,25 @@ async def test_a_rule_from_a_newer_program_can_be_replaced_and_stopped(world: Cr
     assert (await world.change.put(client, TICK, draft())).cron.expression == "* * * * *"
 
 
+async def test_each_of_many_triggers_of_one_instant_is_a_run(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    world.clock.now += 990 - world.clock.now % 1000
+    made = [await world.change.trigger(client, TICK) for _ in range(20)]
+    runs = [run for run in await world.runs() if run.triggered]
+    assert [run.schedule_id for run in runs] == [row.schedule_id for row in made]
+    assert len(runs) == 20
+
+
+async def test_triggers_of_one_instant_by_two_processes_are_one_run(world: CronWorld) -> None:
+    client = await in_state(world, CronState.ACTIVE)
+    one, other = await world.change.trigger(client, TICK), await world.others_change.trigger(client, TICK)
+    assert one == other
+    assert [run.schedule_id for run in await world.runs() if run.triggered] == [one.schedule_id]
+    assert [row["schedule_id"] for row in world.connection.rows("schedules") if row["due"] == one.due] == [
+        one.schedule_id
+    ]
+
+
 async def test_triggered_runs_are_beside_the_rule(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     fires = {run.nominal_due for run in await world.runs()}
