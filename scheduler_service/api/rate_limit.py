@@ -4,6 +4,8 @@
     redeliver, reads, cancels                       none: no new schedule comes of them
 
 What was asked for counts, whatever comes of it: an item that is refused for its faults has been judged all the same.
+It is taken before anything is judged. So what is refused here costs its body, and of a batch finding where its items
+begin: 1 ms for 1,000 wrong ones, where judging them takes 20 to 50.
 The headers are those of draft-ietf-httpapi-ratelimit-headers (structured fields, RFC 9651): `q` and `w`, the bucket's
 size and the seconds that fill it; `r` and `t`, what is left in it and the seconds until it is full.
 

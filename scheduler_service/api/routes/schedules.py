@@ -86,8 +86,9 @@ async def create_batch(call: Call) -> web.Response:
     data = await call.read()
     keyed = keyed_of(call, data)
     batch = _BATCH.decode_if_right(data)
-    requests = batch.items if batch is not None else await _items(call, _ENVELOPE.decode(data).items)
-    rate = call.services.rate_limit.take(client, len(requests))
+    unread = _ENVELOPE.decode(data).items if batch is None else ()
+    rate = call.services.rate_limit.take(client, len(unread if batch is None else batch.items))
+    requests = await _items(call, unread) if batch is None else batch.items
     if keyed is not None:
         once = await call.services.ask_once.create(client, requests, keyed)
         call.record(created=_created(once.items))

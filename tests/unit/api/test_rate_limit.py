@@ -1,8 +1,13 @@
 """The rate of creates over HTTP: who is held to it, by how much, and what is said."""
 
+from typing import Any
+
 import pytest
 
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
+from scheduler_service.api.routes.schedules import _item
+from scheduler_service.domain.errors import Invalid
+from scheduler_service.usecases.schedule_request import ScheduleRequest
 from tests.support.api import ApiHarness, Reply, schedule
 from tests.support.api_story import ROUTE, Story
 
@@ -61,6 +66,31 @@ async def test_what_is_refused_for_its_faults_has_been_asked_for_too(api: ApiHar
     key = await api.register("shop", settings={"create_rate_per_second": 0.1})
     assert (await api.send("POST", SCHEDULES, key=key, json={})).status == 422
     assert (await create(api, key)).status == 429
+
+
+async def test_a_batch_that_does_not_fit_is_refused_before_its_items_are_judged(
+    api: ApiHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await api.register("shop", quota=1)
+    judged = 0
+
+    def item(*args: Any, **arguments: Any) -> ScheduleRequest | Invalid:
+        nonlocal judged
+        judged += 1
+        return _item(*args, **arguments)
+
+    monkeypatch.setattr("scheduler_service.api.routes.schedules._item", item)
+    wrong = {"items": [{"callback": {"url": n}} for n in range(999)] + [schedule()]}
+    reply = await api.send("POST", SCHEDULES + ":batch", key=key, json=wrong)
+    assert (reply.status, said(reply)[1]) == (200, '"creates";r=0;t=10')
+    assert [one["status"] for one in reply.json["items"]] == [422] * 999 + [201]
+    assert judged == 1000
+    for _ in range(5):
+        reply = await api.send("POST", SCHEDULES + ":batch", key=key, json=wrong)
+        assert (reply.status, reply.json["type"]) == (429, "/problems/too-many-creates")
+    assert judged == 1000
+    api.clock.advance(float(reply.headers["Retry-After"]))
+    assert (await batch(api, key, 1000)).status == 200, "refusals take nothing"
 
 
 @pytest.mark.parametrize("id_", ROUTE)
