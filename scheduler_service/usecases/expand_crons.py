@@ -28,9 +28,12 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.usecases.edit_schedule import Cancelled, EditSchedule
 from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, next_step
 
 AT_ONCE = 100
-"""Crons of one conditional request."""
+"""Crons of one conditional request. They are read in steps (`reading_steps`): their callbacks may be long."""
+LEAST_AT_ONCE = 4
+"""Crons read together however often a read had no answer: of the longest that is little more than `MAX_BYTES`."""
 CHILDREN_AT_ONCE = 500
 CLOCKS_MS = 2_000
 """How far the clock of whoever set `wake_at` may be ahead of ours: nearly due is due."""
@@ -65,6 +68,8 @@ class ExpandCrons:
         self._edit = edit
         self._clock = clock
         self._on_fault = on_fault
+        self._most: dict[ClientId, int] = {}
+        """How many crons to read at once until the next expansion succeeds, of clients whose read found no answer."""
 
     async def __call__(self, client_id: ClientId, cron_ids: Collection[CronId], *, turn: Turn = nullcontext) -> None:
         """Nothing is done for a client that is suspended or deleted. What is asked of storage is asked within a `turn`.
@@ -79,10 +84,29 @@ class ExpandCrons:
         if wakers is None:
             raise StoreUnavailable(f"the built-in client {CRON_CLIENT!r} is not there yet")
         ids = list(dict.fromkeys(cron_ids))
-        for start in range(0, len(ids), AT_ONCE):
+        crons: list[Cron] = []
+        at = done = read = 0
+        step = FIRST_STEP_ROWS
+        while at < len(ids):
+            several = ids[at : at + min(step, AT_ONCE - done, self._most.get(client_id, AT_ONCE))]
+            found = await self._read(client_id, several, turn)
+            crons += found
+            at, done = at + len(several), done + len(several)
+            read += sum(cron.callback.size for cron in found)
+            step = next_step(step, done=done, read=read)
+            if read >= MAX_BYTES or done == AT_ONCE or at == len(ids):
+                await self._expand(client, wakers, crons, turn)
+                crons, done, read = [], 0, 0
+        self._most.pop(client_id, None)
+
+    async def _read(self, client_id: ClientId, cron_ids: Sequence[CronId], turn: Turn) -> Collection[Cron]:
+        try:
             async with turn():
-                crons = await self._crons.read(client_id, ids[start : start + AT_ONCE], serial=True)
-            await self._expand(client, wakers, list(crons.values()), turn)
+                return (await self._crons.read(client_id, cron_ids, serial=True)).values()
+        except StoreUnavailable:
+            # Perhaps they were too long to be read in time.
+            self._most[client_id] = max(len(cron_ids) // 2, LEAST_AT_ONCE)
+            raise
 
     async def _client(self, client_id: ClientId) -> Client | None:
         return self._known(client_id) or await self._clients.read_client(client_id)
@@ -212,14 +236,16 @@ def _is_fire(row: Row) -> bool:
 
 
 def _grouped(expansions: Iterable[Expansion]) -> Iterable[list[Expansion]]:
-    """As many together as have `CHILDREN_AT_ONCE` children, one at least."""
+    """As many together as have `CHILDREN_AT_ONCE` children with `MAX_BYTES` of content, one at least."""
     group: list[Expansion] = []
-    children = 0
+    children = size = 0
     for expansion in expansions:
-        if group and children + len(expansion.children) > CHILDREN_AT_ONCE:
+        more = len(expansion.children)
+        longer = more * expansion.advance.cron.callback.size
+        if group and (children + more > CHILDREN_AT_ONCE or size + longer > MAX_BYTES):
             yield group
-            group, children = [], 0
+            group, children, size = [], 0, 0
         group.append(expansion)
-        children += len(expansion.children)
+        children, size = children + more, size + longer
     if group:
         yield group

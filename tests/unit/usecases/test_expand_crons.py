@@ -1,6 +1,6 @@
 """Expanding: whoever asks, however often, interrupted anywhere; one cron that can't be expanded stands alone."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,13 +10,14 @@ from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.crons.expansion import MAX_CHILDREN
-from scheduler_service.domain.crons.row import CronState
+from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.errors import ContentTooLarge
-from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
+from scheduler_service.domain.ids import MINUTE_MS, ClientId, CronId, UnixMillis
 from scheduler_service.domain.schedules import Definition, State
-from scheduler_service.usecases.expand_crons import CHANGED, MISSED
+from scheduler_service.usecases.expand_crons import AT_ONCE, CHANGED, LEAST_AT_ONCE, MISSED
+from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES
 from tests.support.api import NOW
-from tests.unit.usecases.cron_world import DAY_MS, SHOP, TICK, CronWorld, draft
+from tests.unit.usecases.cron_world import CALLBACK, DAY_MS, SHOP, TICK, CronWorld, draft
 
 TOCK = CronId("tock")
 
@@ -192,6 +193,81 @@ async def test_a_long_absence_is_made_up_for_in_turns(world: CronWorld) -> None:
     missed = 1440 - 31
     assert states[:missed] == [(State.SKIPPED, MISSED)] * missed
     assert {state for state, _ in states[missed:]} <= {None, State.RETRYING}, "retrying: placed where it is looked at"
+
+
+async def put_many(world: CronWorld, count: int, *, length: int = 0) -> list[CronId]:
+    """Crons of two fires each within the window, whose callbacks have bodies of that length."""
+    client = await world.begin()
+    ids = [CronId(f"c{number}") for number in range(count)]
+    long = msgspec.structs.replace(CALLBACK, body=bytes(length))
+    for cron_id in ids:
+        await world.change.put(client, cron_id, draft("*/5 * * * *")._replace(callback=long))
+    world.connection.asked.clear()
+    return ids
+
+
+def watch_reads(world: CronWorld, monkeypatch: pytest.MonkeyPatch, *, most: int = AT_ONCE) -> list[tuple[int, int]]:
+    """Of each serial read of crons how many were asked for, and how many bytes their callbacks have. More than `most`
+    are not read in time."""
+    reads: list[tuple[int, int]] = []
+    read = world.storage.crons.read
+
+    async def watched(
+        client_id: ClientId, cron_ids: Sequence[CronId], *, serial: bool = False
+    ) -> Mapping[CronId, Cron]:
+        found = await read(client_id, cron_ids, serial=serial)
+        reads.append((len(cron_ids), sum(cron.callback.size for cron in found.values())))
+        if len(cron_ids) > most:
+            raise StoreUnavailable("not in time")
+        return found
+
+    monkeypatch.setattr(world.storage.crons, "read", watched)
+    return reads
+
+
+async def test_crons_with_long_callbacks_are_read_and_placed_a_few_at_a_time(
+    world: CronWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await put_many(world, 30, length=500_000)
+    reads, placed = watch_reads(world, monkeypatch), []
+    many = world.place.many
+
+    async def watched(definitions: Sequence[Definition]) -> Any:
+        placed.append(sum(one.content.size for one in definitions))
+        return await many(definitions)
+
+    monkeypatch.setattr(world.place, "many", watched)
+    await world.expand(SHOP, ids)
+    assert reads[0][0] == FIRST_STEP_ROWS
+    assert max(size for _, size in reads[1:]) <= MAX_BYTES
+    assert sum(count for count, _ in reads) == 30
+    assert max(placed) <= MAX_BYTES + 100_000
+    assert world.expand.crons_expanded == 30
+
+
+async def test_many_short_crons_share_requests(world: CronWorld) -> None:
+    ids = await put_many(world, AT_ONCE)
+    await world.expand(SHOP, ids)
+    assert world.expand.crons_expanded == AT_ONCE
+    assert world.connection.asked.count("crons.read") <= 3
+    assert world.connection.asked.count("crons.advance") == 1
+
+
+async def test_crons_that_are_not_read_in_time_are_read_in_smaller_groups(
+    world: CronWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await put_many(world, 20)
+    with monkeypatch.context() as patched:
+        reads = watch_reads(world, patched, most=LEAST_AT_ONCE)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                await world.expand(SHOP, ids)
+        await world.expand(SHOP, ids)
+    assert [count for count, _ in reads] == [16, 8, *[LEAST_AT_ONCE] * 5]
+    assert world.expand.crons_expanded == 20
+    reads = watch_reads(world, monkeypatch)
+    await world.expand(SHOP, ids)
+    assert [count for count, _ in reads] == [16, 4]
 
 
 async def test_an_edit_after_an_absence_of_years_is_expanded(world: CronWorld) -> None:
