@@ -27,7 +27,7 @@ Measured on a running API process (its CPU time, request after request, two busy
     GET dead letters, a day of none           17            15
     GET 100 crons                             6             2, 2 for rows, 4 for the answer
       500 runs of one                         5             5, 7 for the answer
-    PUT a cron, new or the same               3.5, 1.7      5, and 20 for 1,000 crons counted
+    PUT a cron, new or the same               2.9, 1.6      5, and 20 for 1,000 crons counted
     DELETE a cron, pause, resume              4, 3, 3       4, 3, 3
     preview: usual, 72 years, zone not seen   0.5, 2, 8     3
     DELETE a schedule                         2.9           2
