@@ -10,7 +10,8 @@ taken runs into `answer_timeout`, also where the connection is being closed: its
 Where there are `max_connections`, the one heard of longest ago that waits for a request, or for the rest of one that
 has been answered, makes room for a new one; so nobody can keep others out by holding connections. Requests that wait
 for their bodies keep theirs, but one caller's have a quarter of all at most (`api.request_budget`). Where none of the
-oldest waits, the new one gets 503 and is closed.
+oldest waits, the one whose answer has not been taken for longest does, from STALLED_SECONDS on: whoever asks without
+taking answers needs no key. Otherwise the new one gets 503 and is closed.
 
 Parsing is work for the loop that anybody can ask for, without a key too: 64 KiB of a body in chunks of one byte cost
 2 ms. So
@@ -41,6 +42,8 @@ from scheduler_service.api.settings import ApiSettings
 
 LOOKED_AT: Final = 64
 """How many of the oldest connections are looked at for one that waits."""
+STALLED_SECONDS: Final = 1.0
+"""An answer that has not been taken for so long makes room for a new connection."""
 READ_BYTES: Final = 64 * 1024
 """What is parsed of one connection's bytes at a time."""
 TURN_SECONDS: Final = 0.005
@@ -163,7 +166,7 @@ class Connections:
                 del self._open[connection]
                 connection.force_close()
                 return True
-        return False
+        return self.answers.end_oldest(after=STALLED_SECONDS)
 
 
 class Connection(RequestHandler):
@@ -348,5 +351,6 @@ class Connection(RequestHandler):
         self.force_close()
 
     def _answer_overdue(self) -> None:
+        self._kept.closed(self)
         if self._socket is not None:
             self._socket.abort()

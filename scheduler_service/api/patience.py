@@ -65,3 +65,15 @@ class Patience(Waits):
         wait = Wait(self._clock.monotonic() + self._seconds, at_end)
         self._add(wait)
         return wait
+
+    def end_oldest(self, *, after: float) -> bool:
+        """End the one that has been waited for longest, if that is so many seconds at least."""
+        queue = self._queue
+        while queue and queue[0].at_end is None:
+            queue.popleft()
+        if not queue or queue[0].at - self._seconds + after > self._clock.monotonic():
+            return False
+        at_end = queue.popleft().at_end
+        assert at_end is not None
+        at_end()
+        return True

@@ -57,8 +57,9 @@ class ApiSettings:
 
     max_connections: int = 2000
     """Connections at the same time, of this process. Beyond, the one that has been waiting longest for a request is
-    closed for a new one; where none waits, the new one is answered 503 and closed. Fewer where the process may not open
-    as many file descriptors. Each may take up to 0.5 MiB before its key is known."""
+    closed for a new one; where none waits, one that does not take its answer. Where there is none either, the new one
+    is answered 503 and closed. Fewer where the process may not open as many file descriptors. Each may take up to 0.5
+    MiB before its key is known."""
 
     head_timeout_seconds: float = 10.0
     """From the opening of a connection, or the first byte of a later request, until its headers are there. Later ones

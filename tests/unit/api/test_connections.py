@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from scheduler_service.api.connections import TURN_SECONDS, Parsing
+from scheduler_service.api.connections import STALLED_SECONDS, TURN_SECONDS, Parsing
 from tests.support.api import ADMIN_KEY, ApiHarness, callback, schedule
 from tests.support.turns import until
 from tests.unit.cql.gate import Gate
@@ -240,6 +240,45 @@ async def test_an_answer_that_is_not_taken_is_broken_off(api: ApiHarness, closin
     api.clock.advance(1)
     await until(lambda: opened(api) == before)
     await caller.close()
+
+
+async def stalled(api: ApiHarness) -> Caller:
+    """Somebody without a key who asks for more than a socket holds, and reads none of it."""
+    caller = await Caller.of(api, receive_buffer=4096)
+    caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    caller.writer.write(b"GET /openapi.json HTTP/1.1\r\nHost: api\r\n\r\n" * 100)
+    return caller
+
+
+async def test_where_nobody_waits_the_answer_that_is_not_taken_for_longest_makes_room(api: ApiHarness) -> None:
+    assert api.server is not None
+    assert api.server._kept is not None
+    there, slow = api.server._kept._open, []
+    for number in range(1, LIMIT + 1):
+        slow.append(await stalled(api))
+        await until(lambda number=number: waited_for(api, "answers") == number)
+        api.clock.advance(0.1)
+    first, *others = list(there)
+    early = await Caller.of(api, LIVE)
+    assert (await early.answer())[0] == 503, "everybody has a second"
+    api.clock.advance(STALLED_SECONDS - 0.5)
+    slow.append(await Caller.of(api, LIVE))
+    assert (await slow[-1].answer())[0] == 200
+    assert list(there)[:-1] == others
+    assert first.transport is None
+    slow.append(await stalled(api))
+    await until(lambda: waited_for(api, "answers") == LIMIT)
+    assert list(there)[:-1] == others, "who waits goes first"
+    late = await Caller.of(api, LIVE)
+    assert (await late.answer())[0] == 503, "the others have their second"
+    api.clock.advance(STALLED_SECONDS)
+    for left in range(len(others) - 1, -1, -1):
+        slow.append(await stalled(api))
+        await until(lambda left=left: (len({*there} & {*others}), waited_for(api, "answers")) == (left, LIMIT))
+    assert opened(api) == LIMIT
+    for one in (*slow, early, late):
+        await one.close()
+    await until(lambda: opened(api) == 0)
 
 
 async def test_an_answer_that_is_taken_slowly_but_in_time_comes_whole(api: ApiHarness) -> None:
