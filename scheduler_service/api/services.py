@@ -166,6 +166,12 @@ def build_services(
     catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)
+    judge_clock = JudgeClock(
+        clock=clock,
+        offset_ms=lambda: members.first_offset_ms,
+        alone=lambda: members.alone,
+        limit_ms=clock_limit_ms,
+    )
     place = Place(
         schedules=storage.schedules,
         leases=storage.leases,
@@ -173,6 +179,7 @@ def build_services(
         randomness=randomness,
         hints=hints,
         floor_of=members.floor_of,
+        clock_doubted=judge_clock.doubted,
     )
     edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
     letters = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
@@ -180,12 +187,6 @@ def build_services(
         schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
     )
     lanes = LaneChooser(randomness)
-    judge_clock = JudgeClock(
-        clock=clock,
-        offset_ms=lambda: members.first_offset_ms,
-        alone=lambda: members.alone,
-        limit_ms=clock_limit_ms,
-    )
     admit = AdmitCreates(judge_clock=judge_clock)
     create = CreateSchedules(
         place=place,

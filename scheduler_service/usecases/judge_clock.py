@@ -28,6 +28,14 @@ class JudgeClock:
         self._alone = alone
         self._limit_ms = limit_ms
 
+    def doubted(self) -> bool:
+        """Whether `self()` raises."""
+        try:
+            self()
+        except ClockInDoubt:
+            return True
+        return False
+
     def __call__(self) -> None:
         """Raises ClockInDoubt."""
         if not self._clock.wall_trusted():

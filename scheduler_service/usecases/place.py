@@ -18,7 +18,8 @@ that must itself point on moves its original first, then the next copy is insert
 A tenant's create may ask for a stronger insert (`consistency`). Nothing else here does: copies, and everything that is
 looked at to decide, stay as they are.
 
-When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place.
+When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place. A process
+whose clock is in doubt can't say what is late, so it places nothing that others left half done either.
 """
 
 import asyncio
@@ -69,17 +70,22 @@ class Place:
         randomness: Randomness,
         hints: HintSender,
         floor_of: Callable[[Life], int | None] = lambda life: None,
+        clock_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`floor_of`: the floor that a life has announced, where members are watched."""
+        """`floor_of`: the floor that a life has announced, where members are watched. `clock_doubted()`: whether this
+        process's wall clock may be wrong; pollers do nothing at all then."""
         self._schedules = schedules
         self._leases = leases
         self._clock = clock
         self._randomness = randomness
         self._hints = hints
         self._floor_of = floor_of
+        self._clock_doubted = clock_doubted
 
     async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         """Return when the row is durable and sure to be accounted for. Raises StoreUnavailable, ContentTooLarge."""
+        if self._clock_doubted():
+            raise StoreUnavailable("this process's clock is in doubt: the row's owner places it, or another process")
         await self._schedules.insert(definition, consistency=consistency)
         current = await self._acknowledged(definition, at=self._clock.wall_ms())
         while current is not None:
@@ -100,7 +106,7 @@ class Place:
         Where an owner had opened the minute the row is in doubt from then on: its outcome may have been lost.
         """
         minute = minute_of(definition.due)
-        if self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or statics.in_flight:
+        if self._clock_doubted() or self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or statics.in_flight:
             return False
         lease = await self._leases.read_lease(Lane(definition.client_id, definition.poller_id))
         if lease is None:

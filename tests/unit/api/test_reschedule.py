@@ -170,6 +170,30 @@ async def test_a_crash_in_between_is_made_good_by_whoever_asks_next(asks: str) -
         assert (await shown(api, key, new))["due"] == LATER
 
 
+@pytest.mark.parametrize("ahead_seconds", [-3_600, 3_600])
+@pytest.mark.parametrize("looks_at", ["old", "new", "cancels-old"])
+async def test_a_process_whose_clock_is_in_doubt_completes_nothing(
+    looks_at: str, ahead_seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would create the new row in a minute that is over, and leave it there, or put it off by as much."""
+    connection = Meddled()
+    async with ApiHarness(connection=connection) as api:
+        key = await api.register("shop", quota=1)
+        one, new = await crashed(api, key, connection, due=LATER)
+        method, path = ("DELETE", one) if looks_at == "cancels-old" else ("GET", one if looks_at == "old" else new)
+        monkeypatch.setattr(api.clock, "wall_ms", lambda: NOW + 1_000 * ahead_seconds)
+        api.clock.trusted = False
+        assert (await api.send(method, f"{SCHEDULES}/{path}", key=key)).status == 503
+        row = await row_of(api, ScheduleId(UUID(new)))
+        assert row is not None
+        assert row.announced
+        monkeypatch.undo()
+        api.clock.trusted = True
+        await api.send(method, f"{SCHEDULES}/{path}", key=key)
+        found = await shown(api, key, new)
+        assert (found["due"], found["state"]) == (LATER, "scheduled")
+
+
 @pytest.mark.parametrize("looks_at", ["old", "new", "cancels-old"])
 async def test_another_call_is_created_by_whoever_looks_at_either(looks_at: str) -> None:
     connection = Meddled()
