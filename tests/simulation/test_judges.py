@@ -74,6 +74,25 @@ def test_a_call_may_be_no_earlier_than_most_clocks_are_ahead() -> None:
     drawn(scenario)
 
 
+def test_a_step_of_a_whole_host_is_contradicted_by_nobody_who_is_about_to_accept_it() -> None:
+    async def scenario(world: DrawnWorld) -> None:
+        for name, pause in (("a", 0.35), ("b", 0.35), ("c", 20.0)):
+            world.start_node(name)
+            await world.advance(pause)
+        for name in "abcs":
+            world.step(name, 600_000)
+        accepted: list[str] = []
+        while not accepted:
+            await world.advance(0.05)
+            accepted = [name for name, node in world.nodes.items() if node.clock.wall_ms() > world.now_ms() + 500_000]
+        assert len(accepted) == 1
+        assert world.tolerance_ms(world.nodes[accepted[0]]) == pytest.approx(600_000 + CLOCK_TOLERANCE_MS, abs=50)
+        for other in {*world.nodes} - {*accepted}:
+            assert world.tolerance_ms(world.nodes[other]) == pytest.approx(CLOCK_TOLERANCE_MS, abs=50)
+
+    drawn(scenario)
+
+
 def test_books_that_were_counted_early_may_lack_open_rows_and_no_others() -> None:
     async def scenario(world: World) -> None:
         await world.add_client("shop")

@@ -269,7 +269,13 @@ class DrawnWorld(World):
     def _ahead_ms(self, node: SimNode, others: Sequence[SimNode]) -> float:
         """Of clocks that agree within what servers' are good for, the members' median counts. A clock that is further
         ahead than most of all, servers' too, is not gone by; of two the earlier counts."""
-        own, *members = (one.clock.wall_ms() - one.clock.true_ms() for one in (node, *others))
+        own = node.clock.wall_ms() - node.clock.true_ms()
+        accepted = [one.clock.wall_ms() - one.clock.true_ms() for one in others]
+        # Who has not accepted a step yet does not contradict it, for its machine's clock was stepped too.
+        stepped = [one.clock.exact_ms() - one.clock.true_ms() for one in others]
+        return max(self._believed_ms(own, accepted), self._believed_ms(own, stepped))
+
+    def _believed_ms(self, own: float, members: Sequence[float]) -> float:
         servers = [clock.exact_ms() - clock.true_ms() for clock in self.server_clocks]
         most = median_low([own, *members, *servers])
         if own - most >= APART_MS:
