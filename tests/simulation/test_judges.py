@@ -15,7 +15,7 @@ from tests.simulation.drawn.promises import Promises
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import draw_setting
 from tests.simulation.drawn.troubles import Troubles
-from tests.simulation.drawn.world import DrawnWorld
+from tests.simulation.drawn.world import ASKED_SECONDS, DrawnWorld
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.world import CLOCK_TOLERANCE_MS, Violation, World, simulate
 from tests.support.virtual_loop import run_virtual
@@ -70,6 +70,10 @@ def test_a_call_may_be_no_earlier_than_most_clocks_are_ahead() -> None:
         assert world.tolerance_ms(world.nodes["a"]) == believed_ms
         world.look_at_clocks()
         assert world.furthest_ms == pytest.approx(world.now_ms() + 600_000, abs=5)
+        world.step("s", -600_000)
+        assert world.tolerance_ms(world.nodes["a"]) == believed_ms, "nobody has asked the server yet"
+        await world.advance(ASKED_SECONDS + 1)
+        assert world.tolerance_ms(world.nodes["a"]) == CLOCK_TOLERANCE_MS
 
     drawn(scenario)
 

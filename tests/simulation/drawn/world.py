@@ -26,6 +26,8 @@ from tests.simulation.world import CLOCK_TOLERANCE_MS, World
 from tests.support.memory import InMemoryConnection
 
 T = TypeVar("T")
+ASKED_SECONDS = 10.0
+"""In so long every server is asked for its time, and the answer acted upon."""
 HEARD_BEATS = 5
 """After so many heartbeats everybody has read one: reads may show what was 3.5 s ago, and take a second."""
 CLOCK_LIMIT_MS = 1_000
@@ -69,6 +71,7 @@ class DrawnWorld(World):
         self.rates = {name: 1 + self.rng.uniform(-1, 1) * setting.skew_ms / 100_000 for name in self.skews}
         self._servers = {name: SimClock(skew_ms=ms) for name, ms in zip(SERVERS, setting.servers_ms, strict=False)}
         self.server_clocks = list(self._servers.values())
+        self._servers_before: list[tuple[float, list[float]]] = []
         self.reader_clock = _EarliestClock(self)
         self.memory.server_clocks = [clock.system_ms for clock in self.server_clocks]
         self.skews.update(zip(SERVERS, setting.servers_ms, strict=False))
@@ -138,6 +141,8 @@ class DrawnWorld(World):
         self.skews[name] += milliseconds
         self.skewed = True
         if (clock := self.clock_of(name)) is not None:
+            if clock in self.server_clocks:
+                self._servers_before.append((asyncio.get_running_loop().time(), self._server_errors_ms()))
             clock.step(milliseconds)
 
     def set_clocks_right(self) -> None:
@@ -273,10 +278,14 @@ class DrawnWorld(World):
         accepted = [one.clock.wall_ms() - one.clock.true_ms() for one in others]
         # Who has not accepted a step yet does not contradict it, for its machine's clock was stepped too.
         stepped = [one.clock.exact_ms() - one.clock.true_ms() for one in others]
-        return max(self._believed_ms(own, accepted), self._believed_ms(own, stepped))
+        asked_since = asyncio.get_running_loop().time() - ASKED_SECONDS
+        told = [self._server_errors_ms(), *(errors for at, errors in self._servers_before if at >= asked_since)]
+        return max(self._believed_ms(own, members, servers) for members in (accepted, stepped) for servers in told)
 
-    def _believed_ms(self, own: float, members: Sequence[float]) -> float:
-        servers = [clock.exact_ms() - clock.true_ms() for clock in self.server_clocks]
+    def _server_errors_ms(self) -> list[float]:
+        return [clock.exact_ms() - clock.true_ms() for clock in self.server_clocks]
+
+    def _believed_ms(self, own: float, members: Sequence[float], servers: Sequence[float]) -> float:
         most = median_low([own, *members, *servers])
         if own - most >= APART_MS:
             return max(most, 0.0)
