@@ -111,7 +111,7 @@ class Retention:
         until = minute_of(self._clock.wall_ms() - tenant.settings.retention_days * DAY_MS)
         hour, passed_in = self._passed.get(client_id, (None, lanes))
         if hour is None or not lanes <= passed_in:
-            # Whoever had a lane before may have left something of any hour.
+            # A lane's last owner may have left something of any hour.
             hour = Hour(hour_of(minute_of(tenant.client.created_at)) - 1)
         self._passed[client_id] = hour, lanes
         archived = await self._archived(tenant, hour, until)

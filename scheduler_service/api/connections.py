@@ -10,8 +10,8 @@ taken runs into `answer_timeout`, also where the connection is being closed: its
 Where there are `max_connections`, the one heard of longest ago that waits for a request, or for the rest of one that
 has been answered, makes room for a new one; so nobody can keep others out by holding connections. Requests that wait
 for their bodies keep theirs, but one caller's have a quarter of all at most (`api.request_budget`). Where none of the
-oldest waits, the one whose answer has not been taken for longest does, from STALLED_SECONDS on: whoever asks without
-taking answers needs no key. Otherwise the new one gets 503 and is closed.
+oldest waits, the one whose answer has not been taken for longest does, from STALLED_SECONDS on: to ask and
+take no answers needs no key. Otherwise the new one gets 503 and is closed.
 
 Parsing is work for the loop that anybody can ask for, without a key too: 64 KiB of a body in chunks of one byte cost
 2 ms. So

@@ -10,9 +10,9 @@ after the minute's end + 10 s (`COUNTED_AFTER_MS`). Hence:
     a stored balance whose stamp is that of its partition says what the partition says now,
     but for rows whose create was never answered
 
-whoever wrote it, when, and under whichever epoch. What a clock counted that was ahead, as most clocks and storage's
+by any writer, at any time and under any epoch. What a clock counted that was ahead, as most clocks and storage's
 were, may lack open rows that were created once they were right, until one of its partition's rows is called or ended. A
-balance with another stamp is out of date, and is counted anew from the partition by who needs it. Nothing is ever added
+balance with another stamp is out of date, and is counted again when it is needed. Nothing is ever added
 to a balance, so nothing is lost or counted twice when somebody dies on the way.
 """
 

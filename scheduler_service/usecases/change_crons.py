@@ -259,7 +259,7 @@ class ChangeCrons:
                 answer = await self._crons.write(wanted, expected_revision=expected)
             match answer:
                 case Applied():
-                    # Whoever asked for the same before may have failed to.
+                    # An earlier request for the same may have failed to.
                     if is_due(wanted, now):
                         await self._place(wake_up(wanted, at=now, quota=wakers.poller_quota))
                     return _Change(known, wanted)

@@ -98,7 +98,7 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
 
 @pytest.mark.parametrize("before", [(1,), (0, 1)], ids=["taken-over", "back-again"])
 def test_a_lane_that_is_taken_over_is_looked_at_from_its_beginning(before: Sequence[int]) -> None:
-    """Whoever had it may have left what this node's sweeps have passed."""
+    """Its last owner may have left what this node's sweeps have passed."""
 
     async def scenario(world: World) -> None:
         old = await one_schedule(world)

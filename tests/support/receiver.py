@@ -3,7 +3,7 @@
     python -m tests.support.receiver --port PORT [--hosts N] [--tls-port PORT --certificate FILE --private-key FILE]
 
 It listens at 127.0.0.1, over TLS too if a port for that is given, and on N further addresses of this machine
-(`host_address`), which are as many hosts to whoever calls.
+(`host_address`), which are as many hosts to the callers.
 A callback is any POST; one to a path that ends in `/flaky` is answered 500 at its first attempt, one to a path that
 ends in `/down` always. It costs a few
 microseconds, so that a bench measures its sender. What came is asked for over the same port: `GET /report` (counts and
