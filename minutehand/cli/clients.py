@@ -7,7 +7,7 @@ import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
 from minutehand.cli.exchange import show_exchange
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, Url, connect
 from minutehand.cli.output import fail, print_fields, print_json, print_table, say
 from minutehand.cli.pollers import POLLER_COLUMNS, poller_row
 from minutehand.client import Client, Minutehand, MinutehandApiError
@@ -190,9 +190,7 @@ def call_sample(
     body: Body = None,
     body_json: BodyJson = None,
     body_file: BodyFile = None,
-    timeout_seconds: Annotated[
-        float | None, typer.Option("--timeout-seconds", help="Instead of the client's own.", show_default=False)
-    ] = None,
+    timeout_seconds: AttemptTimeout = None,
     url: Url = DEFAULT_URL,
     key: KeyText = None,
     as_json: AsJson = False,

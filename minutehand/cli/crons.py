@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, KeyText, Url, connect
+from minutehand.cli.options import DEFAULT_URL, AsJson, AttemptTimeout, ClientId, KeyText, MaxAttempts, Url, connect
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.cli.output import show as as_text
 from minutehand.cli.schedules import show_schedule
@@ -95,12 +95,8 @@ def put(
     ] = None,
     dst_gap: Gap = None,
     dst_fold: Fold = None,
-    max_attempts: Annotated[
-        int | None, typer.Option("--max-attempts", help="Attempts of each call.", show_default=False)
-    ] = None,
-    timeout_seconds: Annotated[
-        float | None, typer.Option("--timeout-seconds", help="Time-out of each attempt.", show_default=False)
-    ] = None,
+    max_attempts: MaxAttempts = None,
+    timeout_seconds: AttemptTimeout = None,
     label: Annotated[
         str | None, typer.Option("--label", help="A name to find the cron's schedules by.", show_default=False)
     ] = None,

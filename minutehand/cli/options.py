@@ -44,6 +44,14 @@ IdempotencyKey = Annotated[
         show_default=False,
     ),
 ]
+AttemptTimeout = Annotated[
+    float | None,
+    typer.Option("--timeout-seconds", help="For one attempt, instead of the client's own.", show_default=False),
+]
+MaxAttempts = Annotated[
+    int | None,
+    typer.Option("--max-attempts", min=1, help="Attempts, instead of the client's own.", show_default=False),
+]
 
 
 def connect(url: str, key: str | None) -> Minutehand:

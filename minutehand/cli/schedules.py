@@ -5,7 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from minutehand.cli.callbacks import Body, BodyFile, BodyJson, CallbackUrl, Header, Method, read_callback
-from minutehand.cli.options import DEFAULT_URL, AsJson, ClientId, IdempotencyKey, KeyText, Url, connect
+from minutehand.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    AttemptTimeout,
+    ClientId,
+    IdempotencyKey,
+    KeyText,
+    MaxAttempts,
+    Url,
+    connect,
+)
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.client import Schedule
 
@@ -25,14 +35,6 @@ OrderingKey = Annotated[
     str | None,
     typer.Option("--ordering-key", help="Those of one key are called one after the other.", show_default=False),
 ]
-TimeoutSeconds = Annotated[
-    float | None,
-    typer.Option("--timeout-seconds", help="For one attempt, instead of the client's own.", show_default=False),
-]
-MaxAttempts = Annotated[
-    int | None,
-    typer.Option("--max-attempts", min=1, help="Attempts, instead of the client's own.", show_default=False),
-]
 Label = Annotated[str | None, typer.Option("--label", help="A name to find schedules by.", show_default=False)]
 
 
@@ -49,7 +51,7 @@ def create(
     body_file: BodyFile = None,
     label: Label = None,
     ordering_key: OrderingKey = None,
-    timeout_seconds: TimeoutSeconds = None,
+    timeout_seconds: AttemptTimeout = None,
     max_attempts: MaxAttempts = None,
     idempotency_key: IdempotencyKey = None,
     url: Url = DEFAULT_URL,

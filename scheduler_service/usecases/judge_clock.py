@@ -30,23 +30,25 @@ class JudgeClock:
 
     def doubted(self) -> bool:
         """Whether `self()` raises."""
-        try:
-            self()
-        except ClockInDoubt:
-            return True
-        return False
+        return self._doubt() is not None
 
     def __call__(self) -> None:
         """Raises ClockInDoubt."""
+        doubt = self._doubt()
+        if doubt is not None:
+            raise ClockInDoubt(doubt)
+
+    def _doubt(self) -> str | None:
         if not self._clock.wall_trusted():
-            raise ClockInDoubt("this process's clock was stepped and does not agree with the pollers' yet")
+            return "this process's clock was stepped and does not agree with the pollers' yet"
         offset_ms = self._offset_ms()
         if offset_ms is None:
-            raise ClockInDoubt(
-                "no poller is known to this process: nobody would make the calls, and there is no clock to compare "
-                "its own with; start a poller"
-                if self._alone()
-                else "this process has not compared its clock with the pollers' yet"
-            )
+            if self._alone():
+                return (
+                    "no poller is known to this process: nobody would make the calls, and there is no clock to compare "
+                    "its own with; start a poller"
+                )
+            return "this process has not compared its clock with the pollers' yet"
         if abs(offset_ms) >= self._limit_ms:
-            raise ClockInDoubt(f"this process's clock is {abs(offset_ms)} ms off the pollers', or Cassandra's")
+            return f"this process's clock is {abs(offset_ms)} ms off the pollers', or Cassandra's"
+        return None
