@@ -31,7 +31,8 @@ CLOCK_LIMIT_MS = MembershipSettings().clock_limit_ms
 
 @dataclass(frozen=True)
 class Spell:
-    """A rule from one change to the next. `rule` None: nothing fires. Instants are true wall time."""
+    """A rule from one change to the next. `rule` None: nothing fires. Instants are true wall time, but `asked_ms` is
+    what a clock showed that was behind and believed."""
 
     asked_ms: int
     begins_ms: int
@@ -127,9 +128,13 @@ class Crons:
         self.stories[cron_id].triggered.add(str(row.schedule_id))
 
     async def _changed(self, cron_id: str, change: Callable[[], Awaitable[T]]) -> T:
-        asked = self.world.now_ms()
+        asked, behind_ms = self.world.now_ms(), self.world.behind_ms()
         answer = await self._until_answered(change)
         cron = answer if isinstance(answer, Cron) else answer.cron  # type: ignore[attr-defined]
+        behind_ms = max(behind_ms, self.world.behind_ms())
+        if behind_ms:
+            # Its first fires are those after the present that a wrong clock showed.
+            asked = min(asked, max(cron.changed_at, asked - behind_ms - CLOCK_LIMIT_MS))
         rule = rule_of(cron) if cron.state is CronState.ACTIVE else None
         story, offset = self.stories.setdefault(cron_id, Story()), offset_ms(cron)
         made_now = cron.created_at == cron.changed_at

@@ -145,6 +145,26 @@ def test_a_cron_owes_its_fires_from_the_instant_that_its_answerer_showed(ahead_m
     simulate(scenario)
 
 
+def test_fires_of_before_a_cron_was_made_are_invented_unless_a_clock_that_is_believed_is_behind() -> None:
+    async def scenario(world: World) -> None:
+        world.api_clock.step(-120_000)
+        world.api_clock.discipline().accept()
+        crons, made = await with_crons(world), world.now_ms()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world, "behind_ms", lambda: 120_000)
+            await crons.put("believed", "* * * * *")
+        await world.advance(180)
+        await crons.check()
+        assert min(crons.calls("believed")) < made - 60_000
+        await crons.put("wrong", "* * * * *")
+        await world.advance(180)
+        with pytest.raises(Violation, match="wrong: nobody asked for"):
+            await crons.check()
+        world.crashes.clear()
+
+    simulate(scenario)
+
+
 def test_a_successor_has_come_to_something_though_its_redelivery_was_given_up() -> None:
     async def scenario(world: DrawnWorld) -> None:
         promises = Promises(world, Administrators(world), Troubles(world))

@@ -118,6 +118,10 @@ class World:
     def now_ms(self) -> int:
         return int(EPOCH_MS + asyncio.get_running_loop().time() * 1000)
 
+    def behind_ms(self) -> int:
+        """How far the clocks are behind that a process believes which is behind itself."""
+        return 0
+
     async def advance(self, seconds: float) -> None:
         await virtual_loop().advance(seconds)
         await self.check_ends()

@@ -86,7 +86,8 @@ class Performing:
         before = dice.choice((0.0, 1.0, 5.0)) + 0.1 * dice.random()
 
         async def cancel() -> None:
-            await self.world.api_clock.sleep(max((schedule.due - self.world.now_ms()) / 1000 - before, 0.0))
+            pause = (schedule.due - self.world.now_ms()) / 1000 - before
+            await self.world.api_clock.sleep(min(max(pause, 0.0), LONGEST_PAUSE_SECONDS))
             await self.tenants.cancel(schedule, patience=3)
 
         self.world.spawn(cancel())
@@ -373,6 +374,8 @@ class Performing:
         self.world.receiver.script = lambda call: answer if call.url == OTHER_HOST else 200
 
 
+LONGEST_PAUSE_SECONDS = 60.0
+"""What is due in a time that a wrong clock showed is cancelled before, lest its caller outlast the run."""
 LATE = 0.05
 """How many writes of a flaky process arrive late, at most."""
 LATES = (1.0, 5.0, 20.0, 90.0)

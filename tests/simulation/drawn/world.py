@@ -282,6 +282,9 @@ class DrawnWorld(World):
         told = [self._server_errors_ms(), *(errors for at, errors in self._servers_before if at >= asked_since)]
         return max(self._believed_ms(own, members, servers) for members in (accepted, stepped) for servers in told)
 
+    def behind_ms(self) -> int:
+        return max(-round(median_low(self._server_errors_ms())), 0)
+
     def _server_errors_ms(self) -> list[float]:
         return [clock.exact_ms() - clock.true_ms() for clock in self.server_clocks]
 
