@@ -9,7 +9,7 @@ import pytest
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_end, minute_of, new_schedule_id
 from tests.simulation.books import check_books
-from tests.simulation.crons import with_crons
+from tests.simulation.crons import CLOCK_LIMIT_MS, with_crons
 from tests.simulation.drawn.administrators import Administrators
 from tests.simulation.drawn.promises import Promises
 from tests.simulation.drawn.schedules import Schedule
@@ -160,6 +160,25 @@ def test_fires_of_before_a_cron_was_made_are_invented_unless_a_clock_that_is_bel
         await world.advance(180)
         with pytest.raises(Violation, match="wrong: nobody asked for"):
             await crons.check()
+        world.crashes.clear()
+
+    simulate(scenario)
+
+
+def test_a_fire_may_be_called_as_early_as_clocks_differ() -> None:
+    async def scenario(world: World) -> None:
+        crons = await with_crons(world)
+        await crons.put("minutely", "* * * * *")
+        fire = minute_end(minute_of(world.now_ms()))
+        await world.advance_to(fire + 100)
+        now = world.now_ms()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world, "now_ms", lambda: fire - 50)
+            await crons.check()
+            patch.setattr(world, "now_ms", lambda: fire - CLOCK_LIMIT_MS - 50)
+            with pytest.raises(Violation, match="minutely: nobody asked for"):
+                await crons.check()
+        assert world.now_ms() == now
         world.crashes.clear()
 
     simulate(scenario)
