@@ -105,8 +105,8 @@ class SampleCalls:
         self, request: CallbackRequest, client_id: ClientId, destination: Destination[None]
     ) -> AttemptResult:
         if not self._started:
-            self._started = True  # nothing is awaited in `start`, so nobody finds an engine that is still starting
-            await self._engine.start()
+            await self._engine.start()  # nothing is awaited in it, so nobody finds an engine that is still starting
+            self._started = True
         ended: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
         self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
         generation = destination.started()

@@ -1,27 +1,46 @@
-"""The engine: many attempts at once through libcurl's multi interface, driven by the event loop. No threads of ours."""
+"""The engine: many attempts at once, each one HTTP/1.1 request, or handed to `http2` where a receiver speaks that."""
 
 import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any
+from itertools import zip_longest
 
-import pycurl
+from msgspec.structs import replace
 
-from poller_cluster.delivery.inflow import Inflow, Inflows, shut
+from poller_cluster.delivery.answer import Answer
+from poller_cluster.delivery.attempt import Attempt, MayStart, OnDone
+from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.deadlines import Deadlines
+from poller_cluster.delivery.http2 import Http2Attempts, Http2Receivers
 from poller_cluster.delivery.naming import Naming
-from poller_cluster.delivery.observed import transfer_of
-from poller_cluster.delivery.policy import NetworkPolicy
-from poller_cluster.delivery.readiness import Readiness, system_readiness
+from poller_cluster.delivery.outcome import Verdict, because, not_connected, not_secured, refused, timed_out
+from poller_cluster.delivery.policy import NetworkPolicy, judge_socket_address
+from poller_cluster.delivery.pool import Pool, PoolKey
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.resolver import Found
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.delivery.target import Target, target_of
-from poller_cluster.delivery.transfer import BadRequest, MayStart, OnDone, Transfer
+from poller_cluster.delivery.sight import Sight, socket_name
+from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.tls import Tls, client_context
+from poller_cluster.delivery.wire import BadRequest, head_of
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.descriptors import affordable_sockets
 
-_LOOK_ROUND_SECONDS = 1.0
-"""How often attempts are asked whether their answers take too long."""
+_NEXT_ADDRESS_SECONDS = 0.25
+"""After so long without a connection the next address is tried beside the last one."""
+_OPENING_AT_ONCE = 2
+_SWEEP_SECONDS = 1.0
+"""How often kept connections are looked through for old ones."""
+_SHARE_OF_A_POOL = 5
+"""One receiver's kept connections are a fifth of all at most."""
+_SHARE_OF_HTTP2 = 10
+_OUT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What this process lacks, whatever the address."""
+_SHORTEST_WAIT_SECONDS = 0.001
 
 
 class _Phase(Enum):
@@ -52,20 +71,18 @@ class DeliveryEngine:
         self._ended = asyncio.Event()
         self._quiet = asyncio.Event()
         self._in_flight = 0
-        self._running: dict[Transfer, None] = {}
-        self._inflows = Inflows(settings.response_bytes + settings.framing_bytes)
-        self._look_round: asyncio.Handle | None = None
         self._capacity = settings.max_in_flight
-        self._idle: list[Transfer] = []
-        self._transfers: dict[Any, Transfer] = {}
-        self._turn_asked = False
+        self._deadlines: Deadlines[Attempt] = Deadlines()
         self._timer: asyncio.Handle | None = None
         self._timer_rings = 0.0
-        self._timer_due: float | None = None
+        self._sweep: asyncio.Handle | None = None
+        self._starting: Attempt | None = None
+        self._http2_receivers = Http2Receivers()
         self._loop: asyncio.AbstractEventLoop
-        self._readiness: Readiness
+        self._tls_context: ssl.SSLContext
         self._naming: Naming
-        self._multi: Any
+        self._pool: Pool[Connection[Attempt]]
+        self._http2: Http2Attempts
 
     @property
     def in_flight(self) -> int:
@@ -79,22 +96,36 @@ class DeliveryEngine:
         return self._capacity
 
     async def start(self) -> None:
+        """Raises OSError or ssl.SSLError where `ca_file` can't be read."""
         if self._phase is not _Phase.NEW:
             raise RuntimeError("a delivery engine is started once")
         self._loop = asyncio.get_running_loop()
-        in_flight, kept = self._settings.max_in_flight, self._settings.max_idle_connections
+        settings = self._settings
+        in_flight, kept = settings.max_in_flight, settings.max_idle_connections
         sockets = affordable_sockets(in_flight + kept)
         if sockets < in_flight + kept:
             in_flight = min(in_flight, sockets * 2 // 3)
             kept = sockets - in_flight
         self._capacity = in_flight
-        self._readiness = system_readiness()
-        self._naming = Naming(self._loop, settings=self._settings, schemes=self._policy.schemes)
-        self._multi = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
-        self._multi.setopt(pycurl.M_MAXCONNECTS, kept)
-        self._loop.add_reader(self._readiness.fileno(), self._sockets_ready)
+        self._tls_context = client_context(settings.ca_file)
+        self._naming = Naming(self._loop, settings=settings)
+        kept_http2 = max(kept // _SHARE_OF_HTTP2, 1)
+        kept = max(kept - kept_http2, 1)
+        self._pool = Pool(
+            most=kept,
+            most_each=0 if self._observe else max(kept // _SHARE_OF_A_POOL, 1),
+            idle_seconds=settings.idle_seconds,
+            lifetime_seconds=settings.connection_lifetime_seconds,
+        )
+        self._http2 = Http2Attempts(
+            self._loop,
+            clock=self._clock,
+            policy=self._policy,
+            settings=settings,
+            kept=kept_http2,
+            observe=self._observe,
+            on_end=self._ended_by_http2,
+        )
         self._phase = _Phase.RUNNING
 
     async def stop(self, grace_seconds: float | None = None) -> None:
@@ -121,9 +152,8 @@ class DeliveryEngine:
         """Make one attempt; `on_done` hears of its end, exactly once and not before this call has returned.
 
         `may_start` says whether this node may (still) act; it is asked now, at every socket opened, and right before
-        the request is written: False ends the attempt as `not-trusted`. It is called from within libcurl: it must be
-        quick and must not call the engine. Raises RuntimeError before `start` and when `capacity` attempts are under
-        way.
+        the request is written: False ends the attempt as `not-trusted`. It must be quick and must not call the engine.
+        Raises RuntimeError before `start` and when `capacity` attempts are under way.
         """
         started_at_ms, started = self._clock.wall_ms(), self._clock.monotonic()
         if self._phase is not _Phase.RUNNING:
@@ -136,49 +166,40 @@ class DeliveryEngine:
         if not may_start():
             self._refuse(on_done, "not-trusted", "this node may not act now", started_at_ms)
             return
-        transfer = self._idle.pop() if self._idle else self._new_transfer()
+        place = place_of(request.url)
+        if place is None or place.target.scheme not in self._policy.schemes:
+            if not request.url.isascii() or "\0" in request.url:
+                self._refuse(on_done, "bad-request", "the URL can't be sent as it is", started_at_ms, final=True)
+            else:
+                self._refuse(on_done, "bad-url", "the URL is not one that can be called", started_at_ms, final=True)
+            return
         try:
-            transfer.prepare(request, on_done=on_done, may_start=may_start)
+            head = head_of(request, place)
         except BadRequest as error:
-            self._idle.append(transfer)
             self._refuse(on_done, "bad-request", str(error), started_at_ms, final=True)
             return
-        transfer.started_at_ms, transfer.started_monotonic = started_at_ms, started
-        target = target_of(request.url)
-        addresses = self._naming.find(transfer, target, self._named)
-        if addresses is not None:
-            try:
-                self._give(transfer, target, addresses, 0.0)
-            except pycurl.error:
-                transfer.release()
-                self._idle.append(transfer)
-                raise
+        attempt = Attempt(
+            request,
+            place,
+            head,
+            on_done=on_done,
+            may_start=may_start,
+            started_at_ms=started_at_ms,
+            started=started,
+            connect_timeout_seconds=min(request.timeout_seconds, self._settings.connect_timeout_seconds),
+        )
+        if self._observe:
+            attempt.sight = Sight(started=started, head=head)
         self._in_flight += 1
-
-    def _named(self, transfer: Transfer, found: Found | None) -> None:
-        """A name was looked up; None: not within the time for connecting."""
-        waited = self._clock.monotonic() - transfer.started_monotonic
-        if found is None:
-            detail = f"no connection within {transfer.connect_timeout_seconds:g} s"
-            result = transfer.ended("timeout", detail, duration_seconds=waited)
-        elif found.failure is not None:
-            detail = "the name has no address" if found.failure == "no-address" else "no name server answered"
-            result = transfer.ended("resolve-failed", detail, duration_seconds=waited)
-        else:
-            try:
-                self._give(transfer, target_of(transfer.request.url), found.addresses, waited)
-                return
-            except pycurl.error:
-                result = transfer.ended("internal", "libcurl refused the request", duration_seconds=waited)
-        self._conclude(transfer, result)
-
-    def _give(self, transfer: Transfer, target: Target | None, addresses: tuple[str, ...], waited: float) -> None:
-        """Hand it to libcurl."""
-        transfer.aim(target, addresses, waited_seconds=waited)
-        self._multi.add_handle(transfer.curl)
-        self._running[transfer] = None
-        if self._look_round is None:
-            self._look_round = self._loop.call_later(_LOOK_ROUND_SECONDS, self._end_slow_answers)
+        addresses = self._naming.find(attempt, place.target, self._named)
+        if addresses is None:
+            return
+        self._watch(attempt, attempt.deadline)
+        attempt.addresses = addresses
+        self._starting = attempt
+        if not self._send_on_kept(attempt, started):
+            self._loop.call_soon(self._begin, attempt)
+        self._starting = None
 
     def _refuse(
         self, on_done: OnDone, error: AttemptError, detail: str, started_at_ms: int, *, final: bool = False
@@ -194,153 +215,371 @@ class DeliveryEngine:
         )
         self._loop.call_soon(on_done, result)
 
-    def _new_transfer(self) -> Transfer:
-        transfer = transfer_of(
-            settings=self._settings, policy=self._policy, inflows=self._inflows, observed=self._observe
-        )
-        self._transfers[transfer.curl] = transfer
-        return transfer
-
-    def _watch_socket(self, what: int, descriptor: int, multi: object, data: object) -> None:
-        """libcurl tells its interest in a socket. Called from within libcurl."""
-        if self._phase is _Phase.STOPPED:
-            return
-        if what == pycurl.POLL_REMOVE or what == pycurl.POLL_NONE:
-            self._readiness.forget(descriptor)
+    def _named(self, attempt: Attempt, found: Found | None) -> None:
+        """A name was looked up; None: not within the time for connecting."""
+        if found is None:
+            self._fail(attempt, self._timed_out(attempt))
+        elif found.failure is not None:
+            detail = "the name has no address" if found.failure == "no-address" else "no name server answered"
+            self._fail(attempt, Verdict("resolve-failed", detail))
         else:
-            self._readiness.watch(descriptor, what)
+            attempt.addresses = found.addresses
+            self._watch(attempt, attempt.deadline)
+            if not self._send_on_kept(attempt, self._clock.monotonic()):
+                self._begin(attempt)
 
-    def _set_timer(self, milliseconds: int) -> None:
-        """libcurl tells when it wants a turn at the latest (-1: no need). Called from within libcurl.
+    # Connections
 
-        It changes its mind with every request; the loop's timer is kept and asks for the rest when it rings early.
-        """
-        if self._phase is _Phase.STOPPED:
+    def _send_on_kept(self, attempt: Attempt, now: float) -> bool:
+        """Whether the request is on its way over a kept connection, or has come to an end over that."""
+        request, target = attempt.request, attempt.place.target
+        for address in attempt.addresses:
+            key = PoolKey(request.client_id, target, address)
+            while (connection := self._pool.take(key, now)) is not None:
+                if request.at_most_once and not connection.looks_alive():
+                    connection.close()
+                elif self._send(attempt, connection):
+                    return True
+        return False
+
+    def _begin(self, attempt: Attempt) -> None:
+        """Make a connection for it, to its own receiver alone."""
+        if attempt.over:
             return
-        if milliseconds == 0:
-            if not self._turn_asked:
-                self._turn_asked = True
-                self._loop.call_soon(self._take_turn)
-        elif milliseconds < 0:
-            self._timer_due = None
-        else:
-            self._timer_due = due = self._loop.time() + milliseconds / 1000
-            if self._timer is not None and due < self._timer_rings:
-                self._timer.cancel()
-                self._timer = None
-            if self._timer is None:
-                self._ring_at(due)
-
-    def _ring_at(self, due: float) -> None:
-        # Kept here: uvloop answers a handle that does not know its instant where that is less than a millisecond away.
-        self._timer, self._timer_rings = self._loop.call_at(due, self._timer_rang), due
-
-    def _timer_rang(self) -> None:
-        self._timer = None
-        if self._timer_due is None:
+        if attempt.sight is not None:
+            attempt.sight.resolved = self._clock.monotonic()
+        if self._http2_receivers.has(attempt.place.target, self._clock.monotonic()):
+            self._hand_over(attempt)
             return
-        if self._timer_due > self._loop.time():
-            self._ring_at(self._timer_due)
-            return
-        self._timer_due = None
-        self._take_turn()
+        if len(attempt.addresses) > 1:
+            attempt.addresses = alternating(attempt.addresses)
+        attempt.next_address = 0
+        self._open_next(attempt)
 
-    def _take_turn(self) -> None:
-        self._turn_asked = False
-        if self._phase is _Phase.STOPPED:
-            return
-        _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-        if running < len(self._running):
-            self._collect()
-
-    def _sockets_ready(self) -> None:
-        socket_action, overrun = self._multi.socket_action, self._inflows.overrun
-        running = before = len(self._running)
-        for descriptor, bits in self._readiness.ready():
-            if bits & pycurl.CSELECT_IN and (inflow := overrun(descriptor)) is not None:
-                self._cut_off(inflow)
-            else:
-                _, running = socket_action(descriptor, bits)
-        if running < before:
-            self._collect()
-
-    def _cut_off(self, inflow: Inflow) -> None:
-        """More came on this connection than answers may be long."""
-        shut(inflow)
-        for transfer in [each for each in self._running if each.inflow is inflow]:
-            self._cut_short(transfer)
-
-    def _cut_short(self, transfer: Transfer) -> None:
-        """Wait for no more of its answer. libcurl closes the connection, or resets the stream."""
-        self._multi.remove_handle(transfer.curl)
-        del self._running[transfer]
-        duration = self._clock.monotonic() - transfer.started_monotonic
-        self._conclude(transfer, transfer.cut_short(duration_seconds=duration))
-
-    def _end_slow_answers(self) -> None:
-        """Asks those that have been under way for a while; the first ones began first."""
-        self._look_round = None
-        now, slow = self._clock.monotonic(), []
-        for transfer in self._running:
-            if now - transfer.started_monotonic < _LOOK_ROUND_SECONDS:
+    def _open_next(self, attempt: Attempt) -> None:
+        """Begin to connect to the next address that can be connected to. The attempt ends where there is none and no
+        other connection is being made."""
+        while attempt.next_address < len(attempt.addresses):
+            address = attempt.addresses[attempt.next_address]
+            attempt.next_address += 1
+            if len(attempt.opening) >= _OPENING_AT_ONCE:
+                attempt.opening.pop(0).close()
+            try:
+                opened = self._open(attempt, address)
+            except OSError as error:
+                attempt.last_error = error
+                continue
+            if attempt.over:
+                return
+            if opened:
                 break
-            if transfer.answering_seconds(now) >= self._settings.answer_seconds:
-                slow.append(transfer)
-        for transfer in slow:
-            self._cut_short(transfer)
-        if self._running and self._look_round is None:
-            self._look_round = self._loop.call_later(_LOOK_ROUND_SECONDS, self._end_slow_answers)
+        if not attempt.opening:
+            self._fail(attempt, self._no_connection(attempt))
+            return
+        now = self._clock.monotonic()
+        more = attempt.next_address < len(attempt.addresses)
+        at = min(attempt.connect_deadline, now + _NEXT_ADDRESS_SECONDS) if more else attempt.connect_deadline
+        self._watch_sooner(attempt, at)
 
-    def _collect(self) -> None:
-        """Finish the attempts that libcurl holds for done."""
-        _, succeeded, failed = self._multi.info_read()
-        for curl in succeeded:
-            self._finish(curl, 0, "")
-        for curl, code, message in failed:
-            self._finish(curl, code, message)
+    def _open(self, attempt: Attempt, address: str) -> bool:
+        """Whether a connection is being made. Raises OSError where connecting fails at once."""
+        target = attempt.place.target
+        refusal = judge_socket_address(self._policy, (address, target.port))
+        if refusal is not None:
+            attempt.refusal = refusal
+            return False
+        if not self._may_start(attempt):
+            return False
+        try:
+            sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+        except OSError as error:
+            if error.errno not in _OUT_OF or attempt.opening:
+                raise
+            self._fail(attempt, Verdict("internal", f"no socket could be opened: {error.strerror}"))
+            return False
+        connection: Connection[Attempt] = Connection(
+            owner=self,
+            loop=self._loop,
+            sock=sock,
+            key=PoolKey(attempt.request.client_id, target, address),
+            attempt=attempt,
+            opened_at=self._clock.monotonic(),
+            answer=Answer(
+                response_bytes=self._settings.response_bytes,
+                framing_bytes=self._settings.framing_bytes,
+                excerpt_bytes=self._settings.excerpt_bytes,
+            ),
+        )
+        attempt.opened = True
+        if attempt.sight is not None:
+            attempt.sight.addresses.append(socket_name(address, target.port))
+        try:
+            connection.connect()
+        except OSError:
+            connection.close()
+            raise
+        attempt.opening.append(connection)
+        return True
 
-    def _finish(self, curl: Any, code: int, message: str) -> None:
-        transfer = self._transfers[curl]
-        self._multi.remove_handle(curl)
-        del self._running[transfer]
-        duration = self._clock.monotonic() - transfer.started_monotonic
-        self._conclude(transfer, transfer.result(code, message, duration_seconds=duration))
+    def on_connected(self, connection: Connection[Attempt], error: OSError | None) -> None:
+        attempt = connection.attempt
+        assert attempt is not None
+        attempt.opening.remove(connection)
+        if error is not None:
+            connection.close()
+            attempt.last_error = error
+            self._open_next(attempt)
+            return
+        for other in attempt.opening:
+            other.close()
+        attempt.opening.clear()
+        attempt.connection = connection
+        if attempt.sight is not None:
+            attempt.sight.connected = self._clock.monotonic()
+            attempt.sight.connected_to = socket_name(connection.key.address, connection.key.target.port)
+        if attempt.place.target.scheme == "http":
+            self._send_on_fresh(attempt, connection)
+            return
+        attempt.due = attempt.connect_deadline
+        try:
+            tls = Tls(self._tls_context, attempt.place.target.server_name)
+        except ValueError:
+            self._fail(attempt, Verdict("bad-url", "the URL's host can't be a server's name", final=True))
+            return
+        connection.secure(tls)
 
-    def _conclude(self, transfer: Transfer, result: AttemptResult) -> None:
-        on_done = transfer.on_done
-        transfer.release()
-        self._idle.append(transfer)
+    def on_secured(self, connection: Connection[Attempt], error: Exception | None) -> None:
+        attempt = connection.attempt
+        assert attempt is not None
+        if error is not None:
+            self._fail(attempt, not_secured(error))
+            return
+        if attempt.sight is not None:
+            attempt.sight.secured = self._clock.monotonic()
+        if connection.tls is not None and connection.tls.speaks_http2:
+            self._http2_receivers.add(attempt.place.target, self._clock.monotonic())
+            attempt.connection = None
+            connection.close()
+            self._hand_over(attempt)
+            return
+        self._send_on_fresh(attempt, connection)
+
+    def _send_on_fresh(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
+        attempt.due = attempt.deadline
+        if not self._send(attempt, connection):
+            self._fail(attempt, because("reset"))
+
+    def _send(self, attempt: Attempt, connection: Connection[Attempt]) -> bool:
+        """Write the request, if it may (still) start. False: nothing of it has left, and the connection is closed."""
+        request = attempt.request
+        connection.attempt, attempt.connection = attempt, connection
+        connection.answer.begin(bodiless=request.method == "HEAD", observed=attempt.sight is not None)
+        if not self._may_start(attempt):
+            return True
+        try:
+            connection.send(attempt.head + request.body)
+        except OSError:
+            attempt.connection = None
+            connection.close()
+            return False
+        attempt.sends += 1
+        return True
+
+    def _may_start(self, attempt: Attempt) -> bool:
+        """Ask; where the answer is no, the attempt is ended."""
+        try:
+            if attempt.may_start():
+                return True
+            verdict = because("not-trusted")
+        except Exception as error:
+            verdict = Verdict("internal", f"asking whether to start failed: {type(error).__name__}")
+        self._fail(attempt, verdict)
+        return False
+
+    # Answers
+
+    def on_answer(self, connection: Connection[Attempt]) -> None:
+        attempt, answer = connection.attempt, connection.answer
+        if attempt is None:
+            self._pool.drop(connection)
+            connection.close()
+            return
+        if attempt.sight is not None and attempt.sight.first_byte is None:
+            attempt.sight.first_byte = self._clock.monotonic()
+        if answer.end is not None:
+            self._answered(attempt, connection)
+        elif answer.status and attempt.answer_due is None:
+            attempt.answer_due = self._clock.monotonic() + self._settings.answer_seconds
+            self._watch_sooner(attempt, min(attempt.deadline, attempt.answer_due))
+
+    def _answered(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
+        """There is an answer, and nothing more is waited for."""
+        answer, now = connection.answer, self._clock.monotonic()
+        if answer.status:
+            broke_off = answer.end in (None, "broken")
+            result = attempt.with_status(answer, broke_off=broke_off, now=now, wall_ms=self._clock.wall_ms())
+        else:
+            result = attempt.without_status(because("bad-response"), now)
+        self._leave(attempt, connection, now)
+        self._conclude(attempt, result, answer)
+
+    def _leave(self, attempt: Attempt, connection: Connection[Attempt], now: float) -> None:
+        """Keep the connection if it is fit for another request."""
+        attempt.connection = connection.attempt = None
+        unfit: Connection[Attempt] | None = connection
+        if connection.answer.reusable and not connection.sending and not connection.ending:
+            unfit = self._pool.put(connection, now)
+        if unfit is not None:
+            unfit.close()
+        if self._sweep is None and len(self._pool):
+            self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated)
+
+    def _close_outdated(self) -> None:
+        for connection in self._pool.outdated(self._clock.monotonic()):
+            connection.close()
+        kept = len(self._pool)
+        self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated) if kept else None
+
+    def on_lost(self, connection: Connection[Attempt]) -> None:
+        attempt, answer = connection.attempt, connection.answer
+        if attempt is None:
+            self._pool.drop(connection)
+            connection.close()
+            return
+        if answer.status:
+            if answer.ends_with_connection():
+                answer.end = "complete"
+            self._answered(attempt, connection)
+            return
+        again = connection.requests > 1 and not answer.fed and not attempt.request.at_most_once
+        connection.close()
+        attempt.connection = None
+        if again:
+            attempt.connect_deadline = min(attempt.deadline, self._clock.monotonic() + attempt.connect_timeout_seconds)
+            self._begin(attempt)
+        else:
+            self._fail(attempt, because("reset"))
+
+    def _fail(self, attempt: Attempt, verdict: Verdict) -> None:
+        """End it without a status."""
+        answer = None if attempt.connection is None else attempt.connection.answer
+        self._conclude(attempt, attempt.without_status(verdict, self._clock.monotonic()), answer)
+
+    def _no_connection(self, attempt: Attempt) -> Verdict:
+        if attempt.refusal is not None and not attempt.opened:
+            return refused(attempt.refusal)
+        return not_connected(attempt.last_error or OSError())
+
+    def _timed_out(self, attempt: Attempt) -> Verdict:
+        return timed_out(
+            attempt.sends,
+            timeout_seconds=attempt.request.timeout_seconds,
+            connect_timeout_seconds=attempt.connect_timeout_seconds,
+        )
+
+    def _conclude(self, attempt: Attempt, result: AttemptResult, answer: Answer | None = None) -> None:
+        """Nothing is left of it but its result."""
+        if attempt.sight is not None and result.observation is None:
+            excerpt = "" if answer is None else answer.excerpt
+            result = replace(result, excerpt=excerpt, observation=attempt.sight.observation(answer))
+        attempt.over = True
+        self._deadlines.remove(attempt)
+        if attempt.connection is not None:
+            attempt.connection.close()
+            attempt.connection = None
+        for connection in attempt.opening:
+            connection.close()
+        attempt.opening.clear()
         self._in_flight -= 1
         if self._phase is _Phase.STOPPING and not self._in_flight:
             self._quiet.set()
+        if self._starting is attempt:
+            self._loop.call_soon(attempt.on_done, result)
+            return
         try:
-            on_done(result)
+            attempt.on_done(result)
         except Exception as error:
             self._loop.call_exception_handler({"message": "the end of an attempt was not handled", "exception": error})
 
-    def _close(self) -> None:
-        """End what is under way."""
-        self._collect()
-        self._phase = _Phase.STOPPED
-        self._loop.remove_reader(self._readiness.fileno())
-        self._readiness.close()
+    # HTTP/2
+
+    def _hand_over(self, attempt: Attempt) -> None:
+        self._deadlines.remove(attempt)
+        self._http2.begin(attempt)
+
+    def _ended_by_http2(self, attempt: Attempt, result: AttemptResult, spoke_http2: bool | None) -> None:
+        """`spoke_http2`: what the receiver spoke, if it answered."""
+        if spoke_http2 is not None:
+            if spoke_http2:
+                self._http2_receivers.add(attempt.place.target, self._clock.monotonic())
+            else:
+                self._http2_receivers.forget(attempt.place.target)
+        self._conclude(attempt, result)
+
+    # Time
+
+    def _watch(self, attempt: Attempt, at: float) -> None:
+        attempt.due = at
+        if self._deadlines.put(attempt, at):
+            self._set_timer()
+
+    def _watch_sooner(self, attempt: Attempt, at: float) -> None:
+        self._deadlines.remove(attempt)
+        self._watch(attempt, at)
+
+    def _set_timer(self) -> None:
+        """One for all: rings when the first attempts are due."""
+        first = self._deadlines.first()
+        if first is None or (self._timer is not None and self._timer_rings <= first):
+            return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if self._look_round is not None:
-            self._look_round.cancel()
-        unnamed, running = self._naming.close(), list(self._running)
-        self._running.clear()
-        for transfer in running:
-            self._multi.remove_handle(transfer.curl)
+        wait = max(first - self._clock.monotonic(), _SHORTEST_WAIT_SECONDS)
+        self._timer, self._timer_rings = self._loop.call_later(wait, self._look_at_due), first
+
+    def _look_at_due(self) -> None:
+        self._timer = None
         now = self._clock.monotonic()
-        for transfer in [*running, *unnamed]:
-            duration = now - transfer.started_monotonic
-            self._conclude(
-                transfer, transfer.ended("stopped", "the engine was stopped meanwhile", duration_seconds=duration)
-            )
-        self._multi.close()
-        for transfer in self._transfers.values():
-            transfer.close()
-        self._transfers.clear()
-        self._idle.clear()
+        for attempt in self._deadlines.due(now):
+            if attempt.over:
+                continue
+            if attempt.due > now:
+                self._watch(attempt, attempt.due)
+            else:
+                self._overdue(attempt, now)
+        self._set_timer()
+
+    def _overdue(self, attempt: Attempt, now: float) -> None:
+        connection = attempt.connection
+        if connection is None and now < attempt.connect_deadline:
+            self._open_next(attempt)
+        elif connection is not None and connection.answer.status:
+            if now < attempt.deadline:
+                connection.answer.end = "too-long"
+            self._answered(attempt, connection)
+        else:
+            self._fail(attempt, self._timed_out(attempt))
+
+    # The end
+
+    def _close(self) -> None:
+        """End what is under way."""
+        self._phase = _Phase.STOPPED
+        unnamed = self._naming.close()
+        for attempt in [*self._deadlines.take_all(), *unnamed]:
+            self._fail(attempt, because("stopped"))
+        self._http2.close()
+        for connection in self._pool.take_all():
+            connection.close()
+        for timer in (self._timer, self._sweep):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._sweep = None
+
+
+def alternating(addresses: Sequence[str]) -> tuple[str, ...]:
+    """The families take turns, that of the first address first; within a family the order stays."""
+    first = [each for each in addresses if (":" in each) is (":" in addresses[0])]
+    other = [each for each in addresses if (":" in each) is not (":" in addresses[0])]
+    pairs = zip_longest(first, other)
+    return tuple(each for pair in pairs for each in pair if each is not None)

@@ -4,21 +4,20 @@ import asyncio
 from collections.abc import Callable, Set
 from functools import partial
 
+from poller_cluster.delivery.attempt import Attempt
 from poller_cluster.delivery.resolver import Found, Resolver, ResolverBounds, Waiting
 from poller_cluster.delivery.resolver_cares import CaresLookUp
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.target import Target
-from poller_cluster.delivery.transfer import Transfer
 
-OnNamed = Callable[[Transfer, Found | None], None]
+OnNamed = Callable[[Attempt, Found | None], None]
 
 
 class Naming:
     """Of one engine, on its loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, settings: DeliverySettings, schemes: frozenset[str]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, settings: DeliverySettings) -> None:
         self._loop = loop
-        self._schemes = schemes
         self._look_up = CaresLookUp(
             loop,
             nameservers=settings.nameservers,
@@ -37,44 +36,42 @@ class Naming:
                 remembered_per_client=settings.names_per_client,
             ),
         )
-        self._waiting: dict[Transfer, tuple[Waiting | None, asyncio.TimerHandle]] = {}
+        self._waiting: dict[Attempt, tuple[Waiting | None, asyncio.TimerHandle]] = {}
 
-    def find(self, transfer: Transfer, target: Target | None, on_named: OnNamed) -> tuple[str, ...] | None:
-        """The addresses of the prepared transfer's target, without any where libcurl has to say what is wrong with its
-        URL. None: they are being looked up, and `on_named` is called once, with None when that took too long."""
-        if target is None or target.scheme not in self._schemes:
-            return ()
+    def find(self, attempt: Attempt, target: Target, on_named: OnNamed) -> tuple[str, ...] | None:
+        """The addresses of the attempt's target. None: they are being looked up, and `on_named` is called once, with
+        None when that took too long."""
         if target.addresses is not None:
             return target.addresses
-        request = transfer.request
+        request = attempt.request
         known = self._resolver.known(request.client_id, target.host)
         if known is not None and known.failure is None:
             return known.addresses
-        found = self._resolver.find(request.client_id, target.host, partial(self._found, transfer, on_named))
+        found = self._resolver.find(request.client_id, target.host, partial(self._found, attempt, on_named))
         if isinstance(found, Waiting):
-            timer = self._loop.call_later(transfer.connect_timeout_seconds, self._over, transfer, on_named)
-            self._waiting[transfer] = (found, timer)
+            timer = self._loop.call_later(attempt.connect_timeout_seconds, self._over, attempt, on_named)
+            self._waiting[attempt] = (found, timer)
             return None
         if found.failure is None:
             return found.addresses
         # Known not to have an address; told later, as every end of an attempt.
-        handle = self._loop.call_later(0, self._found, transfer, on_named, found)
-        self._waiting[transfer] = (None, handle)
+        handle = self._loop.call_later(0, self._found, attempt, on_named, found)
+        self._waiting[attempt] = (None, handle)
         return None
 
-    def _found(self, transfer: Transfer, on_named: OnNamed, found: Found) -> None:
-        if transfer in self._waiting:
-            _, timer = self._waiting.pop(transfer)
+    def _found(self, attempt: Attempt, on_named: OnNamed, found: Found) -> None:
+        if attempt in self._waiting:
+            _, timer = self._waiting.pop(attempt)
             timer.cancel()
-            on_named(transfer, found)
+            on_named(attempt, found)
 
-    def _over(self, transfer: Transfer, on_named: OnNamed) -> None:
-        waiting, _ = self._waiting.pop(transfer)
+    def _over(self, attempt: Attempt, on_named: OnNamed) -> None:
+        waiting, _ = self._waiting.pop(attempt)
         if waiting is not None:
             self._resolver.give_up(waiting)
-        on_named(transfer, None)
+        on_named(attempt, None)
 
-    def close(self) -> Set[Transfer]:
+    def close(self) -> Set[Attempt]:
         """Nobody is told any more. Answers those that waited."""
         unnamed = set(self._waiting)
         for _, timer in self._waiting.values():

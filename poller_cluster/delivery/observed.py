@@ -9,16 +9,14 @@ from typing import Any, Final
 import msgspec
 import pycurl
 
+from poller_cluster.delivery.attempt import Attempt
 from poller_cluster.delivery.inflow import Inflows
 from poller_cluster.delivery.policy import NetworkPolicy
-from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult, Observation
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.delivery.transfer import MayStart, OnDone, Transfer
+from poller_cluster.delivery.sight import MAX_HEADER_BYTES, MAX_HEADERS, socket_name
+from poller_cluster.delivery.transfer import Transfer
 
-MAX_HEADERS: Final = 64
-MAX_HEADER_BYTES: Final = 8_192
-"""Of a receiver's headers so many are kept."""
 _VERSIONS: Final = {
     pycurl.CURL_HTTP_VERSION_1_0: "1.0",
     pycurl.CURL_HTTP_VERSION_1_1: "1.1",
@@ -47,9 +45,9 @@ class ObservedTransfer(Transfer):
         self._received_headers: list[tuple[str, str]] = []
         self._header_bytes = 0
 
-    def prepare(self, request: CallbackRequest, *, on_done: OnDone, may_start: MayStart) -> None:
-        super().prepare(request, on_done=on_done, may_start=may_start)
-        self._sent_headers = list(request.headers)
+    def prepare(self, attempt: Attempt) -> None:
+        super().prepare(attempt)
+        self._sent_headers = list(attempt.request.headers)
 
     def _open_socket(self, purpose: int, address: Any) -> int:
         host, port = address.addr[:2]
@@ -80,8 +78,8 @@ class ObservedTransfer(Transfer):
                 (name, value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon
             ]
 
-    def result(self, code: int, message: str, *, duration_seconds: float) -> AttemptResult:
-        result = super().result(code, message, duration_seconds=duration_seconds)
+    def result(self, code: int, message: str, *, now: float) -> AttemptResult:
+        result = super().result(code, message, now=now)
         waited = self.waited_seconds
 
         def since_start(info: int) -> float | None:
@@ -89,7 +87,7 @@ class ObservedTransfer(Transfer):
             return seconds + waited if seconds else None
 
         get, answered = self.curl.getinfo, self.curl.getinfo(pycurl.RESPONSE_CODE) > 0
-        connected = get(pycurl.PRIMARY_IP) if self._sends or get(pycurl.CONNECT_TIME) > 0 else ""
+        connected = get(pycurl.PRIMARY_IP) if self.attempt.sends or get(pycurl.CONNECT_TIME) > 0 else ""
         return msgspec.structs.replace(
             result,
             excerpt=b"".join(self._chunks).decode(errors="replace"),
@@ -109,7 +107,3 @@ class ObservedTransfer(Transfer):
 
 def transfer_of(*, settings: DeliverySettings, policy: NetworkPolicy, inflows: Inflows, observed: bool) -> Transfer:
     return (ObservedTransfer if observed else Transfer)(settings=settings, policy=policy, inflows=inflows)
-
-
-def socket_name(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,6 +1,8 @@
-"""Why an attempt has no final status: libcurl's endings mapped to stable codes, in one table."""
+"""Why an attempt has no final status: what befell it, and libcurl's endings, mapped to stable codes."""
 
 import errno
+import os
+import ssl
 from dataclasses import dataclass
 
 import pycurl
@@ -50,6 +52,7 @@ _SENTENCES: dict[AttemptError, str] = {
     "bad-response": "the receiver's answer is not valid HTTP",
     "reset": "the receiver closed or reset the connection before answering",
     "resolve-failed": "the name has no address",
+    "stopped": "the engine was stopped meanwhile",
     "not-trusted": "this node lost its right to act before the request was sent",
 }
 """Instead of libcurl's text, where that may quote the receiver or misses the point."""
@@ -84,6 +87,42 @@ class Verdict:
     final: bool = False
 
 
+def because(error: AttemptError) -> Verdict:
+    """For errors whose detail is always the same."""
+    return _verdict(error)
+
+
+def refused(refusal: Refusal) -> Verdict:
+    """The network policy left no address to try."""
+    return Verdict(refusal.code, refusal.detail, final=True)
+
+
+def timed_out(sends: int, *, timeout_seconds: float, connect_timeout_seconds: float) -> Verdict:
+    """`sends`: how often the request was begun."""
+    if sends:
+        return Verdict("timeout", f"no answer within {timeout_seconds:g} s")
+    return Verdict("timeout", f"no connection within {connect_timeout_seconds:g} s")
+
+
+def not_connected(error: OSError) -> Verdict:
+    """No address could be connected to; the error of the last one."""
+    refusing = error.errno == errno.ECONNREFUSED
+    return Verdict(
+        "connect-refused" if refusing else "connect-failed", f"could not connect: {os.strerror(error.errno or 0)}"
+    )
+
+
+def not_secured(error: Exception) -> Verdict:
+    """The TLS handshake failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        detail = f"the certificate is not to be trusted: {error.verify_message}"
+    elif isinstance(error, ssl.SSLError):
+        detail = f"the TLS handshake failed: {error.reason}"
+    else:
+        detail = "the connection was closed during the TLS handshake"
+    return Verdict("tls-failed", detail[:_DETAIL_LENGTH])
+
+
 def judge(ending: Ending) -> Verdict:
     """What to call it. Our own reasons come first, for libcurl only sees their consequences."""
     if ending.failure is not None:
@@ -93,7 +132,7 @@ def judge(ending: Ending) -> Verdict:
     if ending.untrusted:
         return _verdict("not-trusted")
     if ending.refusal is not None:
-        return Verdict(ending.refusal.code, ending.refusal.detail, final=True)
+        return refused(ending.refusal)
     if ending.code == 0:
         return _verdict("bad-response")
     error = _TABLE.get(ending.code, "internal")
@@ -102,9 +141,9 @@ def judge(ending: Ending) -> Verdict:
     if error == "connect-failed" and ending.os_errno == errno.ECONNREFUSED:
         error = "connect-refused"
     if error == "timeout":
-        if ending.sends:
-            return Verdict(error, f"no answer within {ending.timeout_seconds:g} s")
-        return Verdict(error, f"no connection within {ending.connect_timeout_seconds:g} s")
+        return timed_out(
+            ending.sends, timeout_seconds=ending.timeout_seconds, connect_timeout_seconds=ending.connect_timeout_seconds
+        )
     return _verdict(error, ending.message)
 
 

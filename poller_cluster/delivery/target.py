@@ -1,4 +1,4 @@
-"""What a URL's host is: addresses that its text spells out, or a name to be looked up."""
+"""What a URL is to the engine: where it leads, by which name, and what is asked for there."""
 
 import re
 from functools import lru_cache
@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from scheduler_service.domain.network import DEFAULT_PORTS, literal_address
 
-_AUTHORITY = re.compile(r"([A-Za-z]+)://([^/?#]*)")
+_URL = re.compile(r"([A-Za-z]+)://([^/?#]*)([^#]*)(?:#.*)?\Z")
+_SENDABLE = re.compile(r"[\x21-\x7e]*\Z")
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:@\[\]]+)(?::([0-9]{1,5}))?\Z")
 _LOOPBACK = ("::1", "127.0.0.1")
 _REMEMBERED = 2_048
@@ -23,19 +24,46 @@ class Target(NamedTuple):
     addresses: tuple[str, ...] | None
     plain: bool = False
 
+    @property
+    def server_name(self) -> str:
+        """What the certificate has to be for: a name without the dot that ends it, or an address."""
+        return self.addresses[0] if self.plain and self.addresses else self.host.removesuffix(".")
+
+
+class Place(NamedTuple):
+    """`authority` is the value of the Host header, `resource` the request's target: path and query."""
+
+    target: Target
+    authority: str
+    resource: str
+
 
 @lru_cache(_REMEMBERED)
-def target_of(url: str) -> Target | None:
-    """None: the URL is not one that a request can be sent to; the sender says why."""
-    parts = _AUTHORITY.match(url)
-    if parts is None:
+def place_of(url: str) -> Place | None:
+    """None: the URL is not one that a request can be sent to."""
+    parts = _URL.match(url)
+    if parts is None or not _SENDABLE.match(url):
         return None
-    scheme, authority = parts[1].lower(), parts[2].lower()
+    scheme, authority, resource = parts[1].lower(), parts[2], parts[3]
     match = _HOST_PORT.match(authority)
     if match is None or scheme not in DEFAULT_PORTS:
         return None
-    host, port = match[1], int(match[2] or DEFAULT_PORTS[scheme])
+    target = _target(scheme, match[1].lower(), int(match[2] or DEFAULT_PORTS[scheme]))
+    if target is None:
+        return None
+    host = match[1]
+    if target.plain and target.addresses:
+        host = f"[{target.addresses[0]}]" if ":" in target.addresses[0] else target.addresses[0]
+    if target.port != DEFAULT_PORTS[scheme]:
+        host = f"{host}:{target.port}"
+    return Place(target, host, resource if resource.startswith("/") else f"/{resource}")
+
+
+@lru_cache(_REMEMBERED)
+def _target(scheme: str, host: str, port: int) -> Target | None:
     address = literal_address(host)
+    if not 1 <= port <= 65_535:
+        return None
     if address is None:
         return Target(scheme, host, port, None)
     if not isinstance(address, IPv4Address | IPv6Address):

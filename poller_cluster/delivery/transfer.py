@@ -2,25 +2,20 @@
 
 import re
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import pycurl
 
+from poller_cluster.delivery.attempt import Attempt, MayStart
 from poller_cluster.delivery.inflow import Ends, Inflow, Inflows
 from poller_cluster.delivery.outcome import WEIRD_SERVER_REPLY, Ending, judge
 from poller_cluster.delivery.policy import NetworkPolicy, Refusal, judge_socket_address
 from poller_cluster.delivery.request import CallbackRequest
-from poller_cluster.delivery.result import AttemptError, AttemptResult
+from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.target import Target
-from scheduler_service.domain.callbacks import is_token
+from poller_cluster.delivery.wire import sends_body
 
-OnDone = Callable[[AttemptResult], None]
-MayStart = Callable[[], bool]
-
-_LENGTH_EXPECTED = frozenset({"POST", "PUT", "PATCH"})
-"""Methods whose requests say Content-Length: 0 when they have no body (RFC 9110, 8.6)."""
 _SUPPRESSED = ("Accept:", "Content-Type:", "Expect:", "User-Agent:")
 """Keeps libcurl from adding its own; a user's header of that name is sent all the same."""
 _LARGE_BODY = 16_384
@@ -30,10 +25,6 @@ _STATUS_LINE = re.compile(rb"HTTP/(?:1\.[01]|2)[ \t]([0-9]{3})(?![0-9])")
 _SWITCHING_PROTOCOLS = b"101"
 _DISALLOW_USERNAME_IN_URL = 278
 """A CURLOPT_* that pycurl has no name for."""
-
-
-class BadRequest(Exception):
-    """libcurl can't be given this request."""
 
 
 class Transfer:
@@ -69,7 +60,6 @@ class Transfer:
         "_refusal",
         "_repeat_refused",
         "_response_bytes",
-        "_sends",
         "_sends_body",
         "_share",
         "_sockets",
@@ -77,21 +67,17 @@ class Transfer:
         "_timeout_ms",
         "_told",
         "_untrusted",
+        "attempt",
         "curl",
         "inflow",
         "may_start",
-        "on_done",
         "request",
-        "started_at_ms",
-        "started_monotonic",
         "waited_seconds",
     )
 
+    attempt: Attempt
     request: CallbackRequest
-    on_done: OnDone
     may_start: MayStart
-    started_at_ms: int
-    started_monotonic: float
 
     def __init__(self, *, settings: DeliverySettings, policy: NetworkPolicy, inflows: Inflows) -> None:
         self._policy = policy
@@ -152,38 +138,29 @@ class Transfer:
         self.waited_seconds = 0.0
         self._answering_since: float | None = None
         self._sockets: list[int] = []
-        self._sends = 0
         self._received = 0
         self._opened = self._untrusted = self._repeat_refused = self._capped = self._malformed = False
         self._refusal: Refusal | None = None
         self._failure: str | None = None
 
-    def prepare(self, request: CallbackRequest, *, on_done: OnDone, may_start: MayStart) -> None:
-        """Set the handle up. Raises BadRequest, and leaves the transfer fit for another request."""
-        curl = self.curl
+    def prepare(self, attempt: Attempt) -> None:
+        """Set the handle up. Raises pycurl.error, ValueError or TypeError; to be released even so."""
+        self.attempt, self.request, self.may_start = attempt, attempt.request, attempt.may_start
+        request, curl = attempt.request, self.curl
         lines = [f"{name}: {value}" if value else f"{name};" for name, value in request.headers]
         lines += _SUPPRESSED
-        together = "".join(lines)
-        if "\n" in together or "\r" in together or "\0" in together:
-            raise BadRequest("a header has a line break")
-        sends_body = bool(request.body) or request.method in _LENGTH_EXPECTED
-        try:
-            if request.method != self._method or sends_body is not self._sends_body:
-                self._reshape(request.method, sends_body)
-            curl.setopt(pycurl.URL, request.url)
-            curl.setopt(pycurl.HTTPHEADER, lines)
-            if sends_body:
-                curl.setopt(pycurl.POSTFIELDS, request.body)
-                self._body_kept = len(request.body) > _LARGE_BODY
-        except (pycurl.error, ValueError, TypeError) as error:
-            raise BadRequest("the URL, method or headers can't be sent as they are") from error
+        sends = sends_body(request)
+        if request.method != self._method or sends is not self._sends_body:
+            self._reshape(request.method, sends)
+        curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.HTTPHEADER, lines)
+        if sends:
+            curl.setopt(pycurl.POSTFIELDS, request.body)
+            self._body_kept = len(request.body) > _LARGE_BODY
         self._timeout_ms = max(round(request.timeout_seconds * 1000), 1)
         self._connect_timeout_ms = min(self._timeout_ms, self._max_connect_timeout_ms)
-        self.request, self.on_done, self.may_start = request, on_done, may_start
 
     def _reshape(self, method: str, sends_body: bool) -> None:
-        if not is_token(method):
-            raise BadRequest("the method is not a valid one")
         self._method = ""
         self.curl.setopt(pycurl.HTTPGET, 1)
         if sends_body:
@@ -254,7 +231,7 @@ class Transfer:
     def _before_request(self, remote: str, local: str, remote_port: int, local_port: int) -> int:
         """The connection stands; the request is about to be written. Called anew when libcurl repeats it."""
         try:
-            if self._sends and self.request.at_most_once:
+            if self.attempt.sends and self.request.at_most_once:
                 self._repeat_refused = True
             elif not self.may_start():
                 self._untrusted = True
@@ -262,7 +239,7 @@ class Transfer:
                 if self.inflow is not None:
                     self._leave_inflow()
                 self.inflow = self._inflows.begun(Ends(local, local_port, remote, remote_port), self._sockets)
-                self._sends += 1
+                self.attempt.sends += 1
                 self._expects_status_line, self._interim = True, False
                 return int(pycurl.PREREQFUNC_OK)
         except Exception as error:
@@ -304,39 +281,42 @@ class Transfer:
             self._answering_since = now
         return now - self._answering_since
 
-    def cut_short(self, *, duration_seconds: float) -> AttemptResult:
+    def cut_short(self, *, now: float) -> AttemptResult:
         """What it came to where nothing more of the answer is waited for; it is in no multi handle any more."""
         self._capped = True
-        return self.result(0, "", duration_seconds=duration_seconds)
+        return self.result(0, "", now=now)
 
-    def result(self, code: int, message: str, *, duration_seconds: float) -> AttemptResult:
+    def result(self, code: int, message: str, *, now: float) -> AttemptResult:
         """What the attempt came to; `code` and `message` are libcurl's."""
         if self._malformed:
-            return self._without_status(WEIRD_SERVER_REPLY, "", duration_seconds)
+            return self._without_status(WEIRD_SERVER_REPLY, "", now)
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         if status < _FIRST_FINAL_STATUS:
-            return self._without_status(code, message, duration_seconds)
+            return self._without_status(code, message, now)
         if status < 300:
             return AttemptResult(
-                status=status, error=None, started_at_ms=self.started_at_ms, duration_seconds=duration_seconds
+                status=status,
+                error=None,
+                started_at_ms=self.attempt.started_at_ms,
+                duration_seconds=now - self.attempt.started,
             )
         return AttemptResult(
             status=status,
             error=None,
             detail="the answer broke off" if code and not self._capped else "",
-            started_at_ms=self.started_at_ms,
-            duration_seconds=duration_seconds,
+            started_at_ms=self.attempt.started_at_ms,
+            duration_seconds=now - self.attempt.started,
             excerpt=b"".join(self._chunks).decode(errors="replace"),
             retry_after_seconds=float(self.curl.getinfo(pycurl.RETRY_AFTER)) or None,
         )
 
-    def _without_status(self, code: int, message: str, duration_seconds: float) -> AttemptResult:
+    def _without_status(self, code: int, message: str, now: float) -> AttemptResult:
         verdict = judge(
             Ending(
                 code=code,
                 message=message,
                 os_errno=self.curl.getinfo(pycurl.OS_ERRNO),
-                sends=self._sends,
+                sends=self.attempt.sends,
                 timeout_seconds=self._timeout_ms / 1000,
                 connect_timeout_seconds=self.connect_timeout_seconds,
                 refusal=None if self._opened else self._refusal,
@@ -345,24 +325,18 @@ class Transfer:
                 failure=self._failure,
             )
         )
-        return self.ended(verdict.error, verdict.detail, final=verdict.final, duration_seconds=duration_seconds)
+        return self.attempt.without_status(verdict, now)
 
-    def ended(self, error: AttemptError, detail: str, *, duration_seconds: float, final: bool = False) -> AttemptResult:
-        """The result of an attempt that got no final status."""
-        return AttemptResult(
-            status=None,
-            error=error,
-            detail=detail,
-            nothing_sent=self._sends == 0,
-            final=final,
-            started_at_ms=self.started_at_ms,
-            duration_seconds=duration_seconds,
-        )
+    def spoke_http2(self) -> bool | None:
+        """What the receiver spoke; None: it did not answer."""
+        if not self.curl.getinfo(pycurl.RESPONSE_CODE):
+            return None
+        return bool(self.curl.getinfo(pycurl.INFO_HTTP_VERSION) == pycurl.CURL_HTTP_VERSION_2_0)
 
     def release(self) -> None:
         """Forget the attempt, so that an idle handle holds no large body and no caller."""
         self._leave_inflow()
-        del self.request, self.on_done, self.may_start
+        del self.attempt, self.request, self.may_start
         if self._chunks:
             self._chunks.clear()
         if self._body_kept:

@@ -1,19 +1,15 @@
 """Answers that do not end: what is read of them is bounded in bytes and in time, and their status decides."""
 
 import asyncio
-import socket
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from poller_cluster.delivery import transfer
 from poller_cluster.delivery.engine import DeliveryEngine
 from tests.support.certificates import Authority
 from tests.support.delivery import EngineMaker, attempt, begin, post
 from tests.support.http2_receiver import Http2Receiver, Stream, answered
-from tests.support.raw_receiver import Answer, RawReceiver, RawRequest, answering, writing
-from tests.support.turns import until
+from tests.support.raw_receiver import Answer, RawReceiver, RawRequest, writing
 
 CHUNKED = b"HTTP/1.1 %d Whatever\r\nTransfer-Encoding: chunked\r\n\r\n"
 MOST_SENT = 48 * 1024 * 1024
@@ -57,40 +53,6 @@ async def test_an_answer_without_an_end_is_cut_off(
     assert sum(sent) < MOST_SENT
     assert sent[-1] == 0, "the connection was closed"
     assert (await attempt(engine, post(receiver.url()))).succeeded
-
-
-async def test_the_connection_that_is_cut_off_is_the_one_that_overran(
-    engine: DeliveryEngine, receiver: RawReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kept connections to two receivers may have the same local port."""
-    ports = [0]
-
-    def bound(family: int, kind: int, protocol: int) -> socket.socket:
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(("127.0.0.1", ports[-1]))
-        ports.append(made.getsockname()[1])
-        return made
-
-    async def slow(request: RawRequest, writer: asyncio.StreamWriter) -> None:
-        await overrun.wait()
-        await answering(200)(request, writer)
-
-    monkeypatch.setattr(transfer, "socket", SimpleNamespace(socket=bound))
-    overrun = asyncio.Event()
-    async with RawReceiver() as other:
-        for each in (receiver, other):
-            assert (await attempt(engine, post(each.url()))).succeeded
-        receiver.script["/slow"] = slow
-        other.script["/x"] = endless(CHUNKED % 200, b"5;", piece=b"a" * 65_536, sent=[])
-        waiting = begin(engine, post(receiver.url("/slow"), timeout_seconds=60))
-        await until(lambda: receiver.requests[-1].target == "/slow")
-        assert (await attempt(engine, post(other.url("/x"), timeout_seconds=60))).succeeded
-        assert not waiting.done()
-        overrun.set()
-        assert (await waiting).succeeded
-        assert (receiver.connections, other.connections) == (1, 1)
-        assert ports == [0, ports[1], ports[1]]
 
 
 async def test_headers_without_an_end_are_no_answer(engine: DeliveryEngine, receiver: RawReceiver) -> None:

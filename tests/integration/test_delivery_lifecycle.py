@@ -43,11 +43,12 @@ def test_a_timer_that_rings_a_little_early_is_set_again(loop_factory: Callable[[
         engine = DeliveryEngine(clock=CLOCK, policy=LOOPBACK, settings=DeliverySettings())
         await engine.start()
         loop = asyncio.get_running_loop()
-        engine._timer_due = loop.time() + 0.000_2
-        engine._timer_rang()
-        assert engine._timer is not None
-        engine._set_timer(1)
-        engine._set_timer(5)
+        http2 = engine._http2
+        http2._timer_due = loop.time() + 0.000_2
+        http2._timer_rang()
+        assert http2._timer is not None
+        http2._set_timer(1)
+        http2._set_timer(5)
         async with RawReceiver() as receiver:
             assert (await attempt(engine, post(receiver.url()))).succeeded
         await engine.stop()
@@ -135,7 +136,7 @@ class TestLifecycle:
             await engine.start()
             assert (await attempt(engine, post(receiver.url()))).succeeded
             await attempt(engine, post("http://nowhere.invalid/"))
-            left = begin(engine, post(receiver.url("/x")))
+            left = begin(engine, post(receiver.url("/x", host="localhost")))
             await engine.stop(0)
             await engine.stop()
             assert left.result().error == "stopped"

@@ -82,7 +82,6 @@ class Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self.number = self._receiver.joined(self)
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
             transport.abort()
             return
@@ -92,9 +91,12 @@ class Session(asyncio.Protocol):
         self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._receiver.left(self)
+        if self.number:
+            self._receiver.left(self)
 
     def data_received(self, data: bytes) -> None:
+        if not self.number:
+            self.number = self._receiver.joined(self)
         for event in self._h2.receive_data(data):
             self._handle(event)
         self._send_unsent()
@@ -161,7 +163,8 @@ class Http2Receiver:
     """Listens on a free port of 127.0.0.1 and offers `h2`, and nothing else, by ALPN.
 
     `script` maps targets to behaviours; others are answered 200. `streams` are the requests in the order in which they
-    were complete, `connections` how many were made. An async context manager; leaving it ends every connection.
+    were complete, `connections` how many were made and used: one that is closed after the handshake, which told the
+    caller of `h2`, does not count. An async context manager; leaving it ends every connection.
     """
 
     def __init__(self, *, tls: ssl.SSLContext, max_streams: int = 1000) -> None:

@@ -7,7 +7,6 @@ import pytest
 from poller_cluster.delivery import resolver as rules
 from poller_cluster.delivery.resolver import Answer, Found, Resolver, ResolverBounds, Waiting
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.delivery.target import target_of
 
 ONE, OTHER = ("192.0.2.1",), ("192.0.2.2",)
 MINUTE = 60.0
@@ -180,30 +179,6 @@ def test_nothing_is_remembered_where_that_is_wanted() -> None:
     assert isinstance(bench.find("a"), Waiting)
     bench.answer("a")
     assert bench.resolver._shares == {}
-
-
-@pytest.mark.parametrize(
-    ("url", "host", "addresses"),
-    [
-        ("http://Example.test/x", "example.test", None),
-        ("https://example.test.:8443", "example.test.", None),
-        ("http://LOCALHOST/", "localhost", ("::1", "127.0.0.1")),
-        ("http://a.localhost./", "a.localhost.", ("::1", "127.0.0.1")),
-        ("http://0x7f.1/", "0x7f.1", ("127.0.0.1",)),
-        ("http://[2001:DB8::1]:81/", "[2001:db8::1]", ("2001:db8::1",)),
-    ],
-)
-def test_hosts_of_urls(url: str, host: str, addresses: tuple[str, ...] | None) -> None:
-    target = target_of(url)
-    assert target is not None
-    assert (target.host, target.addresses) == (host, addresses)
-
-
-@pytest.mark.parametrize(
-    "url", ["", "http://", "http://u@h/", "ftp://h/", "http://a b/", "http://%41/", "http://[::1/"]
-)
-def test_urls_that_libcurl_has_to_refuse(url: str) -> None:
-    assert target_of(url) is None
 
 
 @pytest.mark.parametrize("name", ["10.0.0.1", "127.0.0.1:5353", "::1", "[::1]", "[::1]:5353"])

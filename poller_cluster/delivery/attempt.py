@@ -1,0 +1,111 @@
+"""One attempt under way: what is known of it, and the result it comes to."""
+
+from collections.abc import Callable, Sequence
+
+from poller_cluster.delivery.answer import Answer, retry_after_seconds
+from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.outcome import Verdict
+from poller_cluster.delivery.policy import Refusal
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.sight import Sight
+from poller_cluster.delivery.target import Place
+
+OnDone = Callable[[AttemptResult], None]
+MayStart = Callable[[], bool]
+
+
+class Attempt:
+    """`addresses` are tried in order, from `next_address` on. `opening`: connections that are not there yet. `sends`:
+    how often the request was begun. `due`: when something has to happen at the latest, `deadline` when it is over.
+    `answer_due`: the answer is cut off there, and its status decides."""
+
+    __slots__ = (
+        "addresses",
+        "answer_due",
+        "connect_deadline",
+        "connect_timeout_seconds",
+        "connection",
+        "deadline",
+        "due",
+        "head",
+        "last_error",
+        "may_start",
+        "next_address",
+        "on_done",
+        "opened",
+        "opening",
+        "over",
+        "place",
+        "refusal",
+        "request",
+        "sends",
+        "sight",
+        "started",
+        "started_at_ms",
+        "tick",
+    )
+
+    def __init__(
+        self,
+        request: CallbackRequest,
+        place: Place,
+        head: bytes,
+        *,
+        on_done: OnDone,
+        may_start: MayStart,
+        started_at_ms: int,
+        started: float,
+        connect_timeout_seconds: float,
+    ) -> None:
+        self.request = request
+        self.place = place
+        self.head = head
+        self.on_done = on_done
+        self.may_start = may_start
+        self.started_at_ms = started_at_ms
+        self.started = started
+        self.connect_timeout_seconds = connect_timeout_seconds
+        self.connect_deadline = started + connect_timeout_seconds
+        self.deadline = self.due = started + request.timeout_seconds
+        self.answer_due: float | None = None
+        self.addresses: Sequence[str] = ()
+        self.next_address = 0
+        self.opening: list[Connection[Attempt]] = []
+        self.connection: Connection[Attempt] | None = None
+        self.opened = False
+        self.sends = 0
+        self.refusal: Refusal | None = None
+        self.last_error: OSError | None = None
+        self.sight: Sight | None = None
+        self.over = False
+        self.tick = 0
+
+    def without_status(self, verdict: Verdict, now: float) -> AttemptResult:
+        """It got no final status."""
+        return AttemptResult(
+            status=None,
+            error=verdict.error,
+            detail=verdict.detail,
+            nothing_sent=self.sends == 0,
+            final=verdict.final,
+            started_at_ms=self.started_at_ms,
+            duration_seconds=now - self.started,
+        )
+
+    def with_status(self, answer: Answer, *, broke_off: bool, now: float, wall_ms: int) -> AttemptResult:
+        """It got one. `broke_off`: neither did the answer end by itself, nor did we end it."""
+        if answer.status < 300:
+            return AttemptResult(
+                status=answer.status, error=None, started_at_ms=self.started_at_ms, duration_seconds=now - self.started
+            )
+        asked = next((value for name, value in answer.fields() if name.lower() == "retry-after"), None)
+        return AttemptResult(
+            status=answer.status,
+            error=None,
+            detail="the answer broke off" if broke_off else "",
+            started_at_ms=self.started_at_ms,
+            duration_seconds=now - self.started,
+            excerpt=answer.excerpt,
+            retry_after_seconds=None if asked is None else retry_after_seconds(asked, wall_ms=wall_ms),
+        )

@@ -1,0 +1,229 @@
+"""A connection to a receiver: a socket on the loop, TLS in between, and the answer to the request under way on it.
+
+    connect --on_connected--> [secure --on_secured-->] send --on_answer, until the answer has ended--> send ...
+       `------------------------- on_lost: the receiver ended it, or it broke --------------------------'
+
+It decides nothing: whoever owns it hears what happened. The socket is the engine's own rather than a transport of the
+loop, so that it is known what has left: `send` writes at once, right after the owner asked whether it may, or raises
+and nothing has left. No task and no future per connection or request.
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+from typing import Any, Generic, Protocol, TypeVar
+
+from poller_cluster.delivery.answer import Answer
+from poller_cluster.delivery.pool import PoolKey
+from poller_cluster.delivery.tls import Tls
+
+A = TypeVar("A")
+
+_READ = 65_536
+
+
+class Owner(Protocol):
+    """Hears of connections, never from within a call of theirs other than `ready`'s."""
+
+    def on_connected(self, connection: Any, error: OSError | None) -> None: ...
+
+    def on_secured(self, connection: Any, error: Exception | None) -> None: ...
+
+    def on_answer(self, connection: Any) -> None:
+        """More of the answer came, or bytes that nobody asked for."""
+
+    def on_lost(self, connection: Any) -> None:
+        """Nothing more comes."""
+
+
+class Connection(Generic[A]):
+    """`attempt`: whose request is under way, or who waits for the connection. `requests`: how many were sent.
+    `ending`: the receiver has said that nothing more comes."""
+
+    __slots__ = (
+        "_loop",
+        "_owner",
+        "_sock",
+        "_unsent",
+        "answer",
+        "attempt",
+        "closed",
+        "descriptor",
+        "ending",
+        "idle_since",
+        "key",
+        "opened_at",
+        "requests",
+        "tls",
+    )
+
+    def __init__(
+        self,
+        *,
+        owner: Owner,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        key: PoolKey,
+        attempt: A,
+        opened_at: float,
+        answer: Answer,
+    ) -> None:
+        """`sock` is the connection's from here on."""
+        self._owner = owner
+        self._loop = loop
+        self._sock = sock
+        self._unsent: memoryview | None = None
+        self.descriptor = sock.fileno()
+        self.key = key
+        self.attempt: A | None = attempt
+        self.answer = answer
+        self.tls: Tls | None = None
+        self.opened_at = self.idle_since = opened_at
+        self.requests = 0
+        self.closed = self.ending = False
+
+    def connect(self) -> None:
+        """Raises OSError where that failed at once. Otherwise `on_connected` follows."""
+        self._sock.setblocking(False)
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(BlockingIOError):
+            self._sock.connect((self.key.address, self.key.target.port))
+        self._loop.add_writer(self.descriptor, self._connected)
+
+    def _connected(self) -> None:
+        code = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if not code:
+            self._loop.add_reader(self.descriptor, self._read)
+        self._loop.remove_writer(self.descriptor)
+        self._owner.on_connected(self, OSError(code, errno.errorcode.get(code, "")) if code else None)
+
+    def secure(self, tls: Tls) -> None:
+        """Begin the handshake; `on_secured` follows."""
+        self.tls = tls
+        self._loop.add_reader(self.descriptor, self._shake_hands)
+        tls.shake_hands(b"")
+        self._pass_on(tls)
+
+    def _shake_hands(self) -> None:
+        tls = self.tls
+        assert tls is not None
+        try:
+            data = self._sock.recv(_READ)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._owner.on_secured(self, error)
+            return
+        failure: Exception | None = None
+        if not data or not self.answer.count(len(data)):
+            failure = ConnectionError("the connection was closed during the TLS handshake")
+        else:
+            try:
+                if not tls.shake_hands(data):
+                    self._pass_on(tls)
+                    return
+            except ssl.SSLError as error:
+                failure = error
+        self._pass_on(tls)
+        if failure is None:
+            self._loop.add_reader(self.descriptor, self._read)
+        self._owner.on_secured(self, failure)
+
+    def send(self, data: bytes) -> None:
+        """Write a request. Raises OSError where nothing of it has left: not even a part is written later then."""
+        if self._unsent is not None:
+            raise BlockingIOError
+        if self.tls is not None:
+            data = self.tls.seal(data)
+        sent = self._sock.send(data)
+        self.requests += 1
+        if sent < len(data):
+            self._unsent = memoryview(data)[sent:]
+            self._loop.add_writer(self.descriptor, self._send_more)
+
+    def _send_more(self) -> None:
+        assert self._unsent is not None
+        try:
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            # The receiver reads no more; it may have answered, and the end of the connection is told by reading.
+            self._unsent = self._unsent[:0]
+            self._loop.remove_writer(self.descriptor)
+            return
+        if not self._unsent:
+            self._loop.remove_writer(self.descriptor)
+            self._unsent = None
+
+    def _pass_on(self, tls: Tls) -> None:
+        """Send what TLS itself has to say."""
+        data = tls.take()
+        if not data:
+            return
+        if self._unsent is not None:
+            self._unsent = memoryview(bytes(self._unsent) + data)
+            return
+        try:
+            sent = self._sock.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            return
+        if sent < len(data):
+            self._unsent = memoryview(data)[sent:]
+            self._loop.add_writer(self.descriptor, self._send_more)
+
+    @property
+    def sending(self) -> bool:
+        """Whether a part of the request has not left yet."""
+        return self._unsent is not None
+
+    def looks_alive(self) -> bool:
+        """Whether the system knows of no end of the connection and of no byte that came unasked."""
+        try:
+            self._sock.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _read(self) -> None:
+        try:
+            data = self._sock.recv(_READ)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._owner.on_lost(self)
+            return
+        if not data:
+            self._owner.on_lost(self)
+            return
+        answer, tls = self.answer, self.tls
+        within = answer.count(len(data))
+        if tls is not None:
+            try:
+                data = tls.open(data)
+            except ssl.SSLError:
+                self._owner.on_lost(self)
+                return
+            self._pass_on(tls)
+            self.ending = tls.ended
+        if data and answer.end is None:
+            answer.feed(data)
+        if data or not within:
+            self._owner.on_answer(self)
+        if tls is not None and tls.ended and not self.closed:
+            self._owner.on_lost(self)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._loop.remove_reader(self.descriptor)
+            self._loop.remove_writer(self.descriptor)
+            self._sock.close()
+            self._unsent = self.attempt = None
+            self.answer.close()

@@ -1,0 +1,95 @@
+"""Connections kept open between requests: which to use again, and which to close. Decides; closes nothing itself.
+
+A pool is what one client has open to one address for one scheme, host and port. Of a pool the newest connection is used
+first, so that the others grow old and are closed. Bounded in number, per pool and over all (the one unused for the
+longest time goes first), in the time unused and in age.
+"""
+
+from itertools import takewhile
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from poller_cluster.delivery.target import Target
+
+
+class PoolKey(NamedTuple):
+    client_id: str
+    target: Target
+    address: str
+
+
+class Kept(Protocol):
+    key: PoolKey
+    opened_at: float
+    idle_since: float
+
+
+T = TypeVar("T", bound=Kept)
+
+
+class Pool(Generic[T]):
+    """`most` over all, `most_each` per pool. Instants are monotonic seconds."""
+
+    def __init__(self, *, most: int, most_each: int, idle_seconds: float, lifetime_seconds: float) -> None:
+        self._most = most
+        self._most_each = most_each
+        self._idle_seconds = idle_seconds
+        self._lifetime_seconds = lifetime_seconds
+        self._idle: dict[T, None] = {}
+        self._pools: dict[PoolKey, dict[T, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, key: PoolKey, now: float) -> T | None:
+        """The newest one that is fit for use; it is kept no more."""
+        pool = self._pools.get(key)
+        if pool is None:
+            return None
+        for connection in reversed(pool):
+            if now - connection.idle_since >= self._idle_seconds:
+                return None
+            if now - connection.opened_at < self._lifetime_seconds:
+                self.drop(connection)
+                return connection
+        return None
+
+    def outdated(self, now: float) -> list[T]:
+        """Those unused for too long, to be closed; they are kept no more."""
+        outdated = list(takewhile(lambda each: now - each.idle_since >= self._idle_seconds, self._idle))
+        for connection in outdated:
+            self.drop(connection)
+        return outdated
+
+    def take_all(self) -> list[T]:
+        """All of them, to be closed."""
+        kept = list(self._idle)
+        self._idle.clear()
+        self._pools.clear()
+        return kept
+
+    def put(self, connection: T, now: float) -> T | None:
+        """Keep a connection whose request is over. The one to close instead, perhaps itself."""
+        if now - connection.opened_at >= self._lifetime_seconds or not self._most_each:
+            return connection
+        connection.idle_since = now
+        pool = self._pools.get(connection.key)
+        if pool is None:
+            pool = self._pools[connection.key] = {}
+        elif len(pool) >= self._most_each:
+            return connection
+        pool[connection] = None
+        self._idle[connection] = None
+        if len(self._idle) > self._most:
+            oldest = next(iter(self._idle))
+            self.drop(oldest)
+            return oldest
+        return None
+
+    def drop(self, connection: T) -> None:
+        """It is kept no more, if it was."""
+        if connection in self._idle:
+            del self._idle[connection]
+            pool = self._pools[connection.key]
+            del pool[connection]
+            if not pool:
+                del self._pools[connection.key]

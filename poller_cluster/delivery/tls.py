@@ -1,0 +1,83 @@
+"""TLS of one connection between bytes and bytes: no socket is known here, so whoever owns it knows what has left."""
+
+import ssl
+from typing import Final
+
+ALPN_HTTP2: Final = "h2"
+_READ = 65_536
+
+
+def client_context(ca_file: str | None) -> ssl.SSLContext:
+    """Certificates and names are verified, TLS 1.2 at least; HTTP/2 is offered first. Raises OSError and ssl.SSLError
+    for a bundle that can't be read."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    if ca_file is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(ca_file)
+    context.set_alpn_protocols([ALPN_HTTP2, "http/1.1"])
+    return context
+
+
+class Tls:
+    """`shake_hands` with what came until it says True; then `seal` what is to be sent and `open` what came.
+
+    `take` has what is to be sent after `shake_hands` and `open`: our part of the handshake, alerts, new keys.
+    """
+
+    __slots__ = ("_incoming", "_object", "_outgoing", "ended")
+
+    def __init__(self, context: ssl.SSLContext, server_name: str) -> None:
+        """Raises ValueError for what can't be a server's name."""
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        self.ended = False
+
+    def shake_hands(self, data: bytes) -> bool:
+        """Whether the connection is secured. Raises ssl.SSLError; an alert may be there to be sent even so."""
+        if data:
+            self._incoming.write(data)
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        return True
+
+    @property
+    def speaks_http2(self) -> bool:
+        """What the receiver chose in the handshake."""
+        return self._object.selected_alpn_protocol() == ALPN_HTTP2
+
+    def take(self) -> bytes:
+        return self._outgoing.read() if self._outgoing.pending else b""
+
+    def seal(self, data: bytes) -> bytes:
+        left = memoryview(data)
+        while left:
+            left = left[self._object.write(left) :]
+        return self._outgoing.read()
+
+    def open(self, data: bytes) -> bytes:
+        """What of it is the receiver's answer; nothing of records about keys and tickets. `ended` when the receiver has
+        said that nothing more comes. Raises ssl.SSLError."""
+        if data:
+            self._incoming.write(data)
+        read, incoming, opened = self._object.read, self._incoming, b""
+        try:
+            while True:
+                piece = read(_READ)
+                if not piece:
+                    self.ended = True
+                    return opened
+                opened = opened + piece if opened else piece
+                if not incoming.pending and not self._object.pending():
+                    return opened
+        except ssl.SSLWantReadError:
+            return opened
+        except ssl.SSLError:
+            if opened:
+                self.ended = True
+                return opened
+            raise
