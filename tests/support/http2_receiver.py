@@ -82,6 +82,7 @@ class Session(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._receiver.handshakes += 1
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
             transport.abort()
             return
@@ -163,8 +164,9 @@ class Http2Receiver:
     """Listens on a free port of 127.0.0.1 and offers `h2`, and nothing else, by ALPN.
 
     `script` maps targets to behaviours; others are answered 200. `streams` are the requests in the order in which they
-    were complete, `connections` how many were made and used: one that is closed after the handshake, which told the
-    caller of `h2`, does not count. An async context manager; leaving it ends every connection.
+    were complete, `handshakes` how many connections were made, `connections` how many of them were used: one that is
+    closed after the handshake, which told the caller of `h2`, is not. An async context manager; leaving it ends every
+    connection.
     """
 
     def __init__(self, *, tls: ssl.SSLContext, max_streams: int = 1000) -> None:
@@ -173,6 +175,7 @@ class Http2Receiver:
         self.sessions: list[Session] = []
         self.max_streams = max_streams
         self.connections = 0
+        self.handshakes = 0
         self.port = 0
         self._tls = tls
         self._tls.set_alpn_protocols(["h2"])

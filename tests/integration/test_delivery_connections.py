@@ -1,0 +1,364 @@
+"""Connections that are kept, that end at the wrong moment, and on which a receiver does what nobody asked for."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.engine import DeliveryEngine, alternating
+from poller_cluster.delivery.target import place_of
+from tests.support.certificates import Authority
+from tests.support.delivery import CLOCK, EngineMaker, Trust, attempt, begin, post
+from tests.support.http2_receiver import Http2Receiver
+from tests.support.raw_receiver import RawReceiver, RawRequest, answering, closing, writing
+from tests.support.turns import until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LARGE = b"x" * 20_000_000
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "tls"])
+async def receiver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[RawReceiver]:
+    tls = Authority(tmp_path).server_context("127.0.0.1") if request.param else None
+    async with RawReceiver(tls=tls) as running:
+        yield running
+
+
+@pytest.fixture
+async def engine(make_engine: EngineMaker, tmp_path: Path, receiver: RawReceiver) -> DeliveryEngine:
+    bundle = tmp_path / "authority.pem"
+    return await make_engine(ca_file=str(bundle) if bundle.exists() else None)
+
+
+class TestUnasked:
+    async def test_bytes_after_the_end_of_an_answer(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+        """They are nobody's answer."""
+        receiver.script["/x"] = writing(OK + b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
+        for number in range(1, 4):
+            assert (await attempt(engine, post(receiver.url("/x")))).status == 200
+            assert receiver.connections == number
+
+    @pytest.mark.parametrize("late", [b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", b"\r\n", b"x"])
+    async def test_bytes_on_an_idle_connection_close_it(
+        self, engine: DeliveryEngine, receiver: RawReceiver, late: bytes
+    ) -> None:
+        go_on = asyncio.Event()
+
+        async def answer(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+            writer.write(OK)
+            await go_on.wait()
+            writer.write(late)
+
+        receiver.script["/x"] = answer
+        assert (await attempt(engine, post(receiver.url("/x")))).succeeded
+        assert len(engine._pool) == 1
+        go_on.set()
+        await until(lambda: not len(engine._pool))
+        await receiver.idle()
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert receiver.connections == 2
+
+    async def test_an_idle_connection_that_its_receiver_closes_is_closed(
+        self, engine: DeliveryEngine, receiver: RawReceiver
+    ) -> None:
+        receiver.script["/x"] = writing(OK, then=closing)
+        assert (await attempt(engine, post(receiver.url("/x")))).succeeded
+        await until(lambda: not len(engine._pool))
+
+
+class TestTooEarly:
+    """Receivers that answer before they have read the request, or do not read it."""
+
+    @pytest.fixture
+    async def listen(self) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+        """Starts a server that calls `serve` for each connection and reads nothing; answers its URL."""
+        async with contextlib.AsyncExitStack() as opened:
+
+            async def start(serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]) -> str:
+                async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                        await serve(reader, writer)
+                    writer.transport.abort()
+
+                server = await opened.enter_async_context(await asyncio.start_server(one, "127.0.0.1", 0, limit=1024))
+                return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+            yield start
+
+    async def test_an_answer_before_the_end_of_the_request_counts(
+        self, make_engine: EngineMaker, listen: Callable[..., Awaitable[str]]
+    ) -> None:
+        engine = await make_engine()
+
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 413 Too large\r\nContent-Length: 3\r\n\r\nwhy")
+            await writer.drain()
+            await gone.wait()
+
+        gone = asyncio.Event()
+        result = await attempt(engine, post(await listen(refuse), LARGE))
+        assert (result.status, result.excerpt, result.detail) == (413, "why", "")
+        assert len(engine._pool) == 0, "the rest of the request would be read as another one"
+        gone.set()
+
+    async def test_a_receiver_that_reads_nothing_is_waited_for_no_longer_than_others(
+        self, make_engine: EngineMaker, listen: Callable[..., Awaitable[str]]
+    ) -> None:
+        engine = await make_engine()
+
+        async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await gone.wait()
+
+        gone = asyncio.Event()
+        result = await attempt(engine, post(await listen(ignore), LARGE, timeout_seconds=0.25))
+        assert (result.error, result.nothing_sent, result.detail) == ("timeout", False, "no answer within 0.25 s")
+        assert result.duration_seconds < 3
+        gone.set()
+
+    async def test_a_receiver_that_reads_slowly_gets_everything(
+        self, engine: DeliveryEngine, receiver: RawReceiver
+    ) -> None:
+        assert (await attempt(engine, post(receiver.url(), LARGE, timeout_seconds=60))).succeeded
+        assert receiver.requests[0].body == LARGE
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert receiver.connections == 1
+
+
+class TestEnds:
+    async def test_a_body_that_ends_with_its_connection(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
+        receiver.script["/x"] = writing(b"HTTP/1.1 500 No\r\n\r\nbecause", then=closing)
+        result = await attempt(engine, post(receiver.url("/x")))
+        assert (result.status, result.excerpt, result.detail) == (500, "because", "")
+
+    async def test_a_receiver_that_closes_its_half_first(self, make_engine: EngineMaker) -> None:
+        engine = await make_engine()
+
+        async def half(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+            writer.write_eof()
+            await asyncio.Event().wait()
+
+        async with RawReceiver() as receiver:
+            receiver.script["/x"] = half
+            receiver.script["/y"] = writing(OK, then=half)
+            result = await attempt(engine, post(receiver.url("/x"), timeout_seconds=60))
+            assert (result.error, result.nothing_sent) == ("reset", False)
+            assert (await attempt(engine, post(receiver.url("/y"), timeout_seconds=60))).succeeded
+            await until(lambda: not len(engine._pool))
+
+    async def test_trailers_that_drip_are_cut_off(
+        self, make_engine: EngineMaker, receiver: RawReceiver, tmp_path: Path
+    ) -> None:
+        bundle = tmp_path / "authority.pem"
+        engine = await make_engine(ca_file=str(bundle) if bundle.exists() else None, answer_seconds=0.1)
+
+        async def drip(request: RawRequest, writer: asyncio.StreamWriter) -> None:
+            writer.write(CHUNKED.replace(b"200", b"500") + b"1\r\na\r\n0\r\n")
+            while not writer.is_closing():
+                writer.write(b"X: 1\r\n")
+                await asyncio.sleep(0.02)
+
+        receiver.script["/x"] = drip
+        result = await attempt(engine, post(receiver.url("/x"), timeout_seconds=60))
+        assert (result.status, result.excerpt, result.detail) == (500, "a", "")
+        assert 0.1 <= result.duration_seconds < 3
+
+    async def test_connections_are_closed_where_a_receiver_says_so(
+        self, engine: DeliveryEngine, receiver: RawReceiver
+    ) -> None:
+        receiver.script["/x"] = answering(200, headers=("Connection: close",))
+        receiver.script["/y"] = writing(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+        for target in ("/x", "/y"):
+            assert (await attempt(engine, post(receiver.url(target)))).succeeded
+            assert len(engine._pool) == 0
+        await receiver.idle()
+
+    async def test_old_connections_are_closed(self, make_engine: EngineMaker) -> None:
+        engine = await make_engine(idle_seconds=0)
+        async with RawReceiver() as receiver:
+            for number in range(1, 3):
+                assert (await attempt(engine, post(receiver.url()))).succeeded
+                assert receiver.connections == number
+            engine._close_outdated()
+            assert len(engine._pool) == 0
+            await receiver.idle()
+
+
+class Listener:
+    """A receiver within one turn of the loop: what it does is in the system before the engine can hear of it."""
+
+    def __init__(self) -> None:
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.server.setblocking(False)
+        self.url = f"http://127.0.0.1:{self.server.getsockname()[1]}/"
+
+    async def answer(self, accepted: socket.socket | None = None) -> socket.socket:
+        loop = asyncio.get_running_loop()
+        if accepted is None:
+            accepted, _ = await loop.sock_accept(self.server)
+        assert (await loop.sock_recv(accepted, 65_536)).startswith(b"POST ")
+        await loop.sock_sendall(accepted, OK)
+        return accepted
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    made = Listener()
+    yield made
+    made.server.close()
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("at_most_once", [False, True])
+async def test_a_connection_that_ended_a_moment_ago_is_replaced(
+    make_engine: EngineMaker, listener: Listener, reset: bool, at_most_once: bool
+) -> None:
+    """Also for a request that may not be repeated: nothing of it has left."""
+    engine = await make_engine()
+    first = begin(engine, post(listener.url))
+    accepted = await listener.answer()
+    assert (await first).succeeded
+    if reset:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    accepted.close()
+    second = begin(engine, post(listener.url, at_most_once=at_most_once))
+    (await listener.answer()).close()
+    assert (await second).succeeded
+
+
+async def test_bytes_that_came_a_moment_ago_are_no_answer_to_what_may_not_be_repeated(
+    make_engine: EngineMaker, listener: Listener
+) -> None:
+    engine = await make_engine()
+    first = begin(engine, post(listener.url))
+    accepted = await listener.answer()
+    assert (await first).succeeded
+    accepted.send(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
+    second = begin(engine, post(listener.url, at_most_once=True))
+    (await listener.answer()).close()
+    assert (await second).succeeded
+    accepted.close()
+
+
+async def test_a_repeat_has_a_time_for_connecting_of_its_own_and_ends_with_the_request_s(
+    make_engine: EngineMaker, listener: Listener
+) -> None:
+    engine = await make_engine(connect_timeout_seconds=0.1)
+    first = begin(engine, post(listener.url))
+    accepted = await listener.answer()
+    assert (await first).succeeded
+    second = begin(engine, post(listener.url, timeout_seconds=0.6))
+    await asyncio.get_running_loop().sock_recv(accepted, 65_536)
+    await asyncio.sleep(0.2)
+    accepted.close()
+    result = await second
+    assert (result.error, result.nothing_sent, result.detail) == ("timeout", False, "no answer within 0.6 s")
+    assert result.duration_seconds >= 0.6
+
+
+async def test_another_address_is_tried_beside_one_that_does_not_answer(make_engine: EngineMaker) -> None:
+    engine = await make_engine()
+    async with RawReceiver() as receiver:
+        with socket.create_server(("::1", receiver.port), family=socket.AF_INET6, backlog=0) as full:
+            fillers = [socket.socket(socket.AF_INET6) for _ in range(4)]
+            for filler in fillers:
+                filler.setblocking(False)
+                filler.connect_ex(full.getsockname())
+            result = await attempt(engine, post(receiver.url(host="localhost")))
+            for filler in fillers:
+                filler.close()
+        assert result.succeeded
+        assert 0.2 < result.duration_seconds < 2
+
+
+@pytest.mark.parametrize("code", [errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.EHOSTUNREACH])
+async def test_an_address_that_cannot_be_connected_to(
+    make_engine: EngineMaker, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    engine = await make_engine()
+
+    def fail(connection: object) -> None:
+        raise OSError(code, "")
+
+    monkeypatch.setattr(Connection, "connect", fail)
+    result = await attempt(engine, post("http://127.0.0.1:1/"))
+    assert (result.error, result.nothing_sent, result.final) == ("connect-failed", True, False)
+    assert result.detail == f"could not connect: {os.strerror(code)}"
+
+
+def test_families_take_turns() -> None:
+    assert alternating(("::1", "::2", "::3", "1.1.1.1")) == ("::1", "1.1.1.1", "::2", "::3")
+    assert alternating(("1.1.1.1", "1.1.1.2", "::1")) == ("1.1.1.1", "::1", "1.1.1.2")
+
+
+async def test_connections_are_each_client_s_own(make_engine: EngineMaker) -> None:
+    engine = await make_engine()
+    async with RawReceiver() as receiver:
+        for client in ("a", "b", "a", "b"):
+            assert (await attempt(engine, post(receiver.url(), client_id=client))).succeeded
+        assert receiver.connections == 2
+
+
+async def test_a_handshake_that_never_ends(make_engine: EngineMaker) -> None:
+    engine = await make_engine(connect_timeout_seconds=0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        result = await attempt(engine, post(f"https://127.0.0.1:{silent.getsockname()[1]}/"))
+    assert (result.error, result.nothing_sent, result.detail) == ("timeout", True, "no connection within 0.2 s")
+
+
+async def test_trust_is_asked_right_before_the_request_leaves(engine: DeliveryEngine, receiver: RawReceiver) -> None:
+    """On a fresh connection: when it is handed in, for the socket, and once more."""
+    for yes, requests in ((2, 0), (3, 1)):
+        result = await attempt(engine, post(receiver.url()), Trust(yes))
+        assert (result.succeeded, len(receiver.requests)) == (bool(requests), requests)
+
+
+class TestHttp2:
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> Authority:
+        return Authority(tmp_path)
+
+    async def test_a_receiver_is_asked_once_what_it_speaks(
+        self, make_engine: EngineMaker, authority: Authority
+    ) -> None:
+        engine = await make_engine(ca_file=str(authority.bundle))
+        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
+            for _ in range(3):
+                assert (await attempt(engine, post(receiver.url()))).succeeded
+            assert (receiver.handshakes, receiver.connections, len(receiver.streams)) == (2, 1, 3)
+
+    async def test_one_that_no_longer_speaks_it_is_called_as_others_are(
+        self, make_engine: EngineMaker, authority: Authority
+    ) -> None:
+        engine = await make_engine(ca_file=str(authority.bundle))
+        async with RawReceiver(tls=authority.server_context("127.0.0.1")) as receiver:
+            place = place_of(receiver.url())
+            assert place is not None
+            engine._http2_receivers.add(place.target, CLOCK.monotonic())
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+            assert not engine._http2_receivers.has(place.target, CLOCK.monotonic())
+            assert len(engine._pool) == 0
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+            assert len(engine._pool) == 1
+            await engine.stop()
+
+    async def test_nothing_is_sent_where_trust_is_lost_over_the_change(
+        self, make_engine: EngineMaker, authority: Authority
+    ) -> None:
+        engine = await make_engine(ca_file=str(authority.bundle))
+        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
+            for yes in (1, 2, 3):
+                result = await attempt(engine, post(receiver.url()), Trust(yes))
+                assert (result.error, result.nothing_sent) == ("not-trusted", True)
+                engine._http2_receivers.forget(place_of(receiver.url()).target)  # type: ignore[union-attr]
+            assert receiver.streams == []
+            assert (await attempt(engine, post(receiver.url()), Trust(4))).succeeded

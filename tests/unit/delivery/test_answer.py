@@ -1,0 +1,232 @@
+"""Answers as their bytes come: what is their status, where they end, and what they may take."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poller_cluster.delivery.answer import Answer, retry_after_seconds
+
+RESPONSE_BYTES, FRAMING_BYTES = 1_000, 2_000
+WALL_MS = 1_795_253_400_000
+OK = b"HTTP/1.1 200 OK\r\n"
+EMPTY = OK + b"Content-Length: 0\r\n\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def answer(**differing: Any) -> Answer:
+    made = Answer(response_bytes=RESPONSE_BYTES, framing_bytes=FRAMING_BYTES, excerpt_bytes=10)
+    made.begin(**({"bodiless": False, "observed": True} | differing))
+    return made
+
+
+def feed(made: Answer, *pieces: bytes) -> Answer:
+    """As a connection does: nothing after the end."""
+    for piece in pieces:
+        if made.count(len(piece)) and made.end is None:
+            made.feed(piece)
+    return made
+
+
+def seen(made: Answer) -> tuple[int, str | None, bool]:
+    return made.status, made.end, made.reusable
+
+
+@pytest.mark.parametrize(
+    ("came", "expected"),
+    [
+        (EMPTY, (200, "complete", True)),
+        (OK + b"Content-Length: 3\r\n\r\nabc", (200, "complete", True)),
+        (OK + b"Content-Length: 3\r\n\r\nab", (200, None, False)),
+        (b"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\n", (204, "complete", True)),
+        (b"HTTP/1.1 304 No\r\nContent-Length: 3\r\n\r\n", (304, "complete", True)),
+        (OK + b"Connection: close\r\nContent-Length: 0\r\n\r\n", (200, "complete", False)),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", (200, "complete", False)),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", (200, "complete", True)),
+        (OK + b"\r\nuntil it ends", (200, None, False)),
+        (CHUNKED + b"3;x=y\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n", (200, "complete", True)),
+        (b"HTTP/1.1 103 Early\r\nLink: <a>\r\n\r\n" + EMPTY, (200, "complete", True)),
+        (b"HTTP/1.1 100 Go\r\n\r\n" * 20 + EMPTY, (200, "complete", True)),
+        (b"HTTP/1.1 100 Go\r\n\r\n" * 3, (0, None, False)),
+        (b"HTTP/1.1 500 No\r\nContent-Len", (500, None, False)),
+        (b"HTTP/1.1 200\r\n", (200, None, False)),
+    ],
+)
+def test_where_an_answer_ends(came: bytes, expected: tuple[int, str | None, bool]) -> None:
+    assert seen(feed(answer(), came)) == expected
+
+
+@pytest.mark.parametrize(
+    "came",
+    [
+        OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n",
+        OK + b"Content-Length: +3\r\n\r\nabc",
+        OK + b"Content-Length: 99999999999999999999\r\n\r\nabc",
+        OK + b"X: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+        OK + b"X : a\r\nContent-Length: 0\r\n\r\n",
+        OK + b"X: a\nContent-Length: 0\n\n",
+        b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+        OK + b"X: a\0b\r\nContent-Length: 0\r\n\r\n",
+        CHUNKED + b"g\r\n",
+        CHUNKED + b"3\nabc\r\n0\r\n\r\n",
+        CHUNKED + b"3\r\nabcd\r\n0\r\n\r\n",
+        CHUNKED + b"fffffffffffffffff\r\n",
+    ],
+)
+def test_what_could_be_read_in_two_ways_ends_the_answer_and_leaves_its_status(came: bytes) -> None:
+    made = feed(answer(), came)
+    assert seen(made) == (200, "broken", False)
+
+
+@pytest.mark.parametrize(
+    "came",
+    [
+        b"SSH-2.0-x\r\n",
+        b"hi\n",
+        b"\r\n" + EMPTY,
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 101 Switching\r\n\r\n",
+        b"HTTP/1.1 099 X\r\n\r\n",
+        b"HTTP/2 200 OK\r\n\r\n",
+        b"HTTP/1.2 200 OK\r\n\r\n",
+        b"HTTP/1.1 2000\r\n\r\n",
+        b"HTTP/1.1  200 OK\r\n\r\n",
+        b"HTTP/1.1 103 Early\nX\n\nnonsense",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x00\x00",
+    ],
+)
+def test_what_is_no_answer(came: bytes) -> None:
+    assert seen(feed(answer(), came)) == (0, "malformed", False)
+
+
+@pytest.mark.parametrize("after", [b"x", b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", EMPTY])
+@pytest.mark.parametrize("first", [EMPTY, b"HTTP/1.1 204 No\r\n\r\n", CHUNKED + b"0\r\n\r\n"])
+def test_what_follows_an_answer_was_not_asked_for(first: bytes, after: bytes) -> None:
+    made = feed(answer(), first + after)
+    assert seen(made) == (200 if first != b"HTTP/1.1 204 No\r\n\r\n" else 204, "complete", False)
+
+
+@pytest.mark.parametrize(
+    ("came", "reusable"),
+    [
+        (OK + b"Content-Length: 3\r\n\r\n", True),
+        (EMPTY, True),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n", True),
+        (OK + b"Content-Length: 3\r\n\r\nabc", False),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", False),
+        (OK + b"\r\n", False),
+    ],
+)
+def test_answers_to_head_have_no_body(came: bytes, reusable: bool) -> None:
+    made = feed(answer(bodiless=True), came)
+    assert seen(made) == (200, "complete", reusable)
+    made.begin(bodiless=False, observed=False)
+    if reusable:
+        assert seen(feed(made, EMPTY)) == (200, "complete", True)
+
+
+def test_answers_follow_one_another_and_know_nothing_of_the_last_one() -> None:
+    made = answer()
+    for _ in range(3):
+        feed(made, b"HTTP/1.1 500 No\r\nRetry-After: 7\r\nContent-Length: 3\r\n\r\nwhy")
+        assert (made.excerpt, made.fields()[0], made.received) == ("why", ("Retry-After", "7"), 57)
+        made.begin(bodiless=False, observed=False)
+        assert (made.status, made.excerpt, made.fields(), made.fed) == (0, "", [], False)
+        assert seen(feed(made, OK + b"Content-Length: 3\r\n\r\nabc")) == (200, "complete", True)
+        assert (made.excerpt, made.fields()) == ("", []), "nothing is kept of what nobody looks at"
+        made.begin(bodiless=False, observed=True)
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (CHUNKED + b"5;", b"a"),
+        (CHUNKED + b"0\r\n", b"X: 1\r\n"),
+        (CHUNKED, b"1;aaaaaaaaaaaaaa\r\na\r\n"),
+        (OK, b"X: 1\r\n"),
+        (OK + b"X: ", b"a"),
+        (OK + b"\r\n", b"a"),
+        (OK + b"Content-Length: 1000000\r\n\r\n", b"a"),
+    ],
+)
+def test_what_has_no_end_is_too_long(head: bytes, piece: bytes) -> None:
+    made = feed(answer(), head)
+    pieces = 0
+    while made.end is None:
+        feed(made, piece)
+        pieces += 1
+        assert pieces * len(piece) < 2 * (RESPONSE_BYTES + FRAMING_BYTES)
+    assert seen(made) == (200, "too-long", False)
+
+
+def test_interim_answers_without_an_end_are_too_long_too() -> None:
+    made = answer()
+    for _ in range(200):
+        feed(made, b"HTTP/1.1 103 Early\r\n\r\n")
+    assert seen(made) == (0, "too-long", False)
+
+
+def test_the_bounds_are_exact() -> None:
+    full = b"Content-Length: %d\r\n\r\n"
+    assert seen(feed(answer(), OK + full % RESPONSE_BYTES + b"a" * RESPONSE_BYTES)) == (200, "complete", True)
+    assert feed(answer(), OK + full % (RESPONSE_BYTES + 1) + b"a" * (RESPONSE_BYTES + 1)).end == "too-long"
+    made = answer()
+    assert made.count(RESPONSE_BYTES + FRAMING_BYTES)
+    assert made.end is None
+    assert not made.count(1)
+    assert made.end == "too-long"
+
+
+def test_an_end_by_the_connection() -> None:
+    assert feed(answer(), OK + b"\r\nabc").ends_with_connection()
+    assert not feed(answer(), OK + b"X: 1\r\n").ends_with_connection()
+    assert not feed(answer(), OK + b"Content-Length: 4\r\n\r\nabc").ends_with_connection()
+    assert not feed(answer(), CHUNKED + b"3\r\nabc\r\n").ends_with_connection()
+
+
+WHOLE = [
+    EMPTY,
+    b"HTTP/1.1 103 Early\r\nLink: <a>\r\n\r\nHTTP/1.1 100 Go\r\n\r\n"
+    b"HTTP/1.1 404 No\r\nContent-Length: 12\r\n\r\nabcdefghijkl",
+    CHUNKED + b"3;a=b\r\nabc\r\n2\r\nde\r\n0\r\nX: 1\r\n\r\n",
+    b"HTTP/1.1 2000 X\r\nContent-Length: 3\r\n\r\nabc",
+    b"HTTP/1.1 103 Early\r\n\r\nSPAM SPAM SPAM\r\n\r\n",
+    OK + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+    b"HTTP/1.1 500 No\r\nRetry-After: 9\r\n\r\nuntil it ends",
+]
+
+
+@given(st.sampled_from(WHOLE), st.lists(st.integers(0, 130), max_size=6))
+def test_it_is_the_same_answer_however_its_bytes_come(whole: bytes, cuts: list[int]) -> None:
+    edges = sorted({0, *(min(cut, len(whole)) for cut in cuts), len(whole)})
+    pieces = [whole[left:right] for left, right in pairwise(edges)]
+    for made in (feed(answer(), *pieces), feed(answer(), *[whole[at : at + 1] for at in range(len(whole))])):
+        together = feed(answer(), whole)
+        assert seen(made) == seen(together)
+        assert (made.excerpt, made.version) == (together.excerpt, together.version)
+        if made.end == "complete":
+            assert made.fields() == together.fields()
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("120", 120.0),
+        ("0", None),
+        ("-5", None),
+        ("1.5", None),
+        ("", None),
+        ("9" * 5_000, 21_600.0),
+        ("\u0663", None),
+        ("Sat, 21 Nov 2026 09:31:30 GMT", 90.0),
+        ("Sat, 21 Nov 2026 09:29:30 GMT", None),
+        ("Sat, 21 Nov 9999 09:29:30 GMT", 21_600.0),
+        ("Sat, 99 Nov 99999999999999 09:29:30 GMT", None),
+    ],
+)
+def test_retry_after(value: str, seconds: float | None) -> None:
+    assert retry_after_seconds(value, wall_ms=WALL_MS) == seconds

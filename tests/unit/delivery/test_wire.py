@@ -1,0 +1,51 @@
+"""Requests as bytes, and what never becomes bytes."""
+
+from typing import Any
+
+import pytest
+
+from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.wire import BadRequest, head_of
+from tests.support.delivery import post
+
+
+def written(**differing: Any) -> bytes:
+    request = post("http://h:81/a?b", **differing)
+    place = place_of(request.url)
+    assert place is not None
+    return head_of(request, place)
+
+
+def test_as_given_and_in_order() -> None:
+    given = (("x-B", "2"), ("A", ""), ("content-type", "a; b"))
+    assert written(body=b"abc", headers=given) == (
+        b"POST /a?b HTTP/1.1\r\nHost: h:81\r\nx-B: 2\r\nA:\r\ncontent-type: a; b\r\nContent-Length: 3\r\n\r\n"
+    )
+    assert written(method="GET", body=b"", headers=()) == b"GET /a?b HTTP/1.1\r\nHost: h:81\r\n\r\n"
+
+
+@pytest.mark.parametrize("character", ["\r", "\n", "\0", "\r\n", "\u010a", "\u560a", "\x85"])
+@pytest.mark.parametrize("place", ["name", "value", "method"])
+def test_nothing_breaks_out_of_its_line(place: str, character: str) -> None:
+    text = f"a{character}b"
+    differing: dict[str, Any] = {
+        "name": {"headers": ((text, "1"),)},
+        "value": {"headers": (("X", text),)},
+        "method": {"method": text},
+    }[place]
+    for _ in range(2):
+        with pytest.raises(BadRequest):
+            written(**differing)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", "a:", "Host", "content-length", "Transfer-Encoding", "CONNECTION", "Upgrade", "te", "Expect"]
+)
+def test_headers_that_are_not_the_caller_s(name: str) -> None:
+    with pytest.raises(BadRequest):
+        written(headers=((name, "1"),))
+
+
+def test_one_break_is_not_hidden_by_another_s_absence() -> None:
+    with pytest.raises(BadRequest):
+        written(headers=(("X", "a\rb\nc"),))
