@@ -43,8 +43,7 @@ class DestinationSettings:
     """The part of a client's max_in_flight that one host may take up unless the client says otherwise."""
     destination_connections: int = 200
     """Calls of one client to one host at the same time, unless the client says otherwise: a host that answers in 20 ms
-    takes 10,000 a second over so many. With 2,000 connections to one host libcurl spent more than half of a node's
-    time on looking for a free one among them."""
+    takes 10,000 a second over so many."""
     destinations_per_client: int = 1000
     """Hosts of one client whose failures and rates are remembered. More costs memory, less forgets sooner."""
     breaker_failures: int = 20

@@ -1,4 +1,4 @@
-"""The network policy at the socket: judged by the address that libcurl is about to connect to."""
+"""The network policy at the socket: judged by the address that is about to be connected to."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ REFUSED = "the network policy refuses what the URL's host leads to"
 
 
 def judge_socket_address(policy: NetworkPolicy, address: object) -> Refusal | None:
-    """Judge a socket address as libcurl names it: (host, port, …). Anything else is no internet address: refused.
+    """Judge a socket address: (host, port, …). Anything else is no internet address: refused.
 
     What a name leads to inside of the operator's network is not the tenant's to know: the refusal does not say it.
     """

@@ -22,7 +22,7 @@ AttemptError = Literal[
 ]
 """Why there is no final status.
 
-bad-url, bad-request               libcurl can't make this request (final)
+bad-url, bad-request               the request can't be made (final)
 forbidden-address, forbidden-port  the network policy refuses where it leads (final)
 resolve-failed                     the name has no address
 connect-refused, connect-failed    no connection
@@ -58,7 +58,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     left. `final`: our own refusal, the same if repeated. `started_at_ms` is the wall time of the start,
     `duration_seconds` runs from there to the end. `excerpt` is the beginning of a failed attempt's answer, undecodable
     bytes replaced. `retry_after_seconds` is what the receiver asked for, by seconds or by date (6 hours at most).
-    `observation`: of engines that observe, for attempts that libcurl was given.
+    `observation`: of engines that observe, for attempts that were begun.
     """
 
     status: int | None

@@ -48,8 +48,8 @@ class DeliverySettings:
     stop_grace_seconds: float = 15.0
     """How long `stop` waits for attempts under way. Those that last longer end as `stopped`, in doubt."""
     ca_file: str | None = None
-    """PEM bundle of the authorities that receivers' certificates are checked against. None: the system's, or the
-    bundle that comes with libcurl."""
+    """PEM bundle of the authorities that receivers' certificates are checked against. None: the system's, as
+    OpenSSL finds them (SSL_CERT_FILE, SSL_CERT_DIR)."""
 
     def __post_init__(self) -> None:
         if self.max_in_flight < 1:

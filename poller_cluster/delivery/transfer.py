@@ -175,7 +175,7 @@ class Transfer:
         """For resolving, connecting and TLS together."""
         return self._connect_timeout_ms / 1000
 
-    def aim(self, target: Target | None, addresses: tuple[str, ...], *, waited_seconds: float) -> None:
+    def aim(self, target: Target, addresses: tuple[str, ...], *, waited_seconds: float) -> None:
         """Where the request goes, and for how long its name was looked up: that is taken off its time-outs."""
         self.waited_seconds = waited_seconds
         waited_ms = round(waited_seconds * 1000) if waited_seconds else 0
@@ -184,8 +184,8 @@ class Transfer:
             self._left_ms = left_ms
             self.curl.setopt(pycurl.TIMEOUT_MS, left_ms)
             self.curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(self._connect_timeout_ms - waited_ms, 1))
-        self._literal = target is not None and target.plain
-        if target is not None and addresses and not self._literal:
+        self._literal = target.plain
+        if not self._literal:
             self._set_entry(target, addresses)
 
     def _set_entry(self, target: Target, addresses: tuple[str, ...]) -> None:

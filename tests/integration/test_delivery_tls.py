@@ -1,6 +1,8 @@
 """TLS: whom the engine trusts, and what it calls it when it does not."""
 
 import asyncio
+import ssl
+import warnings
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,34 @@ async def test_a_certificate_for_somebody_else(make_engine: EngineMaker, authori
     engine = await make_engine(ca_file=str(authority.bundle))
     async with RawReceiver(tls=authority.server_context("127.0.0.2")) as receiver:
         assert_untrusted(await attempt(engine, post(receiver.url())))
+
+
+async def test_a_bundle_may_hold_a_receiver_s_certificate_alone(make_engine: EngineMaker, authority: Authority) -> None:
+    context = authority.server_context("127.0.0.1")
+    engine = await make_engine(ca_file=str(authority.bundle.parent / "127.0.0.1.crt"))
+    async with RawReceiver(tls=context) as receiver:
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        await engine.stop()
+
+
+async def test_old_versions_are_refused(make_engine: EngineMaker, authority: Authority) -> None:
+    context = authority.server_context("127.0.0.1")
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    engine = await make_engine(ca_file=str(authority.bundle))
+    async with RawReceiver(tls=context) as receiver:
+        assert_untrusted(await attempt(engine, post(receiver.url())))
+
+
+async def test_an_authorities_bundle_that_cannot_be_read(make_engine: EngineMaker, tmp_path: Path) -> None:
+    for content in (None, b"nonsense"):
+        if content is not None:
+            (tmp_path / "bundle").write_bytes(content)
+        with pytest.raises(OSError, match=r"No such file|PEM|NO_CERT|no start line|certificate"):
+            await make_engine(ca_file=str(tmp_path / "bundle"))
 
 
 async def test_a_receiver_that_speaks_no_tls(make_engine: EngineMaker) -> None:
