@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.engine import DeliveryEngine, alternating
+from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.target import place_of
 from tests.support.certificates import Authority
 from tests.support.delivery import CLOCK, EngineMaker, Trust, attempt, begin, post
@@ -247,6 +249,47 @@ async def test_bytes_that_came_a_moment_ago_are_no_answer_to_what_may_not_be_rep
     (await listener.answer()).close()
     assert (await second).succeeded
     accepted.close()
+
+
+async def test_a_connection_whose_tls_has_ended_is_not_used_again(
+    make_engine: EngineMaker, listener: Listener, tmp_path: Path
+) -> None:
+    """The receiver says so in the very packet that ends its answer, and leaves the socket open."""
+    loop, authority = asyncio.get_running_loop(), Authority(tmp_path)
+    engine = await make_engine(ca_file=str(authority.bundle))
+    context = authority.server_context("127.0.0.1")
+    accepted: list[socket.socket] = []
+
+    async def serve() -> None:
+        one, _ = await loop.sock_accept(listener.server)
+        accepted.append(one)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_side=True)
+        asked = b""
+        while not asked:
+            incoming.write(await loop.sock_recv(one, 65_536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+                asked = tls.read()
+            if not asked:
+                await loop.sock_sendall(one, outgoing.read())
+        tls.write(OK)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.unwrap()
+        await loop.sock_sendall(one, outgoing.read())
+
+    url, second = listener.url.replace("http:", "https:"), loop.create_future()
+
+    def on_done(result: AttemptResult) -> None:
+        assert result.succeeded
+        engine.start_attempt(post(url, at_most_once=True), second.set_result, may_start=lambda: True)
+
+    engine.start_attempt(post(url), on_done, may_start=lambda: True)
+    await serve()
+    await asyncio.wait_for(serve(), 10)
+    assert (await second).succeeded
+    for one in accepted:
+        one.close()
 
 
 async def test_a_repeat_has_a_time_for_connecting_of_its_own_and_ends_with_the_request_s(

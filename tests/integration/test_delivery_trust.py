@@ -7,7 +7,7 @@ import pytest
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.policy import NetworkPolicy
 from tests.support.delivery import EngineMaker, Trust, attempt, post
-from tests.support.raw_receiver import RawReceiver, answering, closing
+from tests.support.raw_receiver import RawReceiver, answering, closing, writing
 
 
 class TestTrust:
@@ -74,6 +74,16 @@ class TestRepeats:
         result = await attempt(engine, post(closes_the_second.url("/x"), at_most_once=True))
         assert (result.status, result.error, result.nothing_sent) == (None, "reset", False)
         assert len(closes_the_second.requests) == 2
+
+    @pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 20", b"HTTP/1.1 103 Early\r\n\r\n"])
+    async def test_nor_where_an_answer_has_begun(
+        self, engine: DeliveryEngine, receiver: RawReceiver, begun: bytes
+    ) -> None:
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        receiver.script["/"] = writing(begun, then=closing)
+        result = await attempt(engine, post(receiver.url()))
+        assert (result.status, result.error, result.nothing_sent) == (None, "reset", False)
+        assert len(receiver.requests) == 2
 
     async def test_a_repeat_needs_trust_and_is_not_said_to_be_unsent(
         self, engine: DeliveryEngine, closes_the_second: RawReceiver
