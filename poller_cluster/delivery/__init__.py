@@ -49,8 +49,8 @@ kept connection, the system is asked whether that has ended or has bytes that no
 spared that call, so a byte that comes unasked in the very turn of the loop in which a request is written is read as the
 beginning of its answer.
 
-Where a name has several addresses, the families take turns; the next one is tried beside the last after a quarter of a
-second, or at once where that failed, and at most two at a time.
+Where a name has several addresses, the families take turns, eight addresses of each at most; the next one is tried
+beside the last after a quarter of a second, or at once where that failed, and at most two at a time.
 
 HTTP/2 is left to libcurl. In a TLS handshake `h2` is offered; a receiver that chooses it is called by libcurl from then
 on, over connections of its own, until it is not heard of for ten minutes or answers by HTTP/1.1. Attempts are then

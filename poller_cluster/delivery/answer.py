@@ -169,11 +169,8 @@ class Answer:
             self._unasked = True
 
     def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if self.end is not None or status < _FIRST_FINAL_STATUS:
+        if self.end is not None or self._parser.get_status_code() < _FIRST_FINAL_STATUS:
             return
-        if status != self.status:
-            raise ValueError("the parser reads another status")
         self._head_complete = True
         if self._headless:
             self._keep = self._parser.should_keep_alive()

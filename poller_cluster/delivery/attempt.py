@@ -1,6 +1,6 @@
 """One attempt under way: what is known of it, and the result it comes to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from poller_cluster.delivery.answer import Answer, retry_after_seconds
 from poller_cluster.delivery.connection import Connection
@@ -69,7 +69,7 @@ class Attempt:
         self.connect_deadline = started + connect_timeout_seconds
         self.deadline = self.due = started + request.timeout_seconds
         self.answer_due: float | None = None
-        self.addresses: Sequence[str] = ()
+        self.addresses: tuple[str, ...] = ()
         self.next_address = 0
         self.opening: list[Connection[Attempt]] = []
         self.connection: Connection[Attempt] | None = None

@@ -25,11 +25,13 @@ _READ = 65_536
 
 
 class Owner(Protocol):
-    """Hears of connections, never from within a call of theirs other than `ready`'s."""
+    """Hears what happens to connections, from the loop: never from within a call to one."""
 
-    def on_connected(self, connection: Any, error: OSError | None) -> None: ...
+    def on_connected(self, connection: Any, error: OSError | None) -> None:
+        """TCP stands, or the error why it does not."""
 
-    def on_secured(self, connection: Any, error: Exception | None) -> None: ...
+    def on_secured(self, connection: Any, error: Exception | None) -> None:
+        """TLS stands, or the error why it does not."""
 
     def on_answer(self, connection: Any) -> None:
         """More of the answer came, or bytes that nobody asked for."""

@@ -4,9 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Sequence
 from enum import Enum
-from itertools import zip_longest
 
 from msgspec.structs import replace
 
@@ -190,8 +188,8 @@ class DeliveryEngine:
         )
         if self._observe:
             attempt.sight = Sight(started=started, head=head)
-        self._in_flight += 1
         addresses = self._naming.find(attempt, place.target, self._named)
+        self._in_flight += 1
         if addresses is None:
             return
         self._watch(attempt, attempt.deadline)
@@ -228,8 +226,6 @@ class DeliveryEngine:
             if not self._send_on_kept(attempt, self._clock.monotonic()):
                 self._begin(attempt)
 
-    # Connections
-
     def _send_on_kept(self, attempt: Attempt, now: float) -> bool:
         """Whether the request is on its way over a kept connection, or has come to an end over that."""
         request, target = attempt.request, attempt.place.target
@@ -251,8 +247,6 @@ class DeliveryEngine:
         if self._http2_receivers.has(attempt.place.target, self._clock.monotonic()):
             self._hand_over(attempt)
             return
-        if len(attempt.addresses) > 1:
-            attempt.addresses = alternating(attempt.addresses)
         attempt.next_address = 0
         self._open_next(attempt)
 
@@ -262,8 +256,6 @@ class DeliveryEngine:
         while attempt.next_address < len(attempt.addresses):
             address = attempt.addresses[attempt.next_address]
             attempt.next_address += 1
-            if len(attempt.opening) >= _OPENING_AT_ONCE:
-                attempt.opening.pop(0).close()
             try:
                 opened = self._open(attempt, address)
             except OSError as error:
@@ -272,6 +264,8 @@ class DeliveryEngine:
             if attempt.over:
                 return
             if opened:
+                if len(attempt.opening) > _OPENING_AT_ONCE:
+                    attempt.opening.pop(0).close()
                 break
         if not attempt.opening:
             self._fail(attempt, self._no_connection(attempt))
@@ -396,8 +390,6 @@ class DeliveryEngine:
         self._fail(attempt, verdict)
         return False
 
-    # Answers
-
     def on_answer(self, connection: Connection[Attempt]) -> None:
         attempt, answer = connection.attempt, connection.answer
         if attempt is None:
@@ -501,8 +493,6 @@ class DeliveryEngine:
         except Exception as error:
             self._loop.call_exception_handler({"message": "the end of an attempt was not handled", "exception": error})
 
-    # HTTP/2
-
     def _hand_over(self, attempt: Attempt) -> None:
         self._deadlines.remove(attempt)
         self._http2.begin(attempt)
@@ -515,8 +505,6 @@ class DeliveryEngine:
             else:
                 self._http2_receivers.forget(attempt.place.target)
         self._conclude(attempt, result)
-
-    # Time
 
     def _watch(self, attempt: Attempt, at: float) -> None:
         attempt.due = at
@@ -560,8 +548,6 @@ class DeliveryEngine:
         else:
             self._fail(attempt, self._timed_out(attempt))
 
-    # The end
-
     def _close(self) -> None:
         """End what is under way."""
         self._phase = _Phase.STOPPED
@@ -575,11 +561,3 @@ class DeliveryEngine:
             if timer is not None:
                 timer.cancel()
         self._timer = self._sweep = None
-
-
-def alternating(addresses: Sequence[str]) -> tuple[str, ...]:
-    """The families take turns, that of the first address first; within a family the order stays."""
-    first = [each for each in addresses if (":" in each) is (":" in addresses[0])]
-    other = [each for each in addresses if (":" in each) is not (":" in addresses[0])]
-    pairs = zip_longest(first, other)
-    return tuple(each for pair in pairs for each in pair if each is not None)

@@ -101,7 +101,7 @@ class Http2Attempts:
         transfer = self._idle.pop() if self._idle else self._new_transfer()
         try:
             transfer.prepare(attempt)
-            transfer.aim(attempt.place.target, tuple(attempt.addresses), waited_seconds=waited)
+            transfer.aim(attempt.place.target, attempt.addresses, waited_seconds=waited)
             self._multi.add_handle(transfer.curl)
         except (pycurl.error, ValueError, TypeError):
             # The request was judged before; libcurl has its own view of it, or no memory.

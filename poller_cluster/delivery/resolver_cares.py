@@ -4,7 +4,7 @@ The system's configuration holds: the order of `hosts:` in nsswitch.conf as far 
 files, and of resolv.conf the name servers, search domains, `ndots`, time-outs excepted. So a name is completed by
 search domains as with any other program of the system: in a Kubernetes pod (`ndots:5`) a service's short name is found,
 and a name with fewer than five dots costs a question for each search domain first unless it ends in a dot. Addresses
-come sorted by RFC 6724, of both families.
+come sorted by RFC 6724, both families in turns.
 
 A channel of c-ares is used for `CHANNEL_SECONDS` and `CHANNEL_NAMES` look-ups and then replaced. That is how changes
 of resolv.conf are followed, and how what c-ares remembers itself stays bounded.
@@ -14,6 +14,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import pycares
@@ -24,6 +25,7 @@ from poller_cluster.delivery.resolver import Answer, Failure
 CHANNEL_SECONDS = 30.0
 CHANNEL_NAMES = 2_000
 TRIES = 2
+ADDRESSES_A_FAMILY = 8
 _NO_ADDRESS = frozenset({ares.ARES_ENODATA, ares.ARES_ENOTFOUND, ares.ARES_EBADNAME, ares.ARES_ENONAME})
 
 OnAnswer = Callable[[Answer], None]
@@ -175,8 +177,16 @@ def _answer(result: Any, error: int | None) -> Answer:
     if not nodes:
         failure: Failure = "no-address" if error is None or error in _NO_ADDRESS else "no-answer"
         return Answer((), failure=failure)
-    addresses = dict.fromkeys(_text(node.addr[0]) for node in nodes)
-    return Answer(tuple(addresses), float(min(node.ttl for node in nodes)))
+    addresses = tuple(dict.fromkeys(_text(node.addr[0]) for node in nodes))
+    return Answer(in_turns(addresses), float(min(node.ttl for node in nodes)))
+
+
+def in_turns(addresses: Sequence[str]) -> tuple[str, ...]:
+    """The families take turns, that of the first address first; within a family the order stays, and of each one only
+    the first addresses are of any use: who connects looks at all of them each time."""
+    first = [each for each in addresses if (":" in each) is (":" in addresses[0])][:ADDRESSES_A_FAMILY]
+    other = [each for each in addresses if (":" in each) is not (":" in addresses[0])][:ADDRESSES_A_FAMILY]
+    return tuple(each for pair in zip_longest(first, other) for each in pair if each is not None)
 
 
 def _text(address: Any) -> str:

@@ -13,7 +13,8 @@ class DeliverySettings:
     """Attempts at the same time. Each may hold a socket; where the process may not open as many file descriptors, fewer
     are made at a time."""
     max_idle_connections: int = 1000
-    """Connections kept open between requests. More saves handshakes; each costs a descriptor here and at a receiver."""
+    """Connections kept open between requests, a tenth of them by HTTP/2; of one client's to one address of a receiver
+    a fifth of the others at most. More saves handshakes; each costs a descriptor here and at a receiver."""
     idle_seconds: int = 30
     """How long a connection is kept unused. Longer than a receiver keeps it costs a failed write now and then."""
     connection_lifetime_seconds: int = 300

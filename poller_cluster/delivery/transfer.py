@@ -2,6 +2,7 @@
 
 import re
 import socket
+import ssl
 from typing import Any
 
 import pycurl
@@ -130,8 +131,9 @@ class Transfer:
             pycurl.HEADERFUNCTION: self._hear_header,
             pycurl.WRITEFUNCTION: self._receive,
         }
-        if settings.ca_file is not None:
-            options[pycurl.CAINFO] = settings.ca_file
+        # The same authorities as `tls` has, not those of a bundle that libcurl was built for.
+        if bundle := settings.ca_file or ssl.get_default_verify_paths().cafile:
+            options[pycurl.CAINFO] = bundle
         return options
 
     def _begin(self) -> None:

@@ -11,15 +11,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pycurl
 import pytest
 
 from poller_cluster.delivery.connection import Connection
-from poller_cluster.delivery.engine import DeliveryEngine, alternating
+from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.transfer import Transfer
 from tests.support.certificates import Authority
 from tests.support.delivery import CLOCK, EngineMaker, Trust, attempt, begin, post
-from tests.support.http2_receiver import Http2Receiver
+from tests.support.http2_receiver import Http2Receiver, held
 from tests.support.raw_receiver import RawReceiver, RawRequest, answering, closing, writing
 from tests.support.turns import until
 
@@ -338,11 +340,6 @@ async def test_an_address_that_cannot_be_connected_to(
     assert result.detail == f"could not connect: {os.strerror(code)}"
 
 
-def test_families_take_turns() -> None:
-    assert alternating(("::1", "::2", "::3", "1.1.1.1")) == ("::1", "1.1.1.1", "::2", "::3")
-    assert alternating(("1.1.1.1", "1.1.1.2", "::1")) == ("1.1.1.1", "::1", "1.1.1.2")
-
-
 async def test_connections_are_each_client_s_own(make_engine: EngineMaker) -> None:
     engine = await make_engine()
     async with RawReceiver() as receiver:
@@ -393,6 +390,32 @@ class TestHttp2:
             assert (await attempt(engine, post(receiver.url()))).succeeded
             assert len(engine._pool) == 1
             await engine.stop()
+
+    async def test_what_libcurl_refuses_has_an_end_too(
+        self, make_engine: EngineMaker, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine = await make_engine(ca_file=str(authority.bundle))
+        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+
+            def fail(transfer: Transfer, *_: object, **__: object) -> None:
+                raise pycurl.error(27, "out of memory")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(Transfer, "aim", fail)
+                result = await attempt(engine, post(receiver.url()))
+            assert (result.error, result.nothing_sent, engine.in_flight) == ("internal", True, 0)
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+
+    async def test_a_stop_ends_what_libcurl_has(self, make_engine: EngineMaker, authority: Authority) -> None:
+        engine = await make_engine(ca_file=str(authority.bundle))
+        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
+            receiver.script["/held"] = held
+            waiting = begin(engine, post(receiver.url("/held")))
+            await asyncio.wait_for(receiver.came(1), 10)
+            await engine.stop(0)
+            assert (waiting.result().error, waiting.result().nothing_sent) == ("stopped", False)
+            assert engine.in_flight == 0
 
     async def test_nothing_is_sent_where_trust_is_lost_over_the_change(
         self, make_engine: EngineMaker, authority: Authority

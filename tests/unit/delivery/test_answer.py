@@ -103,7 +103,15 @@ def test_what_is_no_answer(came: bytes) -> None:
     assert seen(feed(answer(), came)) == (0, "malformed", False)
 
 
-@pytest.mark.parametrize("after", [b"x", b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", EMPTY])
+@pytest.mark.parametrize(
+    "after",
+    [
+        b"x",
+        b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+        EMPTY,
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    ],
+)
 @pytest.mark.parametrize("first", [EMPTY, b"HTTP/1.1 204 No\r\n\r\n", CHUNKED + b"0\r\n\r\n"])
 def test_what_follows_an_answer_was_not_asked_for(first: bytes, after: bytes) -> None:
     made = feed(answer(), first + after)

@@ -6,6 +6,7 @@ import pytest
 
 from poller_cluster.delivery import resolver as rules
 from poller_cluster.delivery.resolver import Answer, Found, Resolver, ResolverBounds, Waiting
+from poller_cluster.delivery.resolver_cares import in_turns
 from poller_cluster.delivery.settings import DeliverySettings
 
 ONE, OTHER = ("192.0.2.1",), ("192.0.2.2",)
@@ -179,6 +180,13 @@ def test_nothing_is_remembered_where_that_is_wanted() -> None:
     assert isinstance(bench.find("a"), Waiting)
     bench.answer("a")
     assert bench.resolver._shares == {}
+
+
+def test_families_take_turns() -> None:
+    assert in_turns(("::1", "::2", "::3", "1.1.1.1")) == ("::1", "1.1.1.1", "::2", "::3")
+    assert in_turns(("1.1.1.1", "1.1.1.2", "::1")) == ("1.1.1.1", "::1", "1.1.1.2")
+    many = [f"10.0.0.{number}" for number in range(100)]
+    assert in_turns((*many, "::1")) == (many[0], "::1", *many[1:8])
 
 
 @pytest.mark.parametrize("name", ["10.0.0.1", "127.0.0.1:5353", "::1", "[::1]", "[::1]:5353"])
