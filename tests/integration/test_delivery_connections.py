@@ -11,17 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pycurl
 import pytest
 
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.delivery.target import place_of
-from poller_cluster.delivery.transfer import Transfer
 from tests.support.certificates import Authority
-from tests.support.delivery import CLOCK, EngineMaker, Trust, attempt, begin, post
-from tests.support.http2_receiver import Http2Receiver, held
+from tests.support.delivery import EngineMaker, Trust, attempt, begin, post
 from tests.support.raw_receiver import RawReceiver, RawRequest, answering, closing, writing
 from tests.support.turns import until
 
@@ -360,71 +356,3 @@ async def test_trust_is_asked_right_before_the_request_leaves(engine: DeliveryEn
     for yes, requests in ((2, 0), (3, 1)):
         result = await attempt(engine, post(receiver.url()), Trust(yes))
         assert (result.succeeded, len(receiver.requests)) == (bool(requests), requests)
-
-
-class TestHttp2:
-    @pytest.fixture
-    def authority(self, tmp_path: Path) -> Authority:
-        return Authority(tmp_path)
-
-    async def test_a_receiver_is_asked_once_what_it_speaks(
-        self, make_engine: EngineMaker, authority: Authority
-    ) -> None:
-        engine = await make_engine(ca_file=str(authority.bundle))
-        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
-            for _ in range(3):
-                assert (await attempt(engine, post(receiver.url()))).succeeded
-            assert (receiver.handshakes, receiver.connections, len(receiver.streams)) == (2, 1, 3)
-
-    async def test_one_that_no_longer_speaks_it_is_called_as_others_are(
-        self, make_engine: EngineMaker, authority: Authority
-    ) -> None:
-        engine = await make_engine(ca_file=str(authority.bundle))
-        async with RawReceiver(tls=authority.server_context("127.0.0.1")) as receiver:
-            place = place_of(receiver.url())
-            assert place is not None
-            engine._http2_receivers.add(place.target, CLOCK.monotonic())
-            assert (await attempt(engine, post(receiver.url()))).succeeded
-            assert not engine._http2_receivers.has(place.target, CLOCK.monotonic())
-            assert len(engine._pool) == 0
-            assert (await attempt(engine, post(receiver.url()))).succeeded
-            assert len(engine._pool) == 1
-            await engine.stop()
-
-    async def test_what_libcurl_refuses_has_an_end_too(
-        self, make_engine: EngineMaker, authority: Authority, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        engine = await make_engine(ca_file=str(authority.bundle))
-        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
-            assert (await attempt(engine, post(receiver.url()))).succeeded
-
-            def fail(transfer: Transfer, *_: object, **__: object) -> None:
-                raise pycurl.error(27, "out of memory")
-
-            with monkeypatch.context() as patched:
-                patched.setattr(Transfer, "aim", fail)
-                result = await attempt(engine, post(receiver.url()))
-            assert (result.error, result.nothing_sent, engine.in_flight) == ("internal", True, 0)
-            assert (await attempt(engine, post(receiver.url()))).succeeded
-
-    async def test_a_stop_ends_what_libcurl_has(self, make_engine: EngineMaker, authority: Authority) -> None:
-        engine = await make_engine(ca_file=str(authority.bundle))
-        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
-            receiver.script["/held"] = held
-            waiting = begin(engine, post(receiver.url("/held")))
-            await asyncio.wait_for(receiver.came(1), 10)
-            await engine.stop(0)
-            assert (waiting.result().error, waiting.result().nothing_sent) == ("stopped", False)
-            assert engine.in_flight == 0
-
-    async def test_nothing_is_sent_where_trust_is_lost_over_the_change(
-        self, make_engine: EngineMaker, authority: Authority
-    ) -> None:
-        engine = await make_engine(ca_file=str(authority.bundle))
-        async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as receiver:
-            for yes in (1, 2, 3):
-                result = await attempt(engine, post(receiver.url()), Trust(yes))
-                assert (result.error, result.nothing_sent) == ("not-trusted", True)
-                engine._http2_receivers.forget(place_of(receiver.url()).target)  # type: ignore[union-attr]
-            assert receiver.streams == []
-            assert (await attempt(engine, post(receiver.url()), Trust(4))).succeeded

@@ -6,14 +6,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pycurl
 import pytest
 from h2.errors import ErrorCodes
 
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.headers import callback_headers
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.transfer import Transfer
 from tests.support.certificates import Authority
-from tests.support.delivery import LONG_SECONDS, Trust, attempt, begin, engines, post
+from tests.support.delivery import CLOCK, LONG_SECONDS, Trust, attempt, begin, engines, post
 from tests.support.http2_receiver import Http2Receiver, Stream, held
 from tests.support.raw_receiver import RawReceiver, hanging
 
@@ -302,3 +305,59 @@ class TestGoingAway:
         receiver.sessions[0].close()
         assert [ending(result) for result in await all_of(attempts)] == [(None, "reset", False)] * 10
         assert len(receiver.streams) == 10
+
+
+class TestWhoSpeaksIt:
+    """A handshake of the engine's own tells; libcurl is told who, and keeps connections of its own."""
+
+    async def test_a_receiver_is_asked_once_what_it_speaks(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        for _ in range(3):
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert (receiver.handshakes, receiver.connections, len(receiver.streams)) == (2, 1, 3)
+
+    async def test_one_that_no_longer_speaks_it_is_called_as_others_are(
+        self, engine: DeliveryEngine, authority: Authority
+    ) -> None:
+        async with RawReceiver(tls=authority.server_context("127.0.0.1")) as receiver:
+            place = place_of(receiver.url())
+            assert place is not None
+            engine._http2_receivers.add(place.target, CLOCK.monotonic())
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+            assert not engine._http2_receivers.has(place.target, CLOCK.monotonic())
+            assert len(engine._pool) == 0
+            assert (await attempt(engine, post(receiver.url()))).succeeded
+            assert len(engine._pool) == 1
+            await engine.stop()
+
+    async def test_what_libcurl_refuses_has_an_end_too(
+        self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+
+        def fail(transfer: Transfer, *_: object, **__: object) -> None:
+            raise pycurl.error(27, "out of memory")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Transfer, "aim", fail)
+            result = await attempt(engine, post(receiver.url()))
+        assert (result.error, result.nothing_sent, engine.in_flight) == ("internal", True, 0)
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+
+    async def test_a_stop_ends_what_libcurl_has(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        waiting = begin(engine, post(receiver.url("/held")))
+        await asyncio.wait_for(receiver.came(1), LONG_SECONDS)
+        await engine.stop(0)
+        assert (waiting.result().error, waiting.result().nothing_sent) == ("stopped", False)
+        assert engine.in_flight == 0
+
+    async def test_nothing_is_sent_where_trust_is_lost_over_the_change(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        for yes in (1, 2, 3):
+            result = await attempt(engine, post(receiver.url()), Trust(yes))
+            assert (result.error, result.nothing_sent) == ("not-trusted", True)
+            engine._http2_receivers.forget(place_of(receiver.url()).target)  # type: ignore[union-attr]
+        assert receiver.streams == []
+        assert (await attempt(engine, post(receiver.url()), Trust(4))).succeeded
