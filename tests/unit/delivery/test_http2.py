@@ -317,6 +317,15 @@ class TestWhoSpeaksIt:
             assert (await attempt(engine, post(receiver.url()))).succeeded
         assert (receiver.handshakes, receiver.connections, len(receiver.streams)) == (2, 1, 3)
 
+    async def test_also_while_its_first_answer_is_waited_for(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        (first,) = await hold(engine, receiver, 1)
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert (receiver.handshakes, receiver.connections) == (2, 1)
+        receiver.streams[0].answer()
+        assert (await asyncio.wait_for(first, LONG_SECONDS)).succeeded
+
     async def test_one_that_no_longer_speaks_it_is_called_as_others_are(
         self, engine: DeliveryEngine, authority: Authority
     ) -> None:
