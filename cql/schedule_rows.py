@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from cql.connection import UNSET, AnswerRows, Item, Parameters
 from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId
@@ -19,6 +19,7 @@ from scheduler_service.domain.schedules import (
     RowWrite,
     State,
     Statics,
+    SweptRow,
     WriteRejection,
 )
 
@@ -31,6 +32,11 @@ _STATICS = 3
 _ROW_END = _STATICS + len(Row.__struct_fields__)
 _KEY_AND_KIND = 3
 _NO_CONTENT = astuple(NO_CONTENT)
+_FIELDS = Row.__struct_fields__
+_TO_STATE = _FIELDS.index("state") + 1
+_NO_OUTCOME = (None,) * (len(_FIELDS) - _TO_STATE)
+_TO_CALL = _TO_STATE + len(("next_attempt_at", "reason", "redelivered_at"))
+_SWEPT = len(SweptRow._fields)
 
 
 def partition_parameters(partition: Partition) -> Parameters:
@@ -110,6 +116,24 @@ def lean_row_of(values: Sequence[Any]) -> Row | None:
         return None
     content_at = _STATICS + _KEY_AND_KIND
     return Row(*values[_STATICS:content_at], *_NO_CONTENT, *values[content_at:])
+
+
+def row_to_call_of(values: Sequence[Any]) -> Row | None:
+    """The same of the `read_*_page_to_call` statements, with statics or without."""
+    values = values[-_TO_CALL:]
+    if values[0] is None:
+        return None
+    if values[_TO_STATE - 1] is None:
+        return Row(*values[:_TO_STATE], *_NO_OUTCOME)
+    next_attempt_at, reason, redelivered_at = values[_TO_STATE:]
+    known = Row(*values[:_TO_STATE], *_NO_OUTCOME)
+    return replace(known, next_attempt_at=next_attempt_at, reason=reason, redelivered_at=redelivered_at)
+
+
+def swept_row_of(values: Sequence[Any]) -> SweptRow | None:
+    """The same of the `sweep_*_page` statements."""
+    values = values[-_SWEPT:]
+    return None if values[0] is None else SweptRow(*values)
 
 
 def advance_items(advance: Advance) -> list[Item]:

@@ -1,7 +1,7 @@
 """The `schedules` table: definitions in, pages and rows out, the owner's advance and everybody else's edit."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
@@ -16,7 +16,9 @@ from cql.schedule_rows import (
     partition_parameters,
     rejected_statics,
     row_of,
+    row_to_call_of,
     statics_of,
+    swept_row_of,
     write_rejection,
 )
 from cql.settings import StorageSettings
@@ -45,6 +47,7 @@ from scheduler_service.domain.schedules import (
     Page,
     Row,
     Statics,
+    SweptPage,
     Unfinished,
     WriteRejection,
 )
@@ -52,6 +55,8 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
+
+T = TypeVar("T")
 
 KEYS_PER_READ = 100
 READ_REPEATS = 5
@@ -63,9 +68,13 @@ _FIRST_PAGE = "schedules.read_first_page"
 _NEXT_PAGE = "schedules.read_next_page"
 _FIRST_LEAN_PAGE = "schedules.read_first_lean_page"
 _NEXT_LEAN_PAGE = "schedules.read_next_lean_page"
+_FIRST_PAGE_TO_CALL = "schedules.read_first_page_to_call"
+_NEXT_PAGE_TO_CALL = "schedules.read_next_page_to_call"
+_FIRST_SWEPT_PAGE = "schedules.sweep_first_page"
+_NEXT_SWEPT_PAGE = "schedules.sweep_next_page"
 _ROWS = "schedules.read_rows"
 _LEAN_ROWS = "schedules.read_lean_rows"
-_LEAN = frozenset((_FIRST_LEAN_PAGE, _NEXT_LEAN_PAGE, _LEAN_ROWS))
+_FROM_THE_START = frozenset((_FIRST_PAGE, _FIRST_LEAN_PAGE, _FIRST_PAGE_TO_CALL, _FIRST_SWEPT_PAGE))
 _HOUR_MS = 3_600_000
 
 
@@ -123,8 +132,40 @@ class CqlScheduleStore:
         first, following = (_FIRST_LEAN_PAGE, _NEXT_LEAN_PAGE) if lean else (_FIRST_PAGE, _NEXT_PAGE)
         name, behind = (first, ()) if after is None else (following, after)
         parameters = (*partition_parameters(partition), *behind, limit)
-        statics, rows = await self._read_together(partition, name, parameters, serial=False, consistency=consistency)
+        decode = lean_row_of if lean else row_of
+        statics, rows = await self._read_together(
+            partition, name, parameters, decode, serial=False, consistency=consistency
+        )
         return Page(statics, rows, len(rows) == limit)
+
+    async def read_to_call(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
+        names = _FIRST_PAGE_TO_CALL, _NEXT_PAGE_TO_CALL
+        statics, rows = await self._owners_page(partition, names, row_to_call_of, after=after, limit=limit)
+        return Page(statics, rows, len(rows) == limit)
+
+    async def sweep_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> SweptPage:
+        names = _FIRST_SWEPT_PAGE, _NEXT_SWEPT_PAGE
+        statics, rows = await self._owners_page(partition, names, swept_row_of, after=after, limit=limit)
+        return SweptPage(statics, rows, len(rows) == limit)
+
+    async def _owners_page(
+        self,
+        partition: Partition,
+        names: tuple[str, str],
+        decode: Callable[[Sequence[Any]], T | None],
+        *,
+        after: RowKey | None,
+        limit: int,
+    ) -> tuple[Statics, list[T]]:
+        """By the first of the statements with the statics; by the other behind a key, where nobody needs them."""
+        first, following = names
+        keys = partition_parameters(partition)
+        if after is None:
+            return await self._read_together(
+                partition, first, (*keys, limit), decode, serial=False, consistency="LOCAL_QUORUM"
+            )
+        answer = await self._connection.select(following, (*keys, *after, limit))
+        return NO_STATICS, [row for values in answer if (row := decode(values)) is not None]
 
     async def read_rows(
         self,
@@ -158,8 +199,9 @@ class CqlScheduleStore:
             statics, found = await self._read_row(partition, wanted[0], serial=serial, consistency=consistency)
             return statics, {key: row.filled(NO_CONTENT) for key, row in found.items()} if lean else found
         parameters = (*partition_parameters(partition), wanted[:KEYS_PER_READ])
+        name, decode = (_LEAN_ROWS, lean_row_of) if lean else (_ROWS, row_of)
         statics, rows = await self._read_together(
-            partition, _LEAN_ROWS if lean else _ROWS, parameters, serial=serial, consistency=consistency
+            partition, name, parameters, decode, serial=serial, consistency=consistency
         )
         others = await self._find(partition, wanted[KEYS_PER_READ:], serial=serial, lean=lean, consistency=consistency)
         return statics, {row.key: row for row in rows} | others
@@ -308,18 +350,18 @@ class CqlScheduleStore:
         partition: Partition,
         name: str,
         parameters: tuple[Any, ...],
+        decode: Callable[[Sequence[Any]], T | None],
         *,
         serial: bool,
         consistency: ReadConsistency,
-    ) -> tuple[Statics, list[Row]]:
+    ) -> tuple[Statics, list[T]]:
         """Rows and statics of one moment: in_flight changes only with the version, so equal versions join two reads."""
-        decode = lean_row_of if name in _LEAN else row_of
         for _ in range(READ_REPEATS):
             answer = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
             rows = [row for values in answer if (row := decode(values)) is not None]
             if not answer:
                 # A read of the whole partition shows statics even where there are no rows; idle lanes end here.
-                if name in (_FIRST_PAGE, _FIRST_LEAN_PAGE):
+                if name in _FROM_THE_START:
                     return NO_STATICS, rows
                 return await self._read_statics(partition, serial=serial, consistency=consistency), rows
             epoch, version, edits = answer[0][:3]

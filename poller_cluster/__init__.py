@@ -22,6 +22,9 @@ Why a row is called by one owner at a time, and never forgotten:
 - An id found in `in_flight` that this machine did not claim is in doubt; it stays there until its outcome is recorded,
   also when it was claimed anew and given back unsent.
 - What was read before an open of a partition that somebody had opened before is thrown away and read again.
+- A pass that sweeps a minute which its owner has read whole takes of each row what settling needs. Those of which it
+  must know more (nobody told of them, or they owe something that was not handed out) are read by key, serially; before
+  that the pass has not seen them, so what is in doubt stays so.
 - A minute is settled when a whole pass begun after the grace saw every row, each has an end or is retrying with its
   copy acknowledged, every copy's end has reached its original, and what a rescheduled row names is created
   (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.

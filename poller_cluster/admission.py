@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from poller_cluster.open_rows import Again, Judge, Line, OpenRow, Verdict
-from scheduler_service.domain.schedules import Outcome, Row
+from scheduler_service.domain.schedules import Outcome, Row, SweptRow
 
 
 class Admission(Judge, Protocol):
@@ -16,6 +16,10 @@ class Admission(Judge, Protocol):
 
     def read(self, row: Row) -> None:
         """A row of the partition, or the original of one, as read."""
+
+    def swept(self, row: SweptRow) -> None:
+        """A row with an outcome, as a sweep reads it. It owes nothing, or what it owes is known: it was recorded or
+        read before."""
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         """An outcome of ours was recorded."""
@@ -44,6 +48,9 @@ class AdmitAll:
         return
 
     def read(self, row: Row) -> None:
+        return
+
+    def swept(self, row: SweptRow) -> None:
         return
 
     def recorded(self, row: Row, outcome: Outcome) -> None:

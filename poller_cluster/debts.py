@@ -31,6 +31,10 @@ class Debts:
         if owes and outcome.reason != SUPERSEDED and row.key not in self._paid:
             self._add(FollowUp(definition_of(self._partition, row), outcome))
 
+    def known(self, key: RowKey) -> bool:
+        """Whether what this row owes is handed out, or paid."""
+        return key in self._open or key in self._paid
+
     def read(self, row: Row) -> None:
         """A row as a pass reads it. Each pass that meets an announced one looks whether it was to be created."""
         if row.announced and row.key not in self._announced:

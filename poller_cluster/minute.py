@@ -28,9 +28,11 @@ from poller_cluster.steps import (
     Phase,
     ReadHinted,
     ReadPage,
+    ReadStrays,
     RecheckClaimed,
     Step,
     Stop,
+    SweepPage,
     Wait,
     WriteAdvance,
     WriteBalance,
@@ -38,7 +40,20 @@ from poller_cluster.steps import (
 from scheduler_service.domain.books import Stamp, Tally
 from scheduler_service.domain.copies import outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
-from scheduler_service.domain.schedules import Advance, Outcome, Page, Row, State, Statics, WriteRejection
+from scheduler_service.domain.schedules import (
+    Advance,
+    Kind,
+    Outcome,
+    Page,
+    Row,
+    State,
+    Statics,
+    SweptPage,
+    SweptRow,
+    WriteRejection,
+)
+
+_OWING = (State.RETRYING, State.FAILED)
 
 
 class PollerMinute:
@@ -66,6 +81,8 @@ class PollerMinute:
         self._claims: list[Claim] = []
         self._recheck: tuple[RowKey, ...] = ()
         self._release_due = self._releasing = False
+        self._all_held = False
+        self._strays: dict[RowKey, None] = {}
         self._hinted: dict[RowKey, None] = {}
         self._edited: dict[RowKey, None] = {}
 
@@ -96,20 +113,30 @@ class PollerMinute:
         if not self._pass.begun and not self.draining:
             if now >= self._sweep_at:
                 self.phase = Phase.SWEEPING
-            return ReadPage(None)
+            return self._page_step()
         if (advance := self._due_advance(now, 0 if self.draining else room)) is not None:
             return WriteAdvance(advance)
         if self.draining:
             return self._drain_step()
+        if self._strays:
+            return ReadStrays(tuple(self._strays))
         if self._hinted or self._edited:
             return ReadHinted((*self._hinted, *self._edited))
         if soon := self.rows.unchecked_by(now + self.settings.claim_ahead_ms):
             return CheckRows(soon)
         if self._wants_page(now):
-            return ReadPage(self._pass.after)
+            return self._page_step()
         if self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts:
             return WriteBalance()
         return Wait(self._next_instant(now, room))
+
+    def _page_step(self) -> ReadPage | SweepPage:
+        """A sweep of a minute that was read to its end before meets rows that are recorded, or held: it takes little of
+        them, and reads by key what it must know more of."""
+        after = self._pass.after
+        if self.phase is not Phase.SWEEPING:
+            return ReadPage(after)
+        return SweepPage(after) if self._all_held else ReadPage(after, whole=True)
 
     def _needs_open(self) -> bool:
         """Opening costs a write: only where there is something to write, and somebody older had opened."""
@@ -138,6 +165,7 @@ class PollerMinute:
         self._anew.begins()
         # Rows that others decided are counted when the new pass comes to them.
         self._edited.clear()
+        self._strays.clear()
 
     def _next_instant(self, now: int, room: int) -> UnixMillis | None:
         instants: list[int] = []
@@ -233,6 +261,7 @@ class PollerMinute:
         self._statics.settled([key])
         self._release_due = True
         self._edited[key] = None
+        self._strays.pop(key, None)
 
     # Open, and reads of the whole partition.
 
@@ -252,7 +281,7 @@ class PollerMinute:
         self._read_again()
 
     def _read_again(self) -> None:
-        self._statics.fresh = False
+        self._statics.fresh = self._all_held = False
         self.rows.discard_unclaimed()
         self._begin_pass(Phase.READING)
 
@@ -266,10 +295,58 @@ class PollerMinute:
             self._row_read(row)
         self._pass.page_read(page)
         if self._pass.done:
-            self._admission.whole_read()
-            self._statics.whole_read(self._pass.edits, in_doubt=self.rows.whole_read())
+            self._whole_read()
         if self.phase is Phase.READING:
             self.phase = Phase.RUNNING
+
+    def page_swept(self, page: SweptPage, *, trusted: bool) -> None:
+        """The same of a page as the sweep reads it. Rows that it must know more of are strays: until they are read the
+        pass has not seen them."""
+        if not trusted:
+            return
+        if not self._pass.begun and not self._first_page_read(page.statics):
+            return
+        for row in page.rows:
+            if self._is_stray(row):
+                self._strays[row.key] = None
+        self._pass.page_read(page)
+        if self._pass.done and not self._strays:
+            self._whole_read()
+
+    def strays_read(self, asked: Iterable[RowKey], rows: Mapping[RowKey, Row], *, trusted: bool) -> None:
+        """The rows of ReadStrays that exist. What this machine recorded meanwhile is counted already."""
+        if not trusted:
+            return
+        for key in asked:
+            if key in self._strays and key in rows:
+                self._row_read(rows[key])
+        self._strays.clear()
+        if self._pass.done:
+            self._whole_read()
+
+    def _whole_read(self) -> None:
+        """A pass has seen every row."""
+        self._all_held = True
+        self._admission.whole_read()
+        self._statics.whole_read(self._pass.edits, in_doubt=self.rows.whole_read())
+
+    def _is_stray(self, row: SweptRow) -> bool:
+        """Whether the sweep must know more of this row: nobody told us of it, it was announced, or it owes something.
+        Of others, those that have an outcome are counted."""
+        key = row.key
+        known = self.rows.get(key)
+        if known is not None and (known.claimed or row.state is None):
+            return False
+        if row.state is None:
+            return True
+        owes = row.kind == Kind.COPY or row.state in _OWING or row.rescheduled_to is not None
+        if owes and row.created_at is not None and not self.debts.known(key):
+            return True
+        if known is not None:
+            self.rows.forget(key)
+        self._admission.swept(row)
+        self.account.add_read(row)
+        return False
 
     def _first_page_read(self, statics: Statics) -> bool:
         self._pass.begin(statics.edits)
@@ -382,6 +459,7 @@ class PollerMinute:
     def _recorded(self, key: RowKey, outcome: Outcome) -> None:
         entry = self.rows.forget(key)
         assert entry is not None
+        self._strays.pop(key, None)
         self._admission.recorded(entry.row, outcome)
         if self._swept_past(key):
             self.account.add(entry.row, outcome)

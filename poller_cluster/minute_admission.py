@@ -28,7 +28,7 @@ from poller_cluster.settings import MinuteSettings
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.copies import says_in_doubt
 from scheduler_service.domain.ids import Minute, UnixMillis, key_of
-from scheduler_service.domain.schedules import Outcome, Row
+from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
 HOLD_MS = 10_000
 """A head that comes sooner than this is waited for in memory."""
@@ -175,6 +175,10 @@ class MinuteAdmission:
     def read(self, row: Row) -> None:
         if row.ordering_key is not None:
             self._order.read(row)
+
+    def swept(self, row: SweptRow) -> None:
+        if row.ordering_key is not None and row.kind != Kind.COPY and row.state != State.RETRYING:
+            self._order.ended(row.ordering_key, row.schedule_id)
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         self._on_recorded(outcome)

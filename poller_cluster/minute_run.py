@@ -30,9 +30,11 @@ from poller_cluster.steps import (
     Phase,
     ReadHinted,
     ReadPage,
+    ReadStrays,
     RecheckClaimed,
     Step,
     Stop,
+    SweepPage,
     Wait,
     WriteAdvance,
     WriteBalance,
@@ -41,7 +43,7 @@ from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.schedules import Kind, Outcome, Page, Row
+from scheduler_service.domain.schedules import Kind, Outcome, Page, Row, SweptPage
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -215,15 +217,25 @@ class MinuteRun:
         machine, schedules = self.machine, self._firing.schedules
         partition = machine.partition
         match step:
-            case ReadPage(after=after):
-                free = machine.window_rows - len(machine.rows)
+            case ReadPage(after=after, whole=whole):
+                read = schedules.read_page if whole else schedules.read_to_call
                 async with self._firing.page_reads:
-                    page = await schedules.read_page(partition, after=after, limit=max(min(PAGE_ROWS, free), 1))
+                    page = await read(partition, after=after, limit=self._free_rows())
                 self._firing.row_window.read(page.rows)
                 if self._firing.trusted():
                     self._passed(page, after)
                 machine.rows.now = self._firing.clock.wall_ms()
                 machine.page_read(page, trusted=self._firing.trusted())
+            case SweepPage(after=after):
+                async with self._firing.page_reads:
+                    swept = await schedules.sweep_page(partition, after=after, limit=self._free_rows())
+                if self._firing.trusted():
+                    self._passed(swept, after)
+                machine.page_swept(swept, trusted=self._firing.trusted())
+            case ReadStrays(keys=keys):
+                rows = await schedules.find_rows(partition, keys, serial=True)
+                machine.rows.now = self._firing.clock.wall_ms()
+                machine.strays_read(keys, rows, trusted=self._firing.trusted())
             case ReadHinted(keys=keys):
                 rows = await schedules.find_rows(partition, keys)
                 machine.rows.now = self._firing.clock.wall_ms()
@@ -250,7 +262,11 @@ class MinuteRun:
             case Wait() | Stop():
                 raise AssertionError("not a thing to ask storage")
 
-    def _passed(self, page: Page, after: RowKey | None) -> None:
+    def _free_rows(self) -> int:
+        """Rows that a page may have."""
+        return max(min(PAGE_ROWS, self.machine.window_rows - len(self.machine.rows)), 1)
+
+    def _passed(self, page: Page | SweptPage, after: RowKey | None) -> None:
         self._read_to, self._more = page.rows[-1].key if page.rows else after, page.more
 
     async def _read_for_order(self) -> None:

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from scheduler_service.domain.ids import RowKey
-from scheduler_service.domain.schedules import Page
+from scheduler_service.domain.schedules import Page, SweptPage
 
 HINTED_ROWS = 1_000
 """Rows of a minute that wait to be read by key; where there would be more, it is read anew."""
@@ -23,7 +23,7 @@ class Pass:
     def begin(self, edits: UUID | None) -> None:
         self.begun, self.edits = True, edits
 
-    def page_read(self, page: Page) -> None:
+    def page_read(self, page: Page | SweptPage) -> None:
         if page.rows:
             self.after = page.rows[-1].key
         self.done = not page.more

@@ -24,9 +24,24 @@ OVER = (Phase.SETTLED, Phase.DRAINED, Phase.LOST)
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """Read rows behind `after`; report `page_read`."""
+    """Read rows behind `after`, `whole` or as far as calling takes them; report `page_read`."""
 
     after: RowKey | None
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPage:
+    """Read what settling takes of the rows behind `after`; report `page_swept`."""
+
+    after: RowKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStrays:
+    """Read rows by key serially and whole: the sweep needs more of them. Report `strays_read`."""
+
+    keys: tuple[RowKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +97,17 @@ class Stop:
 
 
 Step: TypeAlias = (
-    ReadPage | ReadHinted | RecheckClaimed | CheckRows | OpenPartition | WriteAdvance | WriteBalance | Wait | Stop
+    ReadPage
+    | SweepPage
+    | ReadStrays
+    | ReadHinted
+    | RecheckClaimed
+    | CheckRows
+    | OpenPartition
+    | WriteAdvance
+    | WriteBalance
+    | Wait
+    | Stop
 )
 
 

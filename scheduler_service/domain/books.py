@@ -33,7 +33,7 @@ from scheduler_service.domain.ids import (
     minute_end,
     partition_of,
 )
-from scheduler_service.domain.schedules import Kind, Outcome, Row, State
+from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
 COUNTED_AFTER_MS = 10_000
 """A count may be stored if it begins this long after its minute's end: as long as a sweep waits."""
@@ -138,7 +138,7 @@ class Tally:
         if not row.is_copy:
             self._add(outcome.state, row.due, outcome.first_attempt_at)
 
-    def add_read(self, row: CountedRow) -> None:
+    def add_read(self, row: CountedRow | SweptRow) -> None:
         """A row as it was read. A pointer whose definition is to come is nobody's create yet."""
         if row.created_at is not None and row.kind != Kind.COPY:
             self._add(State(row.state or State.SCHEDULED), row.due, row.first_attempt_at)

@@ -240,6 +240,31 @@ class Page(msgspec.Struct, frozen=True, gc=False):
     more: bool
 
 
+class SweptRow(NamedTuple):
+    """What a sweep takes of a row."""
+
+    due: UnixMillis
+    schedule_id: ScheduleId
+    kind: str | None
+    created_at: UnixMillis | None
+    state: str | None
+    first_attempt_at: UnixMillis | None
+    ordering_key: str | None
+    rescheduled_to: UUID | None
+
+    @property
+    def key(self) -> RowKey:
+        return RowKey(self.due, self.schedule_id)
+
+
+class SweptPage(msgspec.Struct, frozen=True, gc=False):
+    """The same as `Page`, of swept rows. Behind a key the statics are not read."""
+
+    statics: Statics
+    rows: list[SweptRow]
+    more: bool
+
+
 class Unfinished(NamedTuple):
     """How many `rows` of one partition have no outcome, of `seen` that were looked at. `more`: others may follow."""
 

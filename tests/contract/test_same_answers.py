@@ -76,6 +76,8 @@ OPERATIONS = st.one_of(
     ),
     st.tuples(st.just("edit"), EDITS, VERSIONS, st.booleans(), st.booleans(), UNIQUE_WRITES),
     st.tuples(st.just("page"), st.none() | INDEXES, st.integers(1, 4), st.booleans()),
+    st.tuples(st.just("to call"), st.none() | INDEXES, st.integers(1, 4)),
+    st.tuples(st.just("swept"), st.none() | INDEXES, st.integers(1, 4)),
     st.tuples(st.just("rows"), st.sets(INDEXES), st.booleans()),
     st.tuples(st.just("found"), st.sets(INDEXES), st.booleans()),
     st.tuples(st.just("content"), st.sets(INDEXES)),
@@ -134,6 +136,12 @@ class Pair:
             case ("page", after, limit, lean):
                 key = None if after is None else self.rows[after].key
                 return await schedules.read_page(self.where, after=key, limit=limit, lean=lean)
+            case ("to call", after, limit):
+                key = None if after is None else self.rows[after].key
+                return await schedules.read_to_call(self.where, after=key, limit=limit)
+            case ("swept", after, limit):
+                key = None if after is None else self.rows[after].key
+                return await schedules.sweep_page(self.where, after=key, limit=limit)
             case ("rows", indexes, serial):
                 return await schedules.read_rows(self.where, [self.rows[one].key for one in indexes], serial=serial)
             case ("found", indexes, serial):

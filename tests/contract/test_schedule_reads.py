@@ -1,14 +1,28 @@
 """Inserting definitions and reading them back: pages, single rows, statics, pointers, the index, retention."""
 
+from uuid import UUID
+
 import pytest
+from msgspec.structs import replace
 
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.books import FailedAttempt, MinuteBalance
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import Minute, PollerId, RowKey, UnixMillis
-from scheduler_service.domain.schedules import NO_CONTENT, NO_STATICS, Kind, State
-from tests.contract.builders import MINUTE, START, advance, cancelled, definition, delivered, edit, partition, retrying
+from scheduler_service.domain.schedules import NO_CONTENT, NO_STATICS, Kind, Row, State, SweptRow
+from tests.contract.builders import (
+    MINUTE,
+    START,
+    advance,
+    cancelled,
+    definition,
+    delivered,
+    edit,
+    partition,
+    redelivered,
+    retrying,
+)
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -211,6 +225,48 @@ async def test_a_lean_page_of_statics_alone(storage: Storage, names: Names) -> N
     assert (page.statics.claim_epoch, page.rows, page.more) == (4, [], False)
     key = definition(names.client()).key
     assert await storage.schedules.read_content(where, [key]) == {}
+
+
+async def test_an_owner_s_pages_are_the_rows_as_far_as_they_go(storage: Storage, names: Names) -> None:
+    """With every form of outcome, a pointer and an announced row among them; statics with the first page alone."""
+    made = [
+        definition(names.client(), offset=number, tail=number, ordering_key="k" if number % 2 else None)
+        for number in range(8)
+    ]
+    pointer, announced = made[6], replace(made[7], created_at=None, rescheduled_from=made[0].schedule_id)
+    for one in (*made[:6], announced):
+        await storage.schedules.insert(one)
+    where = partition(names.client())
+    edits = (retrying(made[0], START + 90_000), cancelled(made[1]), retrying(pointer, START + 80_000))
+    assert await storage.schedules.edit(edit(where, 1, *edits)) == APPLIED
+    ids = frozenset({made[3].schedule_id})
+    record = advance(where, expect_epoch=None, edits=UUID(int=1), in_flight=ids, writes=(delivered(made[2]),))
+    assert await storage.schedules.advance(record) == APPLIED
+    again = redelivered(made[2], START + 70_000, expect=State.DELIVERED, ended_at=made[2].due + 5)
+    assert await storage.schedules.edit(edit(where, 2, again, known=False)) == APPLIED
+    whole = await storage.schedules.read_page(where)
+    to_call, swept = await storage.schedules.read_to_call(where), await storage.schedules.sweep_page(where)
+    assert whole.statics == to_call.statics == swept.statics
+    assert whole.statics.in_flight == ids
+    defined = Row.__struct_fields__[: Row.__struct_fields__.index("attempts")]
+    for row, called, one in zip(whole.rows, to_call.rows, swept.rows, strict=True):
+        for name in (*defined, "next_attempt_at", "reason", "redelivered_at"):
+            assert getattr(called, name) == getattr(row, name), name
+        assert (called.attempts, called.finished_at, called.fired_by) == (None, None, None)
+        assert one == tuple(getattr(row, name) for name in SweptRow._fields)
+    for read, page in ((storage.schedules.read_to_call, to_call), (storage.schedules.sweep_page, swept)):
+        behind = await read(where, after=whole.rows[2].key, limit=3)
+        assert (behind.statics, behind.rows, behind.more) == (NO_STATICS, page.rows[3:6], True)
+        assert (await read(where, after=whole.rows[7].key)).rows == []
+
+
+async def test_an_owner_s_pages_of_statics_alone(storage: Storage, names: Names) -> None:
+    where = partition(names.client())
+    for opened in (None, 4):
+        if opened is not None:
+            assert await storage.schedules.open(where, epoch=opened, expect_epoch=None) == APPLIED
+        for page in (await storage.schedules.read_to_call(where), await storage.schedules.sweep_page(where)):
+            assert (page.statics.claim_epoch, page.rows, page.more) == (opened, [], False)
 
 
 async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names) -> None:

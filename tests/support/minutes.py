@@ -13,9 +13,11 @@ from poller_cluster.steps import (
     OpenPartition,
     ReadHinted,
     ReadPage,
+    ReadStrays,
     RecheckClaimed,
     Step,
     Stop,
+    SweepPage,
     Wait,
     WriteAdvance,
     WriteBalance,
@@ -106,9 +108,16 @@ class MinuteBench:
         """Do the next step. `answer`: what the machine hears of a write instead; without `effect` it is not done."""
         machine, store, step = self.machine, self.schedules, self.peek()
         match step:
-            case ReadPage(after=after):
-                page = await store.read_page(self.partition, after=after, limit=self.page_rows)
+            case ReadPage(after=after, whole=whole):
+                read = store.read_page if whole else store.read_to_call
+                page = await read(self.partition, after=after, limit=self.page_rows)
                 machine.page_read(page, trusted=self.trusted)
+            case SweepPage(after=after):
+                swept = await store.sweep_page(self.partition, after=after, limit=self.page_rows)
+                machine.page_swept(swept, trusted=self.trusted)
+            case ReadStrays(keys=keys):
+                rows = await store.find_rows(self.partition, keys, serial=True)
+                machine.strays_read(keys, rows, trusted=self.trusted)
             case ReadHinted(keys=keys):
                 rows = await store.find_rows(self.partition, keys)
                 machine.hinted_read(keys, rows, trusted=self.trusted)

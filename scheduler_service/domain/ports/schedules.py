@@ -26,6 +26,7 @@ from scheduler_service.domain.schedules import (
     Page,
     Row,
     Statics,
+    SweptPage,
     Unfinished,
     WriteRejection,
 )
@@ -65,6 +66,14 @@ class ScheduleStore(Protocol):
         `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated, at
         LOCAL_QUORUM).
         """
+
+    async def read_to_call(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
+        """The same for a lane's owner: of what has an outcome only its state and what places it in its line
+        (next_attempt_at, reason, redelivered_at), the rest is None. Behind a key the statics are not read."""
+
+    async def sweep_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> SweptPage:
+        """The same as far as settling takes rows that were read before: no definitions. Behind a key the statics are
+        not read."""
 
     async def read_rows(
         self,

@@ -11,7 +11,7 @@ import msgspec
 from membership.conditional import APPLIED, Rejected
 from poller_cluster.minute import PollerMinute
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.steps import Claim, ReadPage, Step, WriteAdvance
+from poller_cluster.steps import Claim, ReadPage, ReadStrays, Step, SweepPage, WriteAdvance
 from scheduler_service.domain.ids import (
     ClientId,
     Minute,
@@ -23,7 +23,18 @@ from scheduler_service.domain.ids import (
     compose_schedule_id,
     minute_start,
 )
-from scheduler_service.domain.schedules import Advance, Kind, Outcome, Page, Row, State, Statics, WriteRejection
+from scheduler_service.domain.schedules import (
+    Advance,
+    Kind,
+    Outcome,
+    Page,
+    Row,
+    State,
+    Statics,
+    SweptPage,
+    SweptRow,
+    WriteRejection,
+)
 
 MINUTE = Minute(29_000_000)
 PARTITION = Partition(ClientId("shop"), PollerId(3), MINUTE)
@@ -76,6 +87,16 @@ def page(*rows: Row, statics: Statics | None = None, more: bool = False) -> Page
     return Page(statics or Statics(), sorted(rows, key=lambda each: each.key), more)
 
 
+def swept_page(*rows: Row, statics: Statics | None = None, more: bool = False) -> SweptPage:
+    """The same as a sweep reads it."""
+    whole = page(*rows, statics=statics, more=more)
+    return SweptPage(whole.statics, [swept(each) for each in whole.rows], more)
+
+
+def swept(whole: Row) -> SweptRow:
+    return SweptRow(*(getattr(whole, name) for name in SweptRow._fields))
+
+
 def opened_by(epoch: int, *in_flight: Row, version: int = 1, edits: UUID | None = None) -> Statics:
     """Statics of a partition that `epoch` has opened, with these rows in flight."""
     return Statics(epoch, version, ids(*in_flight), edits)
@@ -106,11 +127,17 @@ def read(
     statics: Statics | None = None,
     seconds: float = PREFETCH,
     more: bool = False,
-) -> ReadPage:
-    """The machine asks for a page, and gets this one."""
-    step = expect(ReadPage, minute, seconds)
-    minute.page_read(page(*rows, statics=statics, more=more), trusted=True)
-    return step
+) -> ReadPage | SweepPage:
+    """The machine asks for a page, and gets this one; where it is swept, with the rows that it must know more of."""
+    asked = step(minute, seconds)
+    if isinstance(asked, ReadPage):
+        minute.page_read(page(*rows, statics=statics, more=more), trusted=True)
+        return asked
+    assert isinstance(asked, SweepPage), asked
+    minute.page_swept(swept_page(*rows, statics=statics, more=more), trusted=True)
+    if isinstance(strays := step(minute, seconds, 0), ReadStrays):
+        minute.strays_read(strays.keys, by_key(*rows), trusted=True)
+    return asked
 
 
 def step(minute: PollerMinute, seconds: float, room: int = ROOM) -> Step:

@@ -9,7 +9,7 @@ from poller_cluster.put_off import put_off
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.steps import Phase, Wait, WriteBalance
 from scheduler_service.domain.ids import MAX_DUE, key_of
-from scheduler_service.domain.schedules import Outcome, Row, State
+from scheduler_service.domain.schedules import Outcome, Row, State, SweptRow
 from tests.unit.poller_cluster.builders import (
     EDITS,
     EPOCH,
@@ -59,6 +59,9 @@ class Judge:
 
     def read(self, row: Row) -> None:
         self.told.append(("read", row))
+
+    def swept(self, row: SweptRow) -> None:
+        return
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         self.told.append(("recorded", outcome.state))

@@ -2,7 +2,7 @@ import pytest
 
 from membership.conditional import APPLIED, Rejected, Unknown
 from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import OpenPartition, Phase, ReadHinted, ReadPage, Stop, Wait
+from poller_cluster.steps import OpenPartition, Phase, ReadHinted, ReadPage, Stop, SweepPage, Wait
 from scheduler_service.domain.schedules import Row, State, Statics
 from tests.unit.poller_cluster.builders import (
     EDITS,
@@ -181,7 +181,7 @@ def test_a_sweep_knows_its_own_claims() -> None:
     mine = row(10)
     minute = reading(mine)
     claim(minute, 9)
-    expect(ReadPage, minute, SWEEP)
+    expect(SweepPage, minute, SWEEP)
     read(minute, mine, seconds=SWEEP, statics=opened_by(EPOCH, mine))
     minute.unclaimed(mine.key)
     assert [each.redelivery for each in claim(minute, SWEEP)] == [False]

@@ -1,27 +1,29 @@
 import pytest
 
 from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import Phase, ReadPage, Stop, Wait, WriteBalance
+from poller_cluster.steps import OpenPartition, Phase, ReadPage, ReadStrays, Stop, SweepPage, Wait, WriteBalance
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS, NO_STAMP, Stamp, Tally
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
     EPOCH,
+    OLDER,
     SWEEP,
     advance,
     apply,
     at,
+    by_key,
     claim,
     copy_row,
     ids,
     machine,
     opened_by,
     outcome,
-    page,
     read,
     reading,
     row,
     step,
+    swept_page,
     with_state,
 )
 
@@ -37,7 +39,7 @@ def test_the_sweep_begins_only_after_the_grace() -> None:
     minute = reading()
     assert step(minute, SWEEP - 0.001) == Wait(at(SWEEP))
     before = minute.phase
-    assert step(minute, SWEEP) == ReadPage(None)
+    assert step(minute, SWEEP) == SweepPage(None)
     assert (before, minute.phase) == (Phase.RUNNING, Phase.SWEEPING)
 
 
@@ -55,7 +57,7 @@ def test_the_sweep_starts_over_where_the_first_read_was_not_done() -> None:
     claim(minute, 9)
     minute.attempt_ended(early.key, outcome(), now=at(10))
     apply(minute, 10)
-    assert step(minute, SWEEP) == ReadPage(None)
+    assert step(minute, SWEEP) == ReadPage(None, whole=True)
 
 
 def test_a_late_minute_begins_with_its_sweep() -> None:
@@ -73,9 +75,9 @@ def test_a_late_minute_begins_with_its_sweep() -> None:
 
 def test_an_untrusted_sweep_does_not_settle() -> None:
     minute = reading()
-    assert step(minute, SWEEP) == ReadPage(None)
-    minute.page_read(page(), trusted=False)
-    assert step(minute, SWEEP) == ReadPage(None)
+    assert step(minute, SWEEP) == SweepPage(None)
+    minute.page_swept(swept_page(), trusted=False)
+    assert step(minute, SWEEP) == SweepPage(None)
 
 
 def test_rows_found_late_are_fired() -> None:
@@ -197,8 +199,8 @@ def test_each_row_is_counted_once_whenever_it_was_recorded() -> None:
 def test_a_waiting_row_that_was_cancelled_is_dropped_and_counted() -> None:
     cancelled = row(59)
     minute = reading(cancelled)
-    assert step(minute, SWEEP, room=0) == ReadPage(None)
-    minute.page_read(page(with_state(cancelled, State.CANCELLED)), trusted=True)
+    assert step(minute, SWEEP, room=0) == SweepPage(None)
+    minute.page_swept(swept_page(with_state(cancelled, State.CANCELLED)), trusted=True)
     assert minute.account.counts == {State.CANCELLED: 1}
     assert step(minute, SWEEP) == WriteBalance()
 
@@ -237,7 +239,7 @@ def test_the_sweep_too_reads_on_only_when_there_is_room() -> None:
     assert step(minute, SWEEP) == Wait(None)
     minute.attempt_ended(first.key, outcome(), now=at(SWEEP))
     apply(minute, SWEEP)
-    assert step(minute, SWEEP) == ReadPage(first.key)
+    assert step(minute, SWEEP) == ReadPage(first.key, whole=True)
     read(minute, second, seconds=SWEEP)
     assert len(claim(minute, SWEEP)) == 1
 
@@ -247,3 +249,74 @@ def test_a_full_window_puts_the_sweep_off_until_there_is_room() -> None:
     read(minute, row(5), more=True)
     claim(minute, 5)
     assert step(minute, SWEEP) == step(minute, SWEEP) == Wait(None)
+
+
+def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
+    """Nor of those that others ended and that owe nothing, nor of pointers, nor of what is still held."""
+    ours, failed, cancelled, slow = row(10, 1), row(11, 2), row(12, 3), row(59, 4)
+    minute = reading(ours, failed, cancelled, slow)
+    claim(minute, 58)
+    for each, state in ((ours, State.DELIVERED), (failed, State.FAILED), (cancelled, State.DELIVERED)):
+        minute.attempt_ended(each.key, outcome(state), now=at(58))
+    apply(minute, 59)
+    assert step(minute, SWEEP) == SweepPage(None)
+    pointer = with_state(row(13, 5, created_at=None), State.RETRYING, next_attempt_at=at(90))
+    ended = with_state(ours, State.DELIVERED), with_state(failed, State.FAILED), with_state(cancelled, State.CANCELLED)
+    minute.page_swept(swept_page(*ended, pointer, slow, statics=opened_by(EPOCH, slow)), trusted=True)
+    assert step(minute, SWEEP) == Wait(None)
+    assert minute.account.counts == {State.DELIVERED: 1, State.FAILED: 1, State.CANCELLED: 1}
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        row(10),
+        row(10, created_at=None, rescheduled_from=row(9).schedule_id),
+        with_state(row(10), State.RETRYING, next_attempt_at=at(90)),
+        with_state(row(10), State.FAILED),
+        with_state(row(10), State.CANCELLED, rescheduled_to=row(20).schedule_id),
+        with_state(copy_row(10, row(-120)), State.DELIVERED),
+    ],
+)
+def test_a_pass_is_over_only_when_the_rows_that_owe_something_are_read(stray: Row) -> None:
+    minute = reading()
+    assert step(minute, SWEEP) == SweepPage(None)
+    minute.page_swept(swept_page(stray), trusted=True)
+    assert minute.account.accepted == 0
+    asked = ReadStrays((stray.key,))
+    assert step(minute, SWEEP) == asked
+    minute.strays_read(asked.keys, by_key(stray), trusted=False)
+    assert step(minute, SWEEP) == asked
+    minute.strays_read(asked.keys, by_key(stray), trusted=True)
+    assert step(minute, SWEEP) != WriteBalance()
+
+
+def test_a_stray_in_doubt_stays_so() -> None:
+    """An older owner has it in flight; that is known until it has been read."""
+    doubted = row(59)
+    minute = reading()
+    assert step(minute, SWEEP) == SweepPage(None)
+    minute.page_swept(swept_page(doubted, statics=opened_by(OLDER, doubted)), trusted=True)
+    assert step(minute, SWEEP) == ReadStrays((doubted.key,))
+    minute.strays_read([doubted.key], by_key(doubted), trusted=True)
+    held = minute.rows.get(doubted.key)
+    assert held is not None
+    assert held.redelivery
+    assert step(minute, SWEEP) == OpenPartition(OLDER)
+
+
+def test_a_stray_that_was_recorded_meanwhile_is_counted_once() -> None:
+    """Somebody named it before it was read."""
+    stray = row(59)
+    minute = reading()
+    minute.hint([stray.key])
+    assert step(minute, SWEEP - 1, 0) != Wait(None)
+    minute.hinted_read([stray.key], by_key(stray), trusted=True)
+    claim(minute, SWEEP - 1)
+    minute.attempt_ended(stray.key, outcome(), now=at(SWEEP - 1))
+    expected = apply(minute, SWEEP - 1).writes
+    assert [write.key for write in expected] == [stray.key]
+    assert step(minute, SWEEP) == SweepPage(None)
+    minute.page_swept(swept_page(with_state(stray, State.DELIVERED), statics=opened_by(EPOCH)), trusted=True)
+    assert minute.account.counts == {State.DELIVERED: 1}
+    assert step(minute, SWEEP) == WriteBalance()

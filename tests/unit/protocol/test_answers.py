@@ -102,7 +102,7 @@ async def test_what_was_read_before_an_older_owner_opened_is_thrown_away(bench: 
     await bench.as_owner(epoch=1, writes=[RowWrite(key=call.key, outcome=DELIVERED)])
     assert await successor.run() == ["WriteAdvance", "ReadPage"]
     assert successor.claims == []
-    assert await successor.at(SWEEP) == ["ReadPage", "WriteBalance"]
+    assert await successor.at(SWEEP) == ["SweepPage", "WriteBalance"]
 
 
 async def test_a_partition_of_an_older_owner_is_opened_then_read_again() -> None:

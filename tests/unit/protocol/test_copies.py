@@ -154,7 +154,7 @@ async def test_a_debt_paid_once_is_not_made_again_by_the_sweep(bench: MinuteBenc
     await bench.run()
     (owed,) = debts(bench)
     bench.machine.debts.paid(owed)
-    assert await bench.at(SWEEP) == ["ReadPage", "WriteBalance"]
+    assert await bench.at(SWEEP) == ["SweepPage", "WriteBalance"]
     assert debts(bench) == []
 
 

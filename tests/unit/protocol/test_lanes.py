@@ -81,7 +81,7 @@ def test_rows_that_are_not_named_are_found_within_seconds_however_many_hints_com
         await bench.create(definition(50.0))
         await bench.begin()
         await bench.advance(10)
-        reads = bench.schedules.asked.count("read_page")
+        reads = bench.schedules.asked.count("read_to_call")
         created = []
         for number in range(100):
             call = definition(10.0 + number / 10, tail=2 + number)
@@ -91,7 +91,7 @@ def test_rows_that_are_not_named_are_found_within_seconds_however_many_hints_com
             await bench.advance(0.1)
         await bench.advance(2.1)
         assert bench.jobs.keys() == created
-        assert 5 <= bench.schedules.asked.count("read_page") - reads <= 7
+        assert 5 <= bench.schedules.asked.count("read_to_call") - reads <= 7
 
     on_lanes(scenario)
 

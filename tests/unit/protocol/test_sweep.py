@@ -3,7 +3,7 @@
 import pytest
 
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.steps import Phase, ReadPage, Stop, Wait, WriteAdvance
+from poller_cluster.steps import Phase, Stop, SweepPage, Wait, WriteAdvance
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS
 from scheduler_service.domain.schedules import Outcome, RowWrite, State
 from tests.support.minutes import DELIVERED, END, START, SWEEP, MinuteBench, definition
@@ -22,7 +22,7 @@ async def test_the_sweep_begins_after_the_grace_and_not_before(bench: MinuteBenc
     assert bench.peek() == Wait(SWEEP)
     assert bench.machine.phase is Phase.RUNNING
     bench.now = SWEEP
-    assert bench.peek() == ReadPage(None)
+    assert bench.peek() == SweepPage(None)
     assert bench.machine.phase is Phase.SWEEPING
 
 
@@ -43,7 +43,7 @@ async def test_a_row_created_after_the_prefetch_is_found_by_the_sweep_without_an
     await bench.run()
     call = definition(59.0)
     await bench.create(call)
-    assert await bench.at(SWEEP) == ["ReadPage", "WriteAdvance"]
+    assert await bench.at(SWEEP) == ["SweepPage", "ReadStrays", "WriteAdvance"]
     assert bench.keys() == [call.key]
 
 
