@@ -23,6 +23,8 @@ _SHORT = struct.Struct(">H")
 _NULL, _NOT_SET = _LENGTH.pack(-1), _LENGTH.pack(-2)
 _UUID_LENGTH = _LENGTH.pack(16)
 _SHORT_TEXT = 256
+_NEVER_AGAIN = frozenset(("delivery",))
+"""Columns whose short texts are all different: remembered they would drive out those that come again."""
 _FRAME_HEAD = struct.Struct(">BBhBi")
 _BATCH_HEAD = struct.Struct(">BH")
 _BATCH_TAIL = struct.Struct(">HBHq")
@@ -119,7 +121,7 @@ class Binder:
         self._prepared = prepared
         columns = prepared.column_metadata
         self._serialize = [_serializer(column.type) for column in columns]
-        self._prefixed = [_prefixed(column.type) for column in columns]
+        self._prefixed = [_prefixed(column) for column in columns]
         query_id = prepared.query_id
         self._head = b"\x01" + _SHORT.pack(len(query_id)) + query_id + _SHORT.pack(len(columns))
 
@@ -165,8 +167,9 @@ def _serializer(kind: Any) -> Serialize:
     return _SERIALIZE.get(kind.typename) or (lambda value: kind.serialize(value, PROTOCOL_VERSION))
 
 
-def _prefixed(kind: Any) -> Serialize:
-    if (known := _PREFIXED.get(kind.typename)) is not None:
+def _prefixed(column: Any) -> Serialize:
+    known = _PREFIXED.get(column.type.typename)
+    if known is not None and column.name not in _NEVER_AGAIN:
         return known
-    serialize = _serializer(kind)
+    serialize = _serializer(column.type)
     return lambda value: _prefix(serialize(value))

@@ -34,6 +34,7 @@ class CqlMemberStore:
             heartbeat.weight,
             heartbeat.capacity_per_minute,
             UNSET if heartbeat.system_ms is None else heartbeat.system_ms,
+            heartbeat.knows,
             incarnation * 1000 + heartbeat.beat,
         )
         await self._connection.write("nodes.write", parameters)
@@ -76,7 +77,7 @@ def _met(life: Life, rows: AnswerRows) -> LifeRecord | None:
 
 
 def _heartbeat(values: tuple[Any, ...]) -> Heartbeat:
-    node_id, incarnation, beat, state, address, wall_ms, version, floor, weight, capacity, system_ms = values
+    node_id, incarnation, beat, state, address, wall_ms, version, floor, weight, capacity, system_ms, knows = values
     return Heartbeat(
         life=Life(NodeId(node_id), Incarnation(incarnation)),
         beat=beat,
@@ -88,4 +89,5 @@ def _heartbeat(values: tuple[Any, ...]) -> Heartbeat:
         weight=weight,
         capacity_per_minute=capacity,
         system_ms=system_ms,
+        knows=knows or 0,
     )

@@ -1,4 +1,15 @@
-"""Schedules as Cassandra holds them: parameters of the statements, and the rows that come back. Pure."""
+"""Schedules as Cassandra holds them: parameters of the statements, and the rows that come back. Pure.
+
+What an owner records most is a call that was delivered, and what a write costs Cassandra are its cells. So beside
+`state` and `finished_at`, which conditions test, `delivery` is one text instead of five columns, readable as it is:
+
+    attempts first_attempt_at last_status fired_epoch fired_by          1 1763836800123 204 7 node-1@1763836790000
+
+It is written over rows that had no outcome, by owners that see no node whose program can't read it. Every other outcome
+is columns, `attempts` among them. So a row without `attempts` is what `delivery` says; where a later outcome is in
+columns these hold, and what that left as it was (`first_attempt_at`, `fired_by`, `fired_epoch`) `delivery` still says.
+An advance that is repeated may take the other form: by its version only one of the two is applied.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,7 +18,8 @@ from uuid import UUID
 from msgspec.structs import astuple, replace
 
 from cql.connection import UNSET, AnswerRows, Item, Parameters
-from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId
+from scheduler_service.domain.books import CountedRow
+from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
     NO_STATICS,
@@ -27,8 +39,12 @@ ROW_OVERHEAD_BYTES = 300
 """What the server counts for a row beside its texts and body: 230 with the least columns, 380 with all."""
 OUTCOME_BYTES = 250
 
+DELIVERIES_SINCE = 14
+"""The migration that programs must know to read them."""
+
 _ID_BYTES = 16
 _STATICS = 3
+_STAMP = 2
 _ROW_END = _STATICS + len(Row.__struct_fields__)
 _KEY_AND_KIND = 3
 _NO_CONTENT = astuple(NO_CONTENT)
@@ -107,7 +123,10 @@ def statics_of(epoch: int | None, version: int | None, edits: UUID | None, in_fl
 
 def row_of(values: Sequence[Any]) -> Row | None:
     """A row as the `read_*` statements answer it; None for the null keys of a partition that has statics only."""
-    return None if values[_STATICS] is None else Row(*values[_STATICS:_ROW_END])
+    if values[_STATICS] is None:
+        return None
+    row, delivery = Row(*values[_STATICS:_ROW_END]), values[_ROW_END]
+    return row if delivery is None else _delivered(row, delivery)
 
 
 def lean_row_of(values: Sequence[Any]) -> Row | None:
@@ -115,7 +134,8 @@ def lean_row_of(values: Sequence[Any]) -> Row | None:
     if values[_STATICS] is None:
         return None
     content_at = _STATICS + _KEY_AND_KIND
-    return Row(*values[_STATICS:content_at], *_NO_CONTENT, *values[content_at:])
+    row, delivery = Row(*values[_STATICS:content_at], *_NO_CONTENT, *values[content_at:-1]), values[-1]
+    return row if delivery is None else _delivered(row, delivery)
 
 
 def row_to_call_of(values: Sequence[Any]) -> Row | None:
@@ -132,12 +152,40 @@ def row_to_call_of(values: Sequence[Any]) -> Row | None:
 
 def swept_row_of(values: Sequence[Any]) -> SweptRow | None:
     """The same of the `sweep_*_page` statements."""
-    values = values[-_SWEPT:]
-    return None if values[0] is None else SweptRow(*values)
+    due, schedule_id, kind, created_at, state, first, ordering_key, rescheduled_to, delivery = values[-_SWEPT - 1 :]
+    if due is None:
+        return None
+    first = _first_attempt_at(first, delivery)
+    return SweptRow(due, schedule_id, kind, created_at, state, first, ordering_key, rescheduled_to)
 
 
-def advance_items(advance: Advance) -> list[Item]:
-    """The owner's conditional batch."""
+def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
+    """The same of the `count_*_page` statements, behind the stamp."""
+    due, schedule_id, kind, created_at, state, first, delivery = values[_STAMP:]
+    if due is None:
+        return None
+    return CountedRow(due, schedule_id, kind, created_at, state, _first_attempt_at(first, delivery))
+
+
+def _delivered(row: Row, delivery: str) -> Row:
+    attempts, first_attempt_at, last_status, fired_epoch, fired_by = delivery.split(" ", 4)
+    packed = row.attempts is None
+    return replace(
+        row,
+        attempts=int(attempts) if packed else row.attempts,
+        last_status=int(last_status) if packed else row.last_status,
+        first_attempt_at=int(first_attempt_at) if row.first_attempt_at is None else row.first_attempt_at,
+        fired_epoch=int(fired_epoch) if row.fired_epoch is None else row.fired_epoch,
+        fired_by=fired_by if row.fired_by is None else row.fired_by,
+    )
+
+
+def _first_attempt_at(column: UnixMillis | None, delivery: str | None) -> UnixMillis | None:
+    return column if delivery is None or column is not None else UnixMillis(int(delivery.split(" ", 2)[1]))
+
+
+def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:
+    """The owner's conditional batch. `packs`: whether everybody can read `delivery`."""
     keys = partition_parameters(advance.partition)
     version = (advance.version or 0) + 1
     statics = (
@@ -152,9 +200,37 @@ def advance_items(advance: Advance) -> list[Item]:
         items: list[Item] = [("schedules.advance", (*statics, advance.edits))]
     else:
         items = [("schedules.advance_past_edits", statics)]
-    items.extend(outcome_item(keys, write) for write in advance.writes)
+    for write in advance.writes:
+        delivery = _packed(write) if packs else None
+        if delivery is None:
+            items.append(outcome_item(keys, write))
+        else:
+            outcome, key = write.outcome, write.key
+            values = outcome.state.value, outcome.finished_at, delivery
+            items.append(("schedules.write_delivery", (*values, *keys, key.due, key.schedule_id)))
     items.extend(("schedules.insert_definition", definition_parameters(copy)) for copy in advance.copies)
     return items
+
+
+def _packed(write: RowWrite) -> str | None:
+    """`delivery` of this outcome; None for one that says less, or more, or is written over what the row may have."""
+    one = write.outcome
+    if (
+        one.state is not State.DELIVERED
+        or write.expect_state is not None
+        or one.finished_at is None
+        or one.first_attempt_at is None
+        or one.last_status is None
+        or one.fired_epoch is None
+        or one.fired_by is None
+        or one.next_attempt_at is not None
+        or one.last_error is not None
+        or one.reason is not None
+        or one.rescheduled_to is not None
+        or one.redelivered_at is not None
+    ):
+        return None
+    return f"{one.attempts} {one.first_attempt_at} {one.last_status} {one.fired_epoch} {one.fired_by}"
 
 
 def advance_bytes(advance: Advance) -> int:

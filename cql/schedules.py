@@ -11,6 +11,7 @@ from cql.schedule_rows import (
     OUTCOME_BYTES,
     advance_bytes,
     advance_items,
+    counted_row_of,
     edit_items,
     lean_row_of,
     partition_parameters,
@@ -23,7 +24,7 @@ from cql.schedule_rows import (
 )
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Applied, Rejected
-from scheduler_service.domain.books import NO_STAMP, CountedRow, CountPage, Stamp
+from scheduler_service.domain.books import NO_STAMP, CountPage, Stamp
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import (
@@ -111,6 +112,8 @@ class CqlScheduleStore:
             "EACH_QUORUM": each_quorum,
         }
         self._max_write_bytes = settings.max_write_bytes
+        self.packs: Callable[[], bool] = lambda: False
+        """Whether every program that runs can read `delivery` (`schedule_rows`)."""
 
     async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         await self._commits[consistency].insert(definition)
@@ -253,7 +256,7 @@ class CqlScheduleStore:
         self._check_size(advance_bytes(advance), 1 + len(advance.writes) + len(advance.copies))
         if any(copy.partition != advance.partition for copy in advance.copies):
             raise ValueError("an advance inserts copies into its own partition only")
-        items = advance_items(advance)
+        items = advance_items(advance, packs=self.packs())
         answer = await self._turns.write_alone(advance.partition, lambda: self._connection.conditional(items))
         return Rejected(write_rejection(answer.current, advance.writes)) if isinstance(answer, Rejected) else answer
 
@@ -305,7 +308,7 @@ class CqlScheduleStore:
         else:
             answer = await self._connection.select("schedules.count_next_page", (*parameters, *after, limit))
         stamp = Stamp(*answer[0][:2]) if answer else NO_STAMP
-        rows = [CountedRow(*values[2:]) for values in answer if values[2] is not None]
+        rows = [row for values in answer if (row := counted_row_of(values)) is not None]
         return CountPage(stamp, rows, len(rows) == limit)
 
     async def review_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 500) -> ReviewPage:

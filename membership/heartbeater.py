@@ -65,6 +65,7 @@ class Heartbeater:
         version: str,
         weight: float,
         capacity_per_minute: int,
+        knows: int,
         store: MemberStore,
         clock: Clock,
         settings: MembershipSettings,
@@ -78,6 +79,7 @@ class Heartbeater:
         self._version = version
         self._weight = weight
         self._capacity = capacity_per_minute
+        self._knows = knows
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -246,6 +248,7 @@ class Heartbeater:
             weight=self._weight,
             capacity_per_minute=self._capacity,
             system_ms=self._clock.system_ms(),
+            knows=self._knows,
         )
 
     async def _write_beat(self, heartbeat: Heartbeat, begun: float) -> None:

@@ -43,7 +43,8 @@ class Heartbeat:
 
     `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the life's lanes that
     count, or None while it has had none. `weight` is the share of lanes it asks for, 1.0 unless configured.
-    `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet.
+    `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet. `knows`: the
+    last change of the stored form of things that its program can read, by number; 0 from those that did not tell.
     """
 
     life: Life
@@ -56,6 +57,7 @@ class Heartbeat:
     weight: float = 1.0
     capacity_per_minute: int = 0
     system_ms: int | None = None
+    knows: int = 0
 
     @property
     def step_ms(self) -> int:

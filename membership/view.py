@@ -32,6 +32,10 @@ class MembersView:
     witnesses: tuple[Witness, ...] = ()
     """What the others' clocks say, as far as they are known."""
 
+    def all_know(self, number: int) -> bool:
+        """Whether every member's program can read the stored form of things since this change of it (`Heartbeat`)."""
+        return bool(self.members) and all(heartbeat.knows >= number for heartbeat in self.members)
+
     def floor_of(self, life: Life) -> int | None:
         """The floor in the row of exactly this life."""
         heartbeat = self.heartbeats.get(life)

@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack
 import structlog
 
 from cql.measures import METRICS as STORAGE_METRICS
+from cql.migrate import load_migrations
+from cql.schedule_rows import DELIVERIES_SINCE
 from cql.storage import open_storage
 from membership.heartbeater import new_life
 from membership.identity import Life, NodeId
@@ -110,7 +112,9 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             on_crash=stop.crashed,
             on_fault=_report_fault,
             hints=hints,
+            knows=len(load_migrations()),
         )
+        storage.schedules.packs = lambda: node.heartbeater.view.all_know(DELIVERIES_SINCE)
         storage.measures.requests.listener = node.budget.observe
         targets.watch(lambda: node.heartbeater.view)
         edits = storage.measures.edits

@@ -81,8 +81,9 @@ class Node:
         on_crash: Callable[[str, BaseException], None],
         on_fault: Callable[[str, BaseException], None],
         hints: HintSender | None = None,
+        knows: int = 0,
     ) -> None:
-        """`hints` tells other nodes of near-term rows placed in their lanes."""
+        """`hints` tells other nodes of near-term rows placed in their lanes. `knows`: see `Heartbeat`."""
         self.life = life
         self._hints = hints
         self._on_fault = on_fault
@@ -117,6 +118,7 @@ class Node:
             version=version,
             weight=settings.weight,
             capacity_per_minute=settings.capacity_per_minute,
+            knows=knows,
             store=stores.members,
             clock=clock,
             settings=membership,

@@ -1,10 +1,12 @@
 """What the columns of `schedules` mean, as the domain says it."""
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.schedules import Kind, State
 
+PACKED = ("attempts", "first_attempt_at", "last_status", "fired_epoch", "fired_by")
+"""The columns that `delivery` may say instead, in its order (`cql.schedule_rows`)."""
 ENDED = tuple(state.value for state in State if state.ended)
 
 
@@ -23,6 +25,21 @@ def lateness_ms(due: Column, first_attempt_at: Column) -> Column:
     # `greatest` passes over nulls, which would make no attempt a punctual one.
     late = F.greatest(F.unix_millis(first_attempt_at) - F.unix_millis(due), F.lit(0))
     return F.when(first_attempt_at.isNotNull(), late)
+
+
+def unpacked(rows: DataFrame) -> DataFrame:
+    """The rows without `delivery`, with what it says in the columns that it stands for, as far as they were read.
+    `rows` has `attempts` too."""
+    said = F.split("delivery", " ", len(PACKED))
+    meant = {
+        "attempts": F.coalesce("attempts", said[0].cast("int")),
+        "first_attempt_at": F.coalesce("first_attempt_at", F.timestamp_millis(said[1].cast("long"))),
+        "last_status": F.when(F.col("attempts").isNull(), said[2].cast("int")).otherwise(F.col("last_status")),
+        "fired_epoch": F.coalesce("fired_epoch", said[3].cast("long")),
+        "fired_by": F.coalesce("fired_by", said[4]),
+    }
+    kept = [name for name in rows.columns if name != "delivery"]
+    return rows.select(*(meant[name].alias(name) if name in meant else F.col(name) for name in kept))
 
 
 def how_many(condition: Column) -> Column:

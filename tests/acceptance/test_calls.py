@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minutehand.client import Callback, MinutehandApiError, NewSchedule
-from tests.support.cassandra import SuiteCassandra, embedded_cluster
+from tests.support.cassandra import SuiteCassandra, embedded_cluster, session_of
 from tests.support.processes import Deployment, deployment
 
 CLIENT = "acceptance"
@@ -47,6 +47,13 @@ def await_delivered(cluster: Deployment, key: str, ids: set[str], *, start: date
         time.sleep(1.0)
 
 
+def packed(cluster: Deployment) -> int:
+    """Rows whose delivery is one text."""
+    with session_of(cluster.storage.contact_points[0], cluster.storage.port) as session:
+        rows = session.execute(f"SELECT client_id, attempts, delivery FROM {cluster.storage.keyspace}.schedules")
+        return sum(1 for row in rows if row.client_id == CLIENT and row.delivery is not None and row.attempts is None)
+
+
 def sleep_until(instant: datetime) -> None:
     time.sleep(max((instant - datetime.now(UTC)).total_seconds(), 0))
 
@@ -72,6 +79,7 @@ def test_ten_thousand_over_two_minutes_all_come_once_and_in_time(cluster: Deploy
     assert report["early"] == 0
     assert report["lateness_ms"]["p99"] <= 1000, report
     await_delivered(cluster, key, ids, start=start, over_seconds=seconds)
+    assert packed(cluster) == len(ids), "the only poller knows what it may write"
 
 
 def test_a_killed_poller_loses_nothing_and_repeats_only_what_was_in_flight(cluster: Deployment) -> None:

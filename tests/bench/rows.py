@@ -113,10 +113,11 @@ class Bench:
             await asyncio.sleep(BEAT_SECONDS)
 
 
-def advances(size: int) -> Way:
+def advances(size: int, *, packs: bool) -> Way:
     """Four lanes at a time claim `size` rows, record them while they claim the next, and so on."""
 
     async def run(bench: Bench, lanes: Lanes) -> None:
+        bench.storage.schedules.packs = lambda: packs
         places = asyncio.Semaphore(4)
 
         async def of_lane(rows: Sequence[Definition]) -> None:
@@ -157,12 +158,19 @@ def pages(method: str) -> Way:
     return run
 
 
+_COLUMNS, _PACKED = advances(500, packs=False), advances(500, packs=True)
 WAYS: Mapping[str, tuple[Way, Way | None]] = {
-    **{f"advances of {size}": (advances(size), None) for size in SIZES},
+    **{
+        f"advances of {size}, {form}": (advances(size, packs=packs), None)
+        for size in SIZES
+        for form, packs in (("columns", False), ("packed", True))
+    },
     "read new rows whole": (pages("read_page"), None),
     "read new rows to call them": (pages("read_to_call"), None),
-    "read delivered rows whole": (pages("read_page"), advances(500)),
-    "sweep delivered rows": (pages("sweep_page"), advances(500)),
+    "read delivered rows whole, columns": (pages("read_page"), _COLUMNS),
+    "read delivered rows whole, packed": (pages("read_page"), _PACKED),
+    "sweep delivered rows, columns": (pages("sweep_page"), _COLUMNS),
+    "sweep delivered rows, packed": (pages("sweep_page"), _PACKED),
 }
 
 

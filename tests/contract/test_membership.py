@@ -32,6 +32,7 @@ def heartbeat(of: Life, beat: int, *, floor: int | None = 5, system_ms: int | No
         weight=0.5,
         capacity_per_minute=60_000,
         system_ms=system_ms,
+        knows=0 if system_ms is None else 14,
     )
 
 

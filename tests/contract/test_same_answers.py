@@ -31,7 +31,16 @@ VERSIONS = st.sampled_from([None, 1, 2])
 EDITS = st.sampled_from([None, UUID(int=1), UUID(int=2)])
 INDEXES = st.integers(0, ROWS)
 INSTANTS = st.sampled_from([UnixMillis(START + 30_000), UnixMillis(START + 40_000)])
-OUTCOMES = st.builds(
+DELIVERED = Outcome(
+    state=State.DELIVERED,
+    attempts=1,
+    first_attempt_at=UnixMillis(START),
+    finished_at=UnixMillis(START + 5),
+    last_status=204,
+    fired_by="node-1@7",
+    fired_epoch=1,
+)
+OUTCOMES = st.just(DELIVERED) | st.builds(
     Outcome,
     state=st.sampled_from([state for state in State if state is not State.SCHEDULED]),
     attempts=st.integers(0, 2),
@@ -73,6 +82,7 @@ OPERATIONS = st.one_of(
         st.sets(INDEXES, max_size=2),
         UNIQUE_WRITES,
         st.booleans(),
+        st.booleans(),
     ),
     st.tuples(st.just("edit"), EDITS, VERSIONS, st.booleans(), st.booleans(), UNIQUE_WRITES),
     st.tuples(st.just("page"), st.none() | INDEXES, st.integers(1, 4), st.booleans()),
@@ -112,7 +122,8 @@ class Pair:
             case ("open", epoch, expect, as_read):
                 expected = now.claim_epoch if as_read else expect
                 return await schedules.open(self.where, epoch=epoch, expect_epoch=expected)
-            case ("advance", (epoch, expect, version, edits), as_read, edits_known, claimed, writes, with_copy):
+            case ("advance", (epoch, expect, version, edits), as_read, edits_known, claimed, writes, with_copy, packs):
+                schedules.packs = lambda: packs
                 if as_read:
                     expect, version, edits = now.claim_epoch, now.version, now.edits
                 change = advance(

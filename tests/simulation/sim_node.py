@@ -4,6 +4,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 from cql.connection import Connection
@@ -60,6 +61,8 @@ class SimNode:
         self.connection = FaultyConnection(store, clock=clock, rng=rng)
         randomness = SeededRandomness(rng)
         self.storage = Storage.over(self.connection, clock=clock, randomness=randomness)
+        # So every minute has rows of both forms.
+        self.storage.schedules.packs = cycle((True, False)).__next__
         self.engine = SimEngine(
             node=name, clock=clock, receiver=receiver, rng=rng, on_call=lambda call: on_call(self, call)
         )

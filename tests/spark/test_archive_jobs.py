@@ -24,6 +24,7 @@ from spark.jobs.archive_folders import Folders
 from spark.jobs.archive_so_far import SO_FAR
 from spark.jobs.job import JobRefused
 from spark.transforms.archive import COLUMNS, READS, SCHEMA, archived
+from spark.transforms.rows import unpacked
 from spark.window import Window
 from tests.spark.jobs import run_job
 from tests.spark.test_usage import settle
@@ -93,7 +94,8 @@ class Shop:
         options = {"keyspace": self.cluster.storage.keyspace, "table": "schedules"}
         every = self.spark.read.format("org.apache.spark.sql.cassandra").options(**options).load()
         shops = every.where(F.col("client_id") == "shop")
-        return archived(shops.select("client_id", "poller_id", "minute", "due", "schedule_id", *READS))
+        key = ("client_id", "poller_id", "minute", "due", "schedule_id")
+        return archived(unpacked(shops.select(*key, *READS, "delivery")))
 
     def back(self) -> DataFrame:
         start = datetime.fromisoformat(self.start).replace(tzinfo=UTC)

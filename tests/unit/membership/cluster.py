@@ -95,6 +95,7 @@ class Process:
             version="1",
             weight=1.0,
             capacity_per_minute=1_000,
+            knows=life.incarnation,
             store=self.port,
             clock=self.clock,
             settings=cluster.settings,

@@ -62,3 +62,18 @@ def test_hints_go_to_the_newest_life_of_a_node_unless_it_drains() -> None:
     assert view.floor_of(Life(NodeId("a"), Incarnation(1))) == 10, "the floor of exactly that life"
     assert view.floor_of(Life(NodeId("b"), Incarnation(2))) is None
     assert view.floor_of(Life(NodeId("c"), Incarnation(1))) is None
+
+
+def test_what_all_know_is_what_every_member_tells() -> None:
+    """Nobody knows anything before the first read; ended lives are no members."""
+
+    def heartbeat(name: str, knows: int) -> Heartbeat:
+        life = Life(NodeId(name), Incarnation(1))
+        state = NodeState.LIVE
+        return Heartbeat(life=life, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows)
+
+    newer, older = heartbeat("a", 14), heartbeat("b", 13)
+    assert not MembersView().all_know(14)
+    assert MembersView(members=(newer,), heartbeats={older.life: older}).all_know(14)
+    assert not MembersView(members=(newer, older)).all_know(14)
+    assert MembersView(members=(newer, older)).all_know(13)

@@ -1,0 +1,127 @@
+"""What was delivered is one text or columns, and every read shows the same."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from cql.schedule_rows import advance_items
+from cql.storage import Storage
+from membership.conditional import APPLIED
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.schedules import Definition, Outcome, State
+from tests.contract.builders import START, advance, definition, delivered, edit, redelivered, write
+from tests.contract.conftest import Names
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ENDED_AFTER_MS = 5
+
+
+@pytest.fixture(autouse=True)
+def form(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests do with this storage stays as it was."""
+    monkeypatch.setattr(storage.schedules, "packs", storage.schedules.packs)
+
+
+async def recorded(storage: Storage, names: Names, lane: int, *, packs: bool, **other: Any) -> Sequence[Definition]:
+    """Three rows of a lane, the middle one delivered; `other` than that says."""
+    rows = [definition(names.client(), offset=number, tail=number, poller_id=lane) for number in range(3)]
+    for one in rows:
+        await storage.schedules.insert(one)
+    storage.schedules.packs = lambda: packs
+    end = delivered(rows[1])
+    end = replace(end, outcome=replace(end.outcome, **other))
+    record = advance(rows[0].partition, expect_epoch=None, writes=(end,))
+    assert await storage.schedules.advance(record) == APPLIED
+    return rows
+
+
+async def shown(storage: Storage, rows: Sequence[Definition]) -> list[list[Any]]:
+    """By every read, without what tells the lanes apart."""
+    schedules, where, keys = storage.schedules, rows[0].partition, [one.key for one in rows]
+    found: list[Any] = [
+        (await schedules.read_page(where)).rows,
+        (await schedules.read_page(where, after=keys[0])).rows,
+        (await schedules.read_page(where, lean=True)).rows,
+        (await schedules.read_page(where, after=keys[0], lean=True)).rows,
+        (await schedules.read_to_call(where)).rows,
+        (await schedules.sweep_page(where)).rows,
+        (await schedules.sweep_page(where, after=keys[0])).rows,
+        (await schedules.count_page(where)).rows,
+        (await schedules.count_page(where, after=keys[0])).rows,
+        (await schedules.review_page(where)).rows,
+    ]
+    for serial in (False, True):
+        for lean in (False, True):
+            found += [
+                (await schedules.read_rows(where, keys, serial=serial, lean=lean))[1].values(),
+                (await schedules.read_rows(where, keys[1:2], serial=serial, lean=lean))[1].values(),
+                (await schedules.find_rows(where, keys, serial=serial, lean=lean)).values(),
+            ]
+    found.append([await schedules.count_unfinished(where, due_until=START + 60_000, limit=10)])
+    return [[_without_id(row) for row in each] for each in found]
+
+
+def _without_id(row: Any) -> Any:
+    if isinstance(row, tuple):
+        return [value for name, value in zip(row._fields, row, strict=True) if name != "schedule_id"]
+    return replace(row, schedule_id=None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"attempts": 3, "last_status": 299, "fired_by": "a node@with blanks 1"},
+        {"state": State.FAILED, "reason": "exhausted"},
+        {"reason": "superseded"},
+        {"last_status": None},
+        {"first_attempt_at": None},
+        {"fired_by": None},
+        {"last_error": "odd"},
+        {"redelivered_at": START, "redelivered_after": 1},
+    ],
+)
+async def test_every_read_shows_the_same(storage: Storage, names: Names, other: dict[str, Any]) -> None:
+    packed = await recorded(storage, names, 1, packs=True, **other)
+    plain = await recorded(storage, names, 2, packs=False, **other)
+    assert await shown(storage, packed) == await shown(storage, plain)
+
+
+async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -> None:
+    """A redelivery knows the end by its instant, keeps what it does not know, and its own end replaces the first."""
+    lanes = [await recorded(storage, names, lane, packs=packs) for lane, packs in ((1, True), (2, False))]
+    at = UnixMillis(START + 900)
+    for rows in lanes:
+        one, where = rows[1], rows[0].partition
+        stale = redelivered(one, at, expect=State.DELIVERED, ended_at=one.due + ENDED_AFTER_MS + 1)
+        assert await storage.schedules.edit(edit(where, 3, stale, known=False)) != APPLIED
+        again = redelivered(one, at, expect=State.DELIVERED, ended_at=one.due + ENDED_AFTER_MS)
+        assert await storage.schedules.edit(edit(where, 4, again, known=False)) == APPLIED
+    assert await shown(storage, lanes[0]) == await shown(storage, lanes[1])
+    one = lanes[0][1]
+    _, found = await storage.schedules.read_rows(one.partition, [one.key])
+    row = found[one.key]
+    assert (row.state, row.attempts, row.last_status) == ("retrying", 1, None)
+    assert (row.first_attempt_at, row.fired_by, row.fired_epoch) == (one.due, "node-1@7", 1)
+    for rows in lanes:
+        outcome = Outcome(state=State.FAILED, attempts=2, finished_at=at, last_status=500, fired_by="node-2@1")
+        end = write(rows[1], outcome, expect=State.RETRYING, expect_next=at)
+        assert await storage.schedules.edit(edit(rows[0].partition, 5, end, known=False)) == APPLIED
+    assert await shown(storage, lanes[0]) == await shown(storage, lanes[1])
+
+
+async def test_what_others_may_have_decided_is_not_packed(storage: Storage, names: Names) -> None:
+    """Where a row's state is tested somebody may have written it before."""
+    one = definition(names.client(), poller_id=3)
+    await storage.schedules.insert(one)
+    storage.schedules.packs = lambda: True
+    end = delivered(one, expect=State.SCHEDULED)
+    record = advance(one.partition, expect_epoch=None, writes=(end,))
+    (_, (name, _)) = advance_items(record, packs=True)
+    assert name == "schedules.write_outcome_if_state"
+    assert await storage.schedules.advance(record) == APPLIED
+    _, rows = await storage.schedules.read_rows(one.partition, [one.key], serial=True)
+    assert (rows[one.key].attempts, rows[one.key].fired_by) == (1, "node-1@7")
