@@ -337,13 +337,13 @@ class PollerMinute:
         known = self.rows.get(key)
         if known is not None and (known.claimed or row.state is None):
             return False
+        if known is not None:
+            self.rows.forget(key)
         if row.state is None:
             return True
         owes = row.kind == Kind.COPY or row.state in _OWING or row.rescheduled_to is not None
         if owes and row.created_at is not None and not self.debts.known(key):
             return True
-        if known is not None:
-            self.rows.forget(key)
         self._admission.swept(row)
         self.account.add_read(row)
         return False

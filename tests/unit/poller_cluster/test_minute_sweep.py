@@ -320,3 +320,16 @@ def test_a_stray_that_was_recorded_meanwhile_is_counted_once() -> None:
     minute.page_swept(swept_page(with_state(stray, State.DELIVERED), statics=opened_by(EPOCH)), trusted=True)
     assert minute.account.counts == {State.DELIVERED: 1}
     assert step(minute, SWEEP) == WriteBalance()
+
+
+def test_a_waiting_row_that_turns_out_to_be_a_stray_is_not_claimed() -> None:
+    slow, waiting = row(10), row(59)
+    minute = reading(slow, waiting)
+    claim(minute, 10)
+    assert step(minute, SWEEP, room=0) == SweepPage(None)
+    moved = with_state(waiting, State.CANCELLED, rescheduled_to=row(20).schedule_id)
+    minute.page_swept(swept_page(slow, moved, statics=opened_by(EPOCH, slow)), trusted=True)
+    assert step(minute, SWEEP) == ReadStrays((waiting.key,))
+    minute.strays_read([waiting.key], by_key(moved), trusted=True)
+    assert minute.account.counts == {State.CANCELLED: 1}
+    assert step(minute, SWEEP) == Wait(None)
