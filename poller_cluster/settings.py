@@ -19,8 +19,9 @@ class MinuteSettings:
     """How long it may wait on a node with many busy minutes. Longer: fewer writes, more in doubt after a crash."""
     advances_per_second: int = 32
     """What a node's busy minutes should write together, about; they wait longer for that, up to the bound above."""
-    record_rows: int = 250
-    """Outcomes in one advance; as many waiting make it due at once."""
+    record_rows: int = 500
+    """Outcomes in one advance; as many waiting make it due at once. More: fewer writes for Cassandra, each of which
+    takes longer, and more in doubt after a crash."""
     window_rows: int = 2_000
     """Rows of one minute held in memory; what does not fit stays in Cassandra and is read when there is room."""
     rows_memory_mb: int = 160
