@@ -102,6 +102,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "node-stopping": Kind(
         409, "The node is being stopped", "It hands over what it owns and ends. Restarted, it takes its share again."
     ),
+    "once-refused": Kind(
+        409,
+        "The token can't be used",
+        "`once` was asked for more than 15 minutes ago, or is more than a minute ahead, or names more pollers than the "
+        "client was ever given. Nothing was done now. Where the same was sent before, it may have been created then: "
+        "list the schedules of its minute. What was never sent before can be sent with a new token, or under an "
+        "Idempotency-Key.",
+    ),
     "too-many-crons": Kind(
         409,
         "Too many crons",

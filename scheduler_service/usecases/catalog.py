@@ -63,14 +63,18 @@ class Catalog:
         generation, now = await self._current()
         entry = generation.clients.get(client_id)
         if entry is None or now >= entry.expires:
-            client = await self._store.read_client(client_id)
-            if client is None or client.state is ClientState.DELETED:
-                raise NotFound(f"there is no client {client_id!r}")
-            entry = _Entry(self._bounds.in_force(client), now + MAX_ENTRY_SECONDS)
+            entry = _Entry(await self.reread(client_id), now + MAX_ENTRY_SECONDS)
             if len(generation.clients) >= MAX_ENTRIES:
                 generation.clients.clear()
             generation.clients[client_id] = entry
         return entry.value
+
+    async def reread(self, client_id: ClientId) -> Client:
+        """The client as it is stored now, past the cache. Raises as `client` does."""
+        client = await self._store.read_client(client_id)
+        if client is None or client.state is ClientState.DELETED:
+            raise NotFound(f"there is no client {client_id!r}")
+        return self._bounds.in_force(client)
 
     async def key(self, key_id: str) -> ApiKey | None:
         """A key as stored, revoked or not. Raises StoreUnavailable."""

@@ -3,6 +3,10 @@
     request -> draft (every rule, every fault) -> lane and id -> place -> acknowledged
 
 A batch is many of these at once: each item succeeds or fails for itself.
+
+Lane and id are chosen here, or derived from the caller's token (`domain.once`); then the request is judged as of the
+instant in the token, and a repeat writes the same row. Its answer is that of the first one, whatever has become of the
+row since.
 """
 
 from collections.abc import Sequence
@@ -21,6 +25,7 @@ from scheduler_service.domain.ids import (
     poller_of,
 )
 from scheduler_service.domain.network import NetworkPolicy
+from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition
@@ -28,7 +33,14 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft, remembering
+from scheduler_service.usecases.schedule_request import (
+    Draft,
+    ScheduleRequest,
+    draft,
+    redraft,
+    remembering,
+    unjudged_due,
+)
 
 REMEMBERED_URLS = 4096
 """Callers send the same URLs again and again; judging one costs more than all other rules together."""
@@ -64,31 +76,43 @@ class CreateSchedules:
         self._randomness = randomness
         self._bounds = bounds
 
-    async def one(self, client: Client, request: ScheduleRequest) -> Definition:
+    async def one(self, client: Client, request: ScheduleRequest, *, once: OnceIds | None = None) -> Definition:
         """The row, durable. Raises what `admit` does, Invalid, ContentTooLarge, StoreUnavailable."""
         self.admit(client)
-        definition = self._define(client, request, now=self._clock.wall_ms())
+        now = self._clock.wall_ms() if once is None else once.asked_at
+        definition = self._define(client, request, now=now, once=once)
         await self._place(definition, consistency=client.settings.write_consistency)
         return definition
 
-    async def many(self, client: Client, requests: Sequence[ScheduleRequest | Invalid]) -> list[Created]:
+    async def many(
+        self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, once: OnceIds | None = None
+    ) -> list[Created]:
         """One answer for each item, in order; an item that could not even be read is passed through.
 
         Raises what `admit` does, which concerns every item; StoreUnavailable where storage is why none of them was
         created.
         """
         self.admit(client)
-        return await self.placed(client, await self.defined(client, requests, now=self._clock.wall_ms()))
+        now = self._clock.wall_ms() if once is None else once.asked_at
+        return await self.placed(client, await self.defined(client, requests, now=now, once=once))
 
     async def defined(
-        self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, now: int
+        self,
+        client: Client,
+        requests: Sequence[ScheduleRequest | Invalid],
+        *,
+        now: int,
+        once: OnceIds | None = None,
     ) -> list[Created]:
         """What would be placed for requests of `now`, and what is wrong with the others. Nothing is created."""
         created: list[Created] = []
         for start in range(0, len(requests), PIECE):
             if start:
                 await self._clock.sleep(0)
-            created += [self._defined(client, request, now=now) for request in requests[start : start + PIECE]]
+            created += [
+                self._defined(client, request, now=now, once=once, position=position)
+                for position, request in enumerate(requests[start : start + PIECE], start)
+            ]
         return created
 
     async def placed(self, client: Client, created: list[Created]) -> list[Created]:
@@ -118,26 +142,38 @@ class CreateSchedules:
             return invalid.errors
         return []
 
-    def _defined(self, client: Client, request: ScheduleRequest | Invalid, *, now: int) -> Created:
+    def _defined(
+        self, client: Client, request: ScheduleRequest | Invalid, *, now: int, once: OnceIds | None, position: int
+    ) -> Created:
         if isinstance(request, Invalid):
             return request
         try:
-            return self._define(client, request, now=now)
+            return self._define(client, request, now=now, once=once, position=position)
         except Invalid as invalid:
+            if once is not None and request.ordering_key is None:
+                once.pass_over(unjudged_due(request, now=now))
             return invalid
 
     def _draft(self, client: Client, request: ScheduleRequest, *, now: int) -> Draft:
         return draft(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
 
-    def _define(self, client: Client, request: ScheduleRequest, *, now: int) -> Definition:
+    def _define(
+        self, client: Client, request: ScheduleRequest, *, now: int, once: OnceIds | None, position: int = 0
+    ) -> Definition:
         drawn = self._draft(client, request, now=now)
+        if once is not None:
+            poller_id, schedule_id = once.at(position, due=drawn.due, ordering_key=drawn.ordering_key)
+        else:
+            poller_id, schedule_id = self._chosen(client, drawn)
+        return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
+
+    def _chosen(self, client: Client, drawn: Draft) -> tuple[PollerId, ScheduleId]:
         client_id, quota = client.client_id, client.poller_quota
         if drawn.ordering_key is None:
             poller_id = self._lanes.choose(client_id, minute_of(drawn.due), quota=quota)
         else:
             poller_id = pinned_lane(client_id, drawn.ordering_key, quota=quota)
-        schedule_id = new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness)
-        return self._definition(client, drawn, poller_id=poller_id, schedule_id=schedule_id, now=now)
+        return poller_id, new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness)
 
     def _definition(
         self, client: Client, drawn: Draft, *, poller_id: PollerId, schedule_id: ScheduleId, now: int

@@ -36,6 +36,8 @@ DAY_MS = 86_400_000
 MAX_TEXT = 256
 """Characters of a label or an ordering key."""
 
+_LONGEST_HORIZON_DAYS = 36_500
+
 CheckUrl: TypeAlias = Callable[[str], Refusal | None]
 """`NetworkPolicy.check_url`, or something that remembers what it said."""
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
@@ -196,6 +198,11 @@ def asked_due(request: AsksWhen, *, now: int, horizon_days: int, faults: list[Fi
     elif due < now - PAST_TOLERANCE_MS:
         faults.append(FieldError("/due", f"is more than 60 seconds in the past; it is {format_instant(now)} now"))
     return UnixMillis(max(due, now))
+
+
+def unjudged_due(request: AsksWhen, *, now: int) -> UnixMillis:
+    """The same whatever the client's settings are: what `asked_due` answers where it finds no fault."""
+    return asked_due(request, now=now, horizon_days=_LONGEST_HORIZON_DAYS, faults=[])
 
 
 def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:

@@ -139,7 +139,7 @@ def creates_alone(bench: Bench, *, seconds: float) -> Figures:
 
 
 def creates_keyed(bench: Bench, *, seconds: float) -> Figures:
-    """As `creates_single`, every request with an Idempotency-Key, which is what the SDK does."""
+    """As `creates_single`, every request with an Idempotency-Key, as a caller may."""
     return _creates(bench, connections=64, seconds=seconds, keyed=True)
 
 

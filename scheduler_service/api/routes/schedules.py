@@ -11,6 +11,7 @@ from scheduler_service.api.cursor import encode_cursor
 from scheduler_service.api.decoding import Body
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY, REPLAYED, keyed_of
 from scheduler_service.api.listing import PARAMETERS, read_listing
+from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, ids_of, once_of, told
 from scheduler_service.api.page import Items
 from scheduler_service.api.pieces import LARGE
 from scheduler_service.api.problems import MAX_FAULTS, problem_of
@@ -52,17 +53,19 @@ _ENVELOPE = Body(BatchEnvelope)
 async def create_schedule(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
     create.admit(client)
-    rate = call.services.rate_limit.take(client)
+    once = await once_of(call)
+    rate = {**call.services.rate_limit.take(client), **told(call)}
     if IDEMPOTENCY_KEY in call.request.headers:
-        return await _create_once(call, rate)
-    request = await call.body(_ONE, lambda wrong: create.faults(client, wrong))
-    definition = await create.one(client, request)
+        return await _create_under_key(call, rate)
+    data = await call.read()
+    request = _ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    definition = await create.one(client, request, once=ids_of(call, once, data))
     call.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
     return answer(created_schedule_view(definition, call.services.box), status=201, headers=headers)
 
 
-async def _create_once(call: Call, rate: Mapping[str, str]) -> web.Response:
+async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
     data = await call.read()
     keyed = keyed_of(call, data)
@@ -83,18 +86,19 @@ async def _create_once(call: Call, rate: Mapping[str, str]) -> web.Response:
 async def create_batch(call: Call) -> web.Response:
     client, create = call.tenant, call.services.create_schedules
     create.admit(client)
+    once, header = await once_of(call), told(call)
     data = await call.read()
     keyed = keyed_of(call, data)
     batch = _BATCH.decode_if_right(data)
     unread = _ENVELOPE.decode(data).items if batch is None else ()
-    rate = call.services.rate_limit.take(client, len(unread if batch is None else batch.items))
+    rate = {**call.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
     requests = await _items(call, unread) if batch is None else batch.items
     if keyed is not None:
-        once = await call.services.ask_once.create(client, requests, keyed)
-        call.record(created=_created(once.items))
-        view = await _batch_view(call, once.items)
-        return answer(view, headers={**REPLAYED, **rate} if once.replayed else rate)
-    created = await create.many(client, requests)
+        kept = await call.services.ask_once.create(client, requests, keyed)
+        call.record(created=_created(kept.items))
+        view = await _batch_view(call, kept.items)
+        return answer(view, headers={**REPLAYED, **rate} if kept.replayed else rate)
+    created = await create.many(client, requests, once=ids_of(call, once, data))
     call.record(created=_created(created))
     return answer(await _batch_view(call, created), headers=rate)
 
@@ -250,10 +254,11 @@ ROUTES = (
         request=ScheduleRequest,
         response=ScheduleView,
         status=201,
-        headers={**LOCATION, **RATE_HEADERS},
+        query=(ONCE,),
+        headers={**LOCATION, **RATE_HEADERS, **ONCE_HEADERS},
         others={200: ScheduleView},
         idempotent=True,
-        problems=(*CREATES, *RATED),
+        problems=(*CREATES, *RATED, ONCE_REFUSED),
         cost=0,
     ),
     Route(
@@ -283,9 +288,10 @@ ROUTES = (
         summary=f"Create up to {MAX_BATCH} schedules, each for itself",
         request=BatchRequest,
         response=BatchView,
-        headers=RATE_HEADERS,
+        query=(ONCE,),
+        headers={**RATE_HEADERS, **ONCE_HEADERS},
         idempotent=True,
-        problems=(*CREATES, *RATED),
+        problems=(*CREATES, *RATED, ONCE_REFUSED),
         cost=0,
     ),
     Route(

@@ -161,7 +161,7 @@ def test_the_callback_has_the_headers_that_are_sent() -> None:
 
 
 async def test_a_query_parameter_that_is_not_declared_is_refused(api: ApiHarness, key: str) -> None:
-    for method, path in (("GET", "/v1/clients"), ("POST", "/v1/clients/shop/schedules"), ("GET", "/v1/cluster")):
+    for method, path in (("GET", "/v1/clients"), ("POST", "/v1/clients/shop/schedules:cancel"), ("GET", "/v1/cluster")):
         reply = await api.send(method, f"{path}?surprise=1", json={} if method == "POST" else None)
         assert reply.status == 422
         assert reply.faults == {"/surprise": "is not a known parameter; there are none here"}

@@ -1,0 +1,74 @@
+"""The query parameter `once`, a create's token, and the header that tells callers what the next one is made of.
+
+What a token does is in `domain.once`. Every answer to a create carries `Minutehand-Once: NOW.POLLERS`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
+from scheduler_service.api.parameters import Parameter
+from scheduler_service.api.route import Call
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid
+from scheduler_service.domain.once import MAX_AGE_MS, MAX_AHEAD_MS, ONCE_PATTERN, Once, OnceIds, parse_once
+
+ONCE: Final = Parameter(
+    name="once",
+    sentence="A token, `ASKED_AT.POLLERS.POLLER.NONCE`: repeating the request with the same token and body within 15 "
+    "minutes writes the same schedules with the same ids, so a create that got no answer can be sent again. It costs "
+    "nothing, for nothing is kept: the answer is the first one's whatever has become of the schedules, and another "
+    "body makes others. ASKED_AT: Unix milliseconds, as of which dues are judged; POLLERS: both from the header "
+    "Minutehand-Once of an earlier answer, ASKED_AT moved on by the time since. POLLER: 0 to POLLERS - 1, by turns. "
+    "NONCE: 16 to 64 random letters, digits, `-` and `_`. Not beside an Idempotency-Key, which costs more, and tells "
+    "when it is used with another body.",
+    schema={"type": "string", "pattern": ONCE_PATTERN},
+    read=parse_once,
+)
+ONCE_HEADER: Final = "Minutehand-Once"
+ONCE_HEADERS: Final[Mapping[str, str]] = {
+    ONCE_HEADER: "`NOW.POLLERS`: the API's clock in Unix milliseconds and the client's quota, for the token of the "
+    "next create (`once`)."
+}
+ONCE_REFUSED: Final = "once-refused"
+
+
+async def once_of(call: Call) -> Once | None:
+    """The token of a create, if it has one. Raises Invalid, and Conflict (once-refused) for one that can't be used."""
+    if not call.request.rel_url.raw_query_string:
+        return None
+    faults: list[FieldError] = []
+    once = ONCE.of(call.request.query, faults)
+    if once is not None and IDEMPOTENCY_KEY in call.request.headers:
+        faults.append(FieldError("/once", "is given beside an Idempotency-Key; give one of them"))
+    if faults:
+        raise Invalid(faults)
+    return None if once is None else await _judged(call, once)
+
+
+async def _judged(call: Call, once: Once) -> Once:
+    now = call.services.clock.wall_ms()
+    if now - once.asked_at > MAX_AGE_MS:
+        raise Conflict(
+            ONCE_REFUSED, f"the token was made {(now - once.asked_at) // 60_000} minutes ago, 15 is the most"
+        )
+    if once.asked_at - now > MAX_AHEAD_MS:
+        raise Conflict(ONCE_REFUSED, f"the token is {(once.asked_at - now) // 1000} seconds ahead of this API's clock")
+    # Another process may have told of a quota that this one has not heard of.
+    if once.pollers > call.tenant.poller_ceiling:
+        call.spend(1)
+        client = await call.services.catalog.reread(call.tenant.client_id)
+        if once.pollers > client.poller_ceiling:
+            raise Conflict(
+                ONCE_REFUSED, f"the token names {once.pollers} pollers, more than this client was ever given"
+            )
+    return once
+
+
+def ids_of(call: Call, once: Once | None, body: bytes) -> OnceIds | None:
+    """What the rows of this create are called. `body` as it was sent."""
+    return None if once is None else OnceIds(call.tenant.client_id, once, body)
+
+
+def told(call: Call) -> dict[str, str]:
+    """The header for the answer. To be asked for before anything is waited for: what comes of it is a clock's time."""
+    return {ONCE_HEADER: f"{call.services.clock.wall_ms()}.{call.tenant.poller_quota}"}
