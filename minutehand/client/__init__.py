@@ -16,15 +16,25 @@ Errors: `MinutehandApiError` when the API refuses (it carries the problem docume
 was no answer that could be read; what got none may have taken effect. Values are plain and frozen; fields that a newer
 server adds are ignored.
 
-What can be repeated harmlessly is: reads, PUT and DELETE, and what goes under an `Idempotency-Key` (create,
-create_batch, redeliver, reschedule, reconciliations.create). It is sent again when there was no answer, and after 429
-and 503, with growing pauses and jitter, Retry-After honoured: `Minutehand(..., retries=4, retry_deadline_seconds=60)`.
-Everything else is sent once, `health()` too, unless it was answered 429: then nothing was done. The key is a random one
-for each call (none with `retries=0`: it would cost the server a write and buy nothing), unless you give
-`idempotency_key`: then the same arguments under the same key do nothing twice within 24 hours, also after a restart of
-your program, and complete a batch of which some items could not be stored.
+What can be repeated harmlessly is: reads, PUT and DELETE, creates (create, create_batch, bulk), and what goes under an
+`Idempotency-Key` (redeliver, reschedule, reconciliations.create). It is sent again when there was no answer, and after
+429 and 503, with growing pauses and jitter, Retry-After honoured: `Minutehand(..., retries=4,
+retry_deadline_seconds=60)`. Everything else is sent once, `health()` too, unless it was answered 429: then nothing was
+done.
 
-This package imports nothing of the server and needs httpx and msgspec only.
+Creates carry a token of which the API makes the same schedules each time, and keeps nothing: they cost what others
+cost. The first create of a connection for a client, and one after ten quiet minutes, goes under an `Idempotency-Key` of
+its own instead, as its answer says what tokens are made of. A repeat is answered as the first would have been, whatever
+has become of the schedule since; it is judged once more, so settings changed meanwhile may refuse what was made. A
+token is good for 15 minutes: with a longer deadline a repeat may end in MinutehandApiError of kind `once-refused`, and
+then the schedule may have been made or not.
+
+With an `idempotency_key` of yours the same arguments under the same key do nothing twice within 24 hours, also after a
+restart of your program; a repeat shows what has become of the schedule, completes a batch of which some items could not
+be stored, and is refused when it asks for something else. It costs the API a conditional write, several times a create.
+With `retries=0` there is neither token nor key.
+
+This package imports nothing of the server and needs httpx, msgspec and sniffio only.
 """
 
 from minutehand.client._async import AsyncMinutehand

@@ -19,8 +19,9 @@ from minutehand.client._models import (
     Health,
 )
 from minutehand.client._outcomes import AuditEntry
+from minutehand.client._pace import Pace, SystemPace
 from minutehand.client._parts import every_async
-from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits, Pace, SystemPace
+from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
 from minutehand.client._sending import AsyncSender
 from minutehand.client._settings import ClientSettings
 

@@ -1,8 +1,8 @@
 """The API's operations as values: what to send, and what the answer is. Both kinds of client perform these."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -31,31 +31,33 @@ from minutehand.client._models import (
     Schedule,
     SigningSecret,
 )
+from minutehand.client._once import Creating
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven
 
 T = TypeVar("T")
 JSON: Final = "application/json"
 DEFAULT_TIMEOUT_SECONDS: Final = 15.0
+_encode = msgspec.json.Encoder().encode
 _IDEMPOTENT: Final = ("GET", "PUT", "DELETE")
 SAMPLE_TIMEOUT_SECONDS: Final = 75.0
 """For a sample: more than any call of a client may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation(Generic[T]):
+class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False):
     """One request. `also` are statuses from 400 up that are answers and not errors; `timeout_seconds` None: as the
-    connection has it. `keyed`: it goes under an idempotency key, the given one or one of its own. `probe`: its answer
-    is wanted as of now, so it is sent once."""
+    connection has it. `keyed`: it goes under an idempotency key, the given one or one of its own; `creating`: or under
+    a token instead of one of its own. `probe`: its answer is wanted as of now, so it is sent once."""
 
     method: str
     path: str
     answer: Any
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
     body: bytes | None = None
     also: tuple[int, ...] = ()
     timeout_seconds: float | None = None
     keyed: bool = False
     idempotency_key: str | None = None
+    creating: Creating | None = None
     probe: bool = False
 
     @property
@@ -70,10 +72,15 @@ class Operation(Generic[T]):
         if self.answer is None:
             return None  # type: ignore[return-value]
         try:
-            value: T = msgspec.json.decode(body, type=self.answer)
+            value: T = _decoder(self.answer).decode(body)
         except msgspec.DecodeError as error:
             raise MinutehandUnreachable(f"the answer can't be read ({error}): is the address right?") from error
         return value
+
+
+@cache
+def _decoder(answer: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(answer)
 
 
 def address_of(url: str) -> str:
@@ -118,7 +125,7 @@ def register_client(client_id: str, poller_quota: int, settings: Mapping[str, An
     body: dict[str, Any] = {"poller_quota": poller_quota}
     if settings is not None:
         body["settings"] = settings
-    return Operation(method="PUT", path=client_path(client_id), answer=Client, body=msgspec.json.encode(body))
+    return Operation(method="PUT", path=client_path(client_id), answer=Client, body=_encode(body))
 
 
 def get_client(client_id: str) -> Operation[Client]:
@@ -171,12 +178,19 @@ def delete_secret(client_id: str, secret_id: str) -> Operation[None]:
 
 
 def create_schedule(client_id: str, schedule: NewSchedule, *, key: str | None) -> Operation[Schedule]:
-    return keyed(_schedules(client_id), Schedule, key=key, body=msgspec.json.encode(schedule))
+    return keyed(
+        _schedules(client_id), Schedule, key=key, body=_encode(schedule), creating=Creating(client_id, schedule)
+    )
 
 
 def create_batch(client_id: str, schedules: Sequence[NewSchedule], *, key: str | None) -> Operation[Batch]:
-    body = msgspec.json.encode({"items": schedules})
-    return keyed(f"{_schedules(client_id)}:batch", Batch, key=key, body=body)
+    return create_encoded(client_id, [_encode(schedule) for schedule in schedules], key=key)
+
+
+def create_encoded(client_id: str, items: Sequence[bytes], *, key: str | None = None) -> Operation[Batch]:
+    """A batch of items that are JSON already."""
+    body = b'{"items":[%b]}' % b",".join(items)
+    return keyed(f"{_schedules(client_id)}:batch", Batch, key=key, body=body, creating=Creating(client_id))
 
 
 def get_schedule(client_id: str, schedule_id: str) -> Operation[Schedule]:
@@ -225,7 +239,7 @@ def reschedule_schedule(
     key: str | None,
 ) -> Operation[Schedule]:
     asked = {"due": instant(due), "delay_seconds": delay_seconds, "callback": callback}
-    body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+    body = _encode({name: value for name, value in asked.items() if value is not None})
     path = f"{_schedules(client_id)}/{segment(schedule_id)}:reschedule"
     return keyed(path, Schedule, key=key, body=body)
 
@@ -250,7 +264,7 @@ def cancel_further(client_id: str, cursor: str) -> Operation[Page[CancelItem]]:
 
 def _cancel(client_id: str, asked: Mapping[str, Any]) -> Operation[Page[CancelItem]]:
     path = f"{_schedules(client_id)}:cancel"
-    return Operation(method="POST", path=path, answer=Page[CancelItem], body=msgspec.json.encode(asked))
+    return Operation(method="POST", path=path, answer=Page[CancelItem], body=_encode(asked))
 
 
 def list_attempts(client_id: str, schedule_id: str) -> Operation[Page[Attempt]]:
@@ -274,7 +288,7 @@ def redeliver_dead_letters(
     cursor: str | None,
 ) -> Operation[Redriven]:
     asked = {"from": instant(start), "to": instant(end), "limit": limit, "cursor": cursor}
-    body = msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+    body = _encode({name: value for name, value in asked.items() if value is not None})
     return Operation(method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=body)
 
 
@@ -286,13 +300,13 @@ def test_call(client_id: str, callback: Callback, *, timeout_seconds: float | No
         method="POST",
         path=f"{client_path(client_id)}/callbacks:test",
         answer=Exchange,
-        body=msgspec.json.encode(asked),
+        body=_encode(asked),
         timeout_seconds=SAMPLE_TIMEOUT_SECONDS,
     )
 
 
 def put_cron(client_id: str, cron_id: str, cron: NewCron) -> Operation[Cron]:
-    return Operation(method="PUT", path=_cron(client_id, cron_id), answer=Cron, body=msgspec.json.encode(cron))
+    return Operation(method="PUT", path=_cron(client_id, cron_id), answer=Cron, body=_encode(cron))
 
 
 def get_cron(client_id: str, cron_id: str) -> Operation[Cron]:
@@ -332,7 +346,7 @@ def preview_cron(
 ) -> Operation[CronPreview]:
     optional = {"dst": dst, "from": instant(start), "count": count}
     chosen = {name: value for name, value in optional.items() if value is not None}
-    body = msgspec.json.encode({"expression": expression, "timezone": timezone, **chosen})
+    body = _encode({"expression": expression, "timezone": timezone, **chosen})
     return Operation(method="POST", path="/v1/crons:preview", answer=CronPreview, body=body)
 
 
@@ -346,9 +360,13 @@ def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]
     )
 
 
-def keyed(path: str, answer: Any, *, key: str | None, body: bytes | None = None) -> Operation[Any]:
-    """A POST under an idempotency key; None: one of its own."""
-    return Operation(method="POST", path=path, answer=answer, body=body, keyed=True, idempotency_key=key)
+def keyed(
+    path: str, answer: Any, *, key: str | None, body: bytes | None = None, creating: Creating | None = None
+) -> Operation[Any]:
+    """A POST under an idempotency key; None: one of its own, or a token for what it creates."""
+    return Operation(
+        method="POST", path=path, answer=answer, body=body, keyed=True, idempotency_key=key, creating=creating
+    )
 
 
 def client_path(client_id: str) -> str:

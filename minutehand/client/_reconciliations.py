@@ -8,8 +8,8 @@ import msgspec
 
 from minutehand.client._calls import Operation, client_path, instant, keyed, segment
 from minutehand.client._models import Page
+from minutehand.client._pace import SystemPace
 from minutehand.client._parts import AsyncPart, Part, every, every_async
-from minutehand.client._retries import SystemPace
 
 EVERY_SECONDS = 2.0
 _PACE = SystemPace()

@@ -1,55 +1,18 @@
 """When a request that got no answer, or one that says "later", is sent again."""
 
-import asyncio
-import random
-import time
-import uuid
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
+from minutehand.client._calls import Operation
 from minutehand.client._errors import MinutehandApiError, MinutehandClientError, MinutehandUnreachable
+from minutehand.client._once import REFUSED, Tokens
+from minutehand.client._pace import Pace
 
 DEFAULT_RETRIES = 4
 DEFAULT_DEADLINE_SECONDS = 60.0
 _BASE_SECONDS = 0.2
 _CAP_SECONDS = 10.0
 _LATER = (429, 503)
-
-
-class Pace(Protocol):
-    """Time and chance, as retries need them. For tests; nobody else has to name one."""
-
-    def monotonic(self) -> float:
-        """Seconds."""
-
-    def fraction(self) -> float:
-        """Uniform in [0, 1)."""
-
-    def new_key(self) -> str:
-        """An idempotency key that nobody has used."""
-
-    def sleep(self, seconds: float) -> None: ...
-
-    async def sleep_async(self, seconds: float) -> None: ...
-
-
-class SystemPace:
-    """The real ones."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def fraction(self) -> float:
-        return random.random()  # noqa: S311
-
-    def new_key(self) -> str:
-        return str(uuid.uuid4())
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
-    async def sleep_async(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +29,36 @@ class Limits:
 
 
 class Turns:
-    """The requests of one operation. It begins with the first."""
+    """The requests of one operation, all of them the same. It begins with the first.
 
-    def __init__(self, limits: Limits, pace: Pace) -> None:
+    `token` and `key`: what makes them so, at most one of them. A token that is refused before anything was sent under
+    it that may have taken effect is given up for a key.
+    """
+
+    def __init__(self, operation: Operation[Any], *, limits: Limits, pace: Pace, tokens: Tokens) -> None:
+        self._operation = operation
         self._limits = limits
         self._pace = pace
         self._began = pace.monotonic()
         self._done = 0
+        self._perhaps_made = False
+        self.token: str | None = None
+        self.key = operation.idempotency_key
+        # A key costs the API a conditional write, so what is never repeated has none of its own, and no token either.
+        if operation.keyed and self.key is None and limits.retries > 0:
+            if operation.creating is not None:
+                self.token = tokens.new(operation.creating)
+            if self.token is None:
+                self.key = pace.new_key()
 
     def pause_after(self, error: MinutehandClientError) -> float | None:
         """Seconds to wait before the same again: what the API asks for, and on top of it 0.2 s, doubled with every turn
         up to 10 s, with half jitter. None: give up."""
+        if self._token_refused(error):
+            self.token, self.key = None, self._pace.new_key()
+            return 0.0
+        if not (self._operation.repeatable or was_refused(error)):
+            return None
         if self._done >= self._limits.retries or not is_passing(error):
             return None
         backoff = min(_CAP_SECONDS, _BASE_SECONDS * 2.0**self._done)
@@ -85,7 +67,14 @@ class Turns:
         if self._pace.monotonic() + pause > self._began + self._limits.deadline_seconds:
             return None
         self._done += 1
+        self._perhaps_made = self._perhaps_made or not was_refused(error)
         return pause
+
+    def _token_refused(self, error: MinutehandClientError) -> bool:
+        """Also by an API that knows no tokens."""
+        if self.token is None or self._perhaps_made or not isinstance(error, MinutehandApiError):
+            return False
+        return error.kind == REFUSED or any(fault.pointer == "/once" for fault in error.errors)
 
 
 def is_passing(error: MinutehandClientError) -> bool:

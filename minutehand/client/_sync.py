@@ -18,8 +18,9 @@ from minutehand.client._models import (
     Health,
 )
 from minutehand.client._outcomes import AuditEntry
+from minutehand.client._pace import Pace, SystemPace
 from minutehand.client._parts import every
-from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits, Pace, SystemPace
+from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
 from minutehand.client._sending import Sender
 from minutehand.client._settings import ClientSettings
 from minutehand.client._sync_client import ClientScope

@@ -132,16 +132,21 @@ EXCHANGE: dict[str, Any] = {
 
 
 class ScriptedPace:
-    """Time that moves by pauses only, which it remembers; `chance` is what every draw gives."""
+    """Time that moves by pauses only, which it remembers; `chance` is what every draw gives, `leapt` by how much the
+    wall clock was set."""
 
     def __init__(self, *, chance: float = 1.0) -> None:
         self.now = 1_000.0
         self.chance = chance
         self.pauses: list[float] = []
-        self.keys = 0
+        self.keys = self.nonces = 0
+        self.leapt = 0.0
 
     def monotonic(self) -> float:
         return self.now
+
+    def wall(self) -> float:
+        return self.now + self.leapt
 
     def fraction(self) -> float:
         return self.chance
@@ -149,6 +154,10 @@ class ScriptedPace:
     def new_key(self) -> str:
         self.keys += 1
         return f"key-{self.keys}"
+
+    def nonce(self) -> str:
+        self.nonces += 1
+        return f"nonce-{self.nonces:010d}"
 
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)

@@ -15,7 +15,7 @@ from minutehand.client import (
     MinutehandUnreachable,
     NewSchedule,
 )
-from minutehand.client._retries import SystemPace
+from minutehand.client._pace import SystemPace
 from tests.support.scripted_api import PROBLEM, RECONCILIATION, SCHEDULE, Script, ScriptedPace, problem
 
 CALL = Callback(url="https://a.example/")
