@@ -40,6 +40,7 @@ This package imports nothing of the server and needs httpx, msgspec and sniffio 
 from minutehand.client._async import AsyncMinutehand
 from minutehand.client._async_client import AsyncClientScope
 from minutehand.client._audits import Audit, AuditCounts, AuditFinding
+from minutehand.client._bulk import AsyncBulk, Bulk, BulkItem
 from minutehand.client._errors import (
     MinutehandApiError,
     MinutehandClientError,
@@ -84,6 +85,7 @@ from minutehand.client._sync_client import ClientScope
 from minutehand.client._usage import DayUsage, FailingHost, HourUsage, UsedLateness
 
 __all__ = [
+    "AsyncBulk",
     "AsyncClientScope",
     "AsyncMinutehand",
     "Attempt",
@@ -92,6 +94,8 @@ __all__ = [
     "AuditEntry",
     "AuditFinding",
     "BatchItem",
+    "Bulk",
+    "BulkItem",
     "Callback",
     "CancelItem",
     "Client",

@@ -6,6 +6,13 @@ from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._audits import Audit, list_audits
+from minutehand.client._bulk import (
+    DEFAULT_BYTES,
+    DEFAULT_IN_FLIGHT,
+    DEFAULT_WAIT_SECONDS,
+    MAX_ITEMS,
+    AsyncBulk,
+)
 from minutehand.client._models import (
     BatchItem,
     Callback,
@@ -118,6 +125,32 @@ class AsyncSchedules(AsyncPart):
     ) -> tuple[BatchItem, ...]:
         """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
         return (await self._perform(calls.create_batch(self._client_id, schedules, key=idempotency_key))).items
+
+    def bulk(
+        self,
+        *,
+        batch_items: int = MAX_ITEMS,
+        batch_bytes: int = DEFAULT_BYTES,
+        wait_seconds: float = DEFAULT_WAIT_SECONDS,
+        in_flight: int = DEFAULT_IN_FLIGHT,
+    ) -> AsyncBulk:
+        """Create many without waiting for each:
+
+            async with schedules.bulk() as bulk:
+                futures = [await bulk.add(NewSchedule(callback=callback, due=due)) for due in dues]
+            refused = [item for future in futures if not (item := future.result()).created]
+
+        A batch goes when it has so many items or bytes, or its first one has waited so long; at most `in_flight` are
+        under way, and then `add` waits. Single faults raise nothing (see `BulkItem`); the end of the block waits for
+        all answers. Raises ValueError for bounds that make no sense."""
+        return AsyncBulk(
+            self._perform,
+            self._client_id,
+            batch_items=batch_items,
+            batch_bytes=batch_bytes,
+            wait_seconds=wait_seconds,
+            in_flight=in_flight,
+        )
 
     async def get(self, schedule_id: str) -> Schedule:
         return await self._perform(calls.get_schedule(self._client_id, schedule_id))

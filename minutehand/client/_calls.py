@@ -184,7 +184,12 @@ def create_schedule(client_id: str, schedule: NewSchedule, *, key: str | None) -
 
 
 def create_batch(client_id: str, schedules: Sequence[NewSchedule], *, key: str | None) -> Operation[Batch]:
-    return create_encoded(client_id, [_encode(schedule) for schedule in schedules], key=key)
+    return create_encoded(client_id, [encoded(schedule) for schedule in schedules], key=key)
+
+
+def encoded(schedule: NewSchedule) -> bytes:
+    """An item of a batch as JSON."""
+    return _encode(schedule)
 
 
 def create_encoded(client_id: str, items: Sequence[bytes], *, key: str | None = None) -> Operation[Batch]:
