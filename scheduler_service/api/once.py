@@ -10,7 +10,7 @@ from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.parameters import Parameter
 from scheduler_service.api.route import Call
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
-from scheduler_service.domain.once import MAX_AGE_MS, MAX_AHEAD_MS, ONCE_PATTERN, Once, OnceIds, parse_once
+from scheduler_service.domain.once import ONCE_PATTERN, Once, OnceIds, age_fault, parse_once
 
 ONCE: Final = Parameter(
     name="once",
@@ -33,7 +33,8 @@ ONCE_REFUSED: Final = "once-refused"
 
 
 async def once_of(call: Call) -> Once | None:
-    """The token of a create, if it has one. Raises Invalid, and Conflict (once-refused) for one that can't be used."""
+    """The token of a create, if it has one. Raises Invalid, Conflict (once-refused) for one that can't be used, Refusal
+    (too-many-requests) and StoreUnavailable."""
     if not call.request.rel_url.raw_query_string:
         return None
     faults: list[FieldError] = []
@@ -46,16 +47,12 @@ async def once_of(call: Call) -> Once | None:
 
 
 async def _judged(call: Call, once: Once) -> Once:
-    now = call.services.clock.wall_ms()
-    if now - once.asked_at > MAX_AGE_MS:
-        raise Conflict(
-            ONCE_REFUSED, f"the token was made {(now - once.asked_at) // 60_000} minutes ago, 15 is the most"
-        )
-    if once.asked_at - now > MAX_AHEAD_MS:
-        raise Conflict(ONCE_REFUSED, f"the token is {(once.asked_at - now) // 1000} seconds ahead of this API's clock")
+    if (fault := age_fault(once, now=call.services.clock.wall_ms())) is not None:
+        raise Conflict(ONCE_REFUSED, fault)
     # Another process may have told of a quota that this one has not heard of.
     if once.pollers > call.tenant.poller_ceiling:
-        call.spend(1)
+        assert call.principal is not None
+        call.services.request_budget.take(call.principal, 1)
         client = await call.services.catalog.reread(call.tenant.client_id)
         if once.pollers > client.poller_ceiling:
             raise Conflict(

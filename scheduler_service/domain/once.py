@@ -58,6 +58,15 @@ def parse_once(text: str) -> Once:
     return Once(text, UnixMillis(int(asked_at)), int(pollers), PollerId(int(poller)))
 
 
+def age_fault(once: Once, *, now: int) -> str | None:
+    """Why a token can't be used at `now`; None: it can."""
+    if now - once.asked_at > MAX_AGE_MS:
+        return f"the token was made {(now - once.asked_at) // 60_000} minutes ago, {MAX_AGE_MS // 60_000} is the most"
+    if once.asked_at - now > MAX_AHEAD_MS:
+        return f"the token is {(once.asked_at - now) // 1000} seconds ahead of this API's clock"
+    return None
+
+
 class OnceIds:
     """The lanes and ids of one create. The same for the same client, token and body, whoever derives them. Positions
     are to be asked for in order, since lanes are filled in turn."""
