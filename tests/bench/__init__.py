@@ -9,6 +9,7 @@ through the public API, the calls to the receiver. It reports and judges nothing
     creates, batched    batches of 1,000 over 8 connections; these and the ones before consecutive over an hour, where
                         fifty rows share a partition, and scattered over a week, where hardly two do
     creates, keyed      as single, each with an Idempotency-Key, which is a conditional write
+    creates, once       as single, each with a token (`domain.once`), of which nothing is kept
     creates, SDK        through `minutehand.client`, by 8 threads; and by 64 tasks through the asynchronous one
     calls, flat out     rows due within a few seconds, more than the node can send: how fast it gets through them
     calls, steady       a modest rate for a while: how late they are

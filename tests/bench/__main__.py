@@ -124,6 +124,10 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             "Creating, one a request, with Idempotency-Keys.",
             lambda bench: phases.creates_keyed(bench, seconds=arguments.seconds),
         ),
+        "creates_once": (
+            "Creating, one a request, with tokens.",
+            lambda bench: phases.creates_once(bench, seconds=arguments.seconds),
+        ),
         "creates_sdk": (
             "Creating through the SDK.",
             lambda bench: phases.creates_sdk(bench, seconds=arguments.seconds, asynchronous=False),

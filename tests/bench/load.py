@@ -2,18 +2,21 @@
 
     python -m tests.bench.load --url URL --key KEY --client ID --receiver URL --out FILE
         [--connections N] [--batch N] [--count N | --seconds S] --due-from MS --due-to MS
-        [--scattered | --whole-seconds] [--keyed] [--body-bytes N] [--targets FILE]
+        [--scattered | --whole-seconds] [--keyed | --once POLLERS]
+        [--body-bytes N] [--targets FILE]
 
 Closed loop: every connection sends its next request when the last one was answered. Dues are spread evenly over the
 window, one after the other; with `--seconds` they go round in it. `--scattered`: in no order, so that what is created
 together lies far apart. `--whole-seconds`: rounded down to one. `--keyed`: every request has an Idempotency-Key of its
-own. FILE of `--targets` names several clients, which take turns by request, and several receivers, by schedule:
-`{"clients": [[ID, KEY], ...], "receivers": [URL, ...]}`. The result is one JSON object in FILE of `--out`.
+own; `--once`: a token, for a client of so many pollers. FILE of `--targets` names several clients, which take turns by
+request, and several receivers, by schedule: `{"clients": [[ID, KEY], ...], "receivers": [URL, ...]}`. The result is one
+JSON object in FILE of `--out`.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import time
 import uuid
 from array import array
@@ -25,6 +28,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 
+from scheduler_service.domain.quotas import RUN_LENGTH
 from tests.support.receiver import percentile
 
 _HEAD_END = b"\r\n\r\n"
@@ -62,6 +66,7 @@ class Plan:
         self._batch: int = arguments.batch
         self._count: int | None = arguments.count
         self._keyed: bool = arguments.keyed
+        self._pollers: int = arguments.once
         self._dues = Dues(
             arguments.due_from,
             arguments.due_to,
@@ -80,7 +85,7 @@ class Plan:
         self._tails = [
             b'Z","callback":' + json.dumps({"url": receiver, "body": body}).encode() + b"}" for receiver in receivers
         ]
-        verb = ":batch" if self._batch else ""
+        verb = (":batch" if self._batch else "") + ("?once=" if self._pollers else "")
         self._heads = [
             (
                 f"POST /v1/clients/{client}/schedules{verb} HTTP/1.1\r\nHost: bench\r\n"
@@ -96,6 +101,10 @@ class Plan:
         self._requests += 1
         if self._keyed:
             head = b"%bIdempotency-Key: %b\r\n" % (head, str(uuid.uuid4()).encode())
+        if self._pollers:
+            poller = self._requests // RUN_LENGTH % self._pollers
+            token = b"%d.%d.%d.%b" % (time.time() * 1000, self._pollers, poller, os.urandom(12).hex().encode())
+            head = head.replace(b"?once=", b"?once=" + token, 1)
         if not self._batch:
             body = self._item()
         else:
@@ -231,6 +240,7 @@ def main() -> None:
     plain.add_argument("--count", type=int)
     for name in ("scattered", "whole-seconds", "keyed"):
         plain.add_argument(f"--{name}", action="store_true")
+    plain.add_argument("--once", type=int, default=0)
     plain.add_argument("--body-bytes", type=int, default=BODY_BYTES)
     plain.add_argument("--targets", type=Path)
     arguments = plain.parse_args()

@@ -143,6 +143,11 @@ def creates_keyed(bench: Bench, *, seconds: float) -> Figures:
     return _creates(bench, connections=64, seconds=seconds, keyed=True)
 
 
+def creates_once(bench: Bench, *, seconds: float) -> Figures:
+    """As `creates_single`, every request with a token, as the SDK's are."""
+    return _creates(bench, connections=64, seconds=seconds, once=QUOTA)
+
+
 def creates_sdk(bench: Bench, *, seconds: float, asynchronous: bool) -> Figures:
     """One schedule a request through the SDK, by 8 threads of one process or by 64 tasks."""
     connections = 64 if asynchronous else 8

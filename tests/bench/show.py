@@ -14,6 +14,7 @@ RATES = (
     "creates_batched",
     "creates_batched_scattered",
     "creates_keyed",
+    "creates_once",
     "creates_sdk",
     "creates_sdk_async",
     "calls_flat_out",
@@ -22,7 +23,7 @@ RATES = (
     "million",
     "calls_at_80_percent",
 )
-WITH_SDK = ("creates_keyed", "creates_sdk", "creates_sdk_async")
+WITH_SDK = ("creates_keyed", "creates_once", "creates_sdk", "creates_sdk_async")
 PLAIN = "creates_single"
 """What a create through the SDK is compared with."""
 DOWN = "receivers_down"

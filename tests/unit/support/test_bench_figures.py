@@ -4,12 +4,15 @@ import argparse
 import io
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from scheduler_service.domain.once import parse_once
+from scheduler_service.domain.quotas import RUN_LENGTH
 from tests.bench.load import SCATTERED, STRIDE, Dues, Plan
 from tests.bench.scale import MOST_BYTES, Point, batch_of, calls_of, points
 from tests.bench.scale_picture import draw
@@ -50,6 +53,7 @@ def plan(**options: object) -> Plan:
         "batch": 0,
         "count": None,
         "keyed": False,
+        "once": 0,
         "scattered": False,
         "whole_seconds": False,
         "targets": None,
@@ -81,6 +85,10 @@ def test_a_request_says_what_it_says_and_a_key_is_its_own() -> None:
     keys = {asked(keyed.next())[0].partition(b"Idempotency-Key: ")[2].partition(b"\r\n")[0] for _ in range(5)}
     assert len(keys) == 5
     assert b"" not in keys
+    once = plan(once=2)
+    tokens = [asked(once.next())[0].partition(b"?once=")[2].partition(b" ")[0].decode() for _ in range(2 * RUN_LENGTH)]
+    assert Counter(parse_once(token).poller for token in tokens) == {0: RUN_LENGTH, 1: RUN_LENGTH}
+    assert len(set(tokens)) == len(tokens)
 
 
 def test_clients_take_turns_by_request_and_receivers_by_schedule(tmp_path: Path) -> None:
