@@ -8,7 +8,8 @@ answer.
 
 What becomes of an item is in its future, which never fails: a refused item is an answer, and so is a batch that nobody
 answered. Left in good order, a bulk sends what is left and waits for all answers. Left by an exception it sends nothing
-more: items that were not answered have their futures cancelled, and may have been made if they were under way.
+more: items that were not answered have their futures cancelled, and may have been made if they were under way. The
+plain one can't stop its threads, and waits until what is under way has been answered or given up.
 """
 
 import asyncio
