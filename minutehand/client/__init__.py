@@ -22,12 +22,12 @@ What can be repeated harmlessly is: reads, PUT and DELETE, creates (create, crea
 retry_deadline_seconds=60)`. Everything else is sent once, `health()` too, unless it was answered 429: then nothing was
 done.
 
-Creates carry a token of which the API makes the same schedules each time, and keeps nothing: they cost what others
-cost. The first create of a connection for a client, and one after ten quiet minutes, goes under an `Idempotency-Key` of
-its own instead, as its answer says what tokens are made of. A repeat is answered as the first would have been, whatever
-has become of the schedule since; it is judged once more, so settings changed meanwhile may refuse what was made. A
-token is good for 15 minutes: with a longer deadline a repeat may end in MinutehandApiError of kind `once-refused`, and
-then the schedule may have been made or not.
+Creates carry a token of which the API makes the same schedules each time, and keeps nothing, so they take no
+conditional write. The first create of a connection for a client, and one after ten quiet minutes, goes under an
+`Idempotency-Key` of its own instead, as its answer says what tokens are made of. A repeat is answered as the first
+would have been, whatever has become of the schedule since; it is judged once more, so settings changed meanwhile may
+refuse what was made. A token is good for 15 minutes: with a longer deadline a repeat may end in MinutehandApiError of
+kind `once-refused`, and then the schedule may have been made or not.
 
 With an `idempotency_key` of yours the same arguments under the same key do nothing twice within 24 hours, also after a
 restart of your program; a repeat shows what has become of the schedule, completes a batch of which some items could not
