@@ -12,7 +12,7 @@ server's limits for such requests. The first row of a partition in this process 
 `occupied_minutes` is acknowledged; rows of known partitions never wait for that. New partitions gather while
 `_INDEX_IN_FLIGHT` requests with index rows are under way.
 
-A submission is what was given at once: one row or many. It has one future, and one error for each row. Each part ends
+A submission is what was given at once: one row or many. It has one answer, and one error for each row. Each part ends
 as its own request ends. A request that failed fails its own rows only; they may be stored all the same, and repeating
 them is harmless. The queue is bounded in rows and bytes; beyond it a whole submission is `Overloaded`, and nothing of
 it is sent. What is cancelled before it was sent is not sent.
@@ -33,8 +33,10 @@ Why it is as it is (CPU seconds per 1,000 rows, on 2 cores that others used as w
 """
 
 import asyncio
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any
 
 from cql.connection import Connection, Item
 from cql.measures import CommitCounts
@@ -44,6 +46,7 @@ from cql.submissions import Part, Queue, Submission, end_all
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
 from scheduler_service.domain.ids import MINUTE_MS, Partition, hour_of
+from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
@@ -95,52 +98,82 @@ class GroupCommit:
 
     async def insert(self, definition: Definition) -> None:
         """As `ScheduleStore.insert`."""
+        answer: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        submission = self._begin(definition, answer.set_result, answer)
+        try:
+            error = await answer
+        finally:
+            self._give_up(submission)
+        if error is not None:
+            raise error
+
+    def begin(self, definition: Definition, answered: Answered) -> Callable[[], None]:
+        """As `ScheduleStore.begin_insert`."""
+        return partial(self._give_up, self._begin(definition, answered))
+
+    def _begin(
+        self, definition: Definition, answered: Answered, waiter: asyncio.Future[Any] | None = None
+    ) -> Submission:
         size = definition_bytes(definition)
         if size > self._settings.max_write_bytes:
             raise _too_large(size, self._settings)
-        loop = self._admit(1, size)
-        submission = Submission(1, loop, began=self._monotonic())
+
+        def answer(submission: Submission) -> None:
+            self._leave(submission)
+            answered(submission.crash or submission.errors[0])
+
+        submission = self._admit(1, size, answer, waiter)
         part = Part(submission, definition.partition)
         part.add(definition_parameters(definition), 0, size)
         self._enqueue(part)
-        await self._answered(submission, 1, size, loop)
-        if (error := submission.errors[0]) is not None:
-            raise error
+        self._schedule_flush()
+        return submission
 
     async def insert_many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
         """As `ScheduleStore.insert_many`."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def answered(submission: Submission) -> None:
+            self._leave(submission)
+            answer.set_result(None)
+
         sizes = [definition_bytes(definition) for definition in definitions]
-        count, size = len(sizes), sum(sizes)
-        loop = self._admit(count, size)
-        submission = Submission(count, loop, began=self._monotonic())
-        for part in self._split(definitions, sizes, submission):
-            self._enqueue(part)
-        if submission.parts:
-            await self._answered(submission, count, size, loop)
+        submission = self._admit(len(sizes), sum(sizes), answered, answer)
+        try:
+            for part in self._split(definitions, sizes, submission):
+                self._enqueue(part)
+            self._schedule_flush()
+            if submission.parts:
+                await answer
+        finally:
+            self._give_up(submission)
+        if submission.crash is not None:
+            raise submission.crash
         return submission.errors
 
-    def _admit(self, count: int, size: int) -> asyncio.AbstractEventLoop:
-        """Whether there is room. What finds the queue empty is taken whatever its size, or it never would be."""
+    def _admit(
+        self, count: int, size: int, answer: Callable[[Submission], None], waiter: asyncio.Future[Any] | None
+    ) -> Submission:
+        """If there is room. What finds the queue empty is taken whatever its size, or it never would be."""
         settings = self._settings
         if self._closed:
             raise StoreUnavailable("The store is closed.")
         if self._rows and (self._rows + count > settings.queue_rows or self._bytes + size > settings.queue_bytes):
             self._counts.refused += count
             raise Overloaded("Too many creates are waiting for the store; try again a little later.")
-        return asyncio.get_running_loop()
-
-    async def _answered(self, submission: Submission, count: int, size: int, loop: asyncio.AbstractEventLoop) -> None:
-        """Until every part has ended."""
         self._rows += count
         self._bytes += size
-        self._schedule_flush(loop)
-        try:
-            await submission.done
-        finally:
-            self._rows -= count
-            self._bytes -= size
-        if submission.crash is not None:
-            raise submission.crash
+        return Submission(count, size, answer, began=self._monotonic(), waiter=waiter)
+
+    def _leave(self, submission: Submission) -> None:
+        self._rows -= len(submission.errors)
+        self._bytes -= submission.size
+
+    def _give_up(self, submission: Submission) -> None:
+        """Nobody waits for it any more: what of it was not sent is not sent."""
+        if not submission.over:
+            submission.over = True
+            self._leave(submission)
 
     def close(self) -> None:
         """Refuse new inserts and fail those not yet sent."""
@@ -229,7 +262,7 @@ class GroupCommit:
         if self._index_waiting:
             self._schedule_index()
         if self._queues:
-            self._schedule_flush(asyncio.get_running_loop())
+            self._schedule_flush()
 
     def _indexed(self, partition: Partition, error: Exception | None) -> None:
         queue = self._unindexed.pop(partition, None)
@@ -242,7 +275,7 @@ class GroupCommit:
         self._queues[partition] = queue
         self._unsent += queue.rows
 
-    def _schedule_flush(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule_flush(self) -> None:
         settings = self._settings
         if self._in_flight >= settings.group_commit_in_flight:
             return
@@ -251,8 +284,9 @@ class GroupCommit:
                 self._flush_at.cancel()
                 self._flush_at = None
             if self._flush_at is None:
-                self._flush_at = loop.call_soon(self._flush)
+                self._flush_at = asyncio.get_running_loop().call_soon(self._flush)
         elif self._flush_at is None:
+            loop = asyncio.get_running_loop()
             self._flush_at = loop.call_later(settings.group_commit_delay_seconds, self._flush)
 
     def _flush(self) -> None:
@@ -319,7 +353,7 @@ class GroupCommit:
             end_all(group, StoreUnavailable("The store was closed before it answered."))
             self._in_flight -= 1
             if self._queues:
-                self._schedule_flush(asyncio.get_running_loop())
+                self._schedule_flush()
 
     async def _write(self, group: Sequence[Part]) -> None:
         try:

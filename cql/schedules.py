@@ -37,6 +37,7 @@ from scheduler_service.domain.ids import (
     minute_of,
     minute_start,
 )
+from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.reconciliations import ReviewedRow, ReviewPage
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
@@ -117,6 +118,11 @@ class CqlScheduleStore:
 
     async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         await self._commits[consistency].insert(definition)
+
+    def begin_insert(
+        self, definition: Definition, answered: Answered, *, consistency: WriteConsistency = "LOCAL_QUORUM"
+    ) -> Callable[[], None]:
+        return self._commits[consistency].begin(definition, answered)
 
     async def insert_many(
         self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"

@@ -4,8 +4,9 @@ submission --cut--> parts --one queue a partition--> requests --each part ends--
 """
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from cql.connection import Parameters
 from scheduler_service.domain.errors import MinutehandError
@@ -15,16 +16,40 @@ from scheduler_service.domain.ids import Partition
 class Submission:
     """What was given at once: answered when the last request that carries a part of it has ended."""
 
-    __slots__ = ("began", "crash", "done", "errors", "parts")
+    __slots__ = ("_answer", "_waiter", "began", "crash", "errors", "over", "parts", "size")
 
-    def __init__(self, count: int, loop: asyncio.AbstractEventLoop, *, began: float = 0.0) -> None:
-        """`began`: monotonic, in seconds."""
+    def __init__(
+        self,
+        count: int,
+        size: int,
+        answer: "Callable[[Submission], None]",
+        *,
+        began: float = 0.0,
+        waiter: "asyncio.Future[Any] | None" = None,
+    ) -> None:
+        """`size`: bytes. `answer` is called once, unless it is given up before, and must not raise. `began`: monotonic,
+        in seconds. `waiter`: what somebody awaits meanwhile; cancelled, it is given up."""
+        self._answer = answer
+        self._waiter = waiter
+        self.size = size
         self.began = began
         self.errors: list[MinutehandError | None] = [None] * count
         self.crash: Exception | None = None
         """What nobody foresaw, which concerns whoever asked, whatever it was asked for."""
         self.parts = 0
-        self.done: asyncio.Future[None] = loop.create_future()
+        self.over = False
+        """Answered or given up."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody still waits for it."""
+        return not self.over and (self._waiter is None or not self._waiter.done())
+
+    def part_ended(self) -> None:
+        self.parts -= 1
+        if self.parts == 0 and self.wanted:
+            self.over = True
+            self._answer(self)
 
 
 class Part:
@@ -49,7 +74,7 @@ class Part:
     @property
     def wanted(self) -> bool:
         """Whether anybody still waits for it."""
-        return not self.ended and not self.submission.done.done()
+        return not self.ended and self.submission.wanted
 
     def halves(self) -> "tuple[Part, Part]":
         """Two parts in its place."""
@@ -72,9 +97,7 @@ class Part:
                 submission.errors[position] = type(error)(*error.args)
         elif error is not None:
             submission.crash = error
-        submission.parts -= 1
-        if submission.parts == 0 and not submission.done.done():
-            submission.done.set_result(None)
+        submission.part_ended()
 
 
 @dataclass(slots=True, eq=False)

@@ -58,6 +58,18 @@ class Catalog:
         self._checked = 0.0
         self._checking = asyncio.Lock()
 
+    def known_client(self, client_id: ClientId) -> Client | None:
+        """What `client` answers, if that takes no look into storage."""
+        generation, now = self._served()
+        entry = None if generation is None else generation.clients.get(client_id)
+        return None if entry is None or now >= entry.expires else entry.value
+
+    def known_key(self, key_id: str) -> ApiKey | None:
+        """A key that there is, if that takes no look into storage."""
+        generation, now = self._served()
+        entry = None if generation is None else generation.keys.get(key_id)
+        return None if entry is None or now >= entry.expires else entry.value
+
     async def client(self, client_id: ClientId) -> Client:
         """A client that is not deleted. Raises NotFound, StoreUnavailable."""
         generation, now = await self._current()
@@ -91,13 +103,18 @@ class Catalog:
         """What this process changed itself it sees at once."""
         self._generation = None
 
-    async def _current(self) -> tuple[_Generation, float]:
+    def _served(self) -> tuple[_Generation | None, float]:
+        """What is served from memory now, and what time it is. None: it has to be compared first."""
         now = self._clock.monotonic()
-        generation = self._generation
+        age = now - self._checked
+        if age < CHECK_AFTER_SECONDS or (age < MAX_STALENESS_SECONDS and self._checking.locked()):
+            return self._generation, now
+        return None, now
+
+    async def _current(self) -> tuple[_Generation, float]:
+        generation, now = self._served()
         if generation is not None:
-            age = now - self._checked
-            if age < CHECK_AFTER_SECONDS or (age < MAX_STALENESS_SECONDS and self._checking.locked()):
-                return generation, now
+            return generation, now
         async with self._checking:
             return await self._check(), now
 

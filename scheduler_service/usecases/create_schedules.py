@@ -9,8 +9,8 @@ instant in the token, and a repeat writes the same row. Its answer is that of th
 row since.
 """
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
 
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
@@ -27,6 +27,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.ports import SecretBox
+from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -83,6 +84,23 @@ class CreateSchedules:
         definition = self._define(client, request, now=now, once=once)
         await self._place(definition, consistency=client.settings.write_consistency)
         return definition
+
+    def begin(
+        self,
+        client: Client,
+        request: ScheduleRequest,
+        answered: Answered,
+        *,
+        run: Callable[[Coroutine[Any, Any, None]], object],
+        once: OnceIds | None = None,
+    ) -> tuple[Definition, Callable[[], None]]:
+        """`one` for a client that was admitted and whoever has no task that waits: the row to be, and what gives it up.
+        `answered` and `run` as in `Place.begin`. Raises Invalid, and what `Place.begin` does."""
+        now = self._clock.wall_ms() if once is None else once.asked_at
+        definition = self._define(client, request, now=now, once=once)
+        return definition, self._place.begin(
+            definition, answered, run=run, consistency=client.settings.write_consistency
+        )
 
     async def many(
         self, client: Client, requests: Sequence[ScheduleRequest | Invalid], *, once: OnceIds | None = None

@@ -42,6 +42,7 @@ from scheduler_service.domain.copies import (
 )
 from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_of, minute_start, partition_of
 from scheduler_service.domain.ports import HintSender, ScheduleStore
+from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, Row, RowWrite, State, Statics
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -84,13 +85,44 @@ class Place:
 
     async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
         """Return when the row is durable and sure to be accounted for. Raises StoreUnavailable, ContentTooLarge."""
-        if self._clock_doubted():
-            raise StoreUnavailable("this process's clock is in doubt: the row's owner places it, or another process")
+        self._check_clock()
         await self._schedules.insert(definition, consistency=consistency)
         current = await self._acknowledged(definition, at=self._clock.wall_ms())
         while current is not None:
             await self._schedules.insert(current)
             current = await self._acknowledged(current, at=self._clock.wall_ms())
+
+    def begin(
+        self,
+        definition: Definition,
+        answered: Answered,
+        *,
+        run: Callable[[Coroutine[Any, Any, None]], object],
+        consistency: WriteConsistency = "LOCAL_QUORUM",
+    ) -> Callable[[], None]:
+        """The same for whoever has no task that waits: `answered` is told what it would have raised. Where the late
+        rule asks for more, that goes on in what `run` makes of a coroutine.
+
+        Answers what gives the insert up, as `ScheduleStore.begin_insert` does. Raises what that does.
+        """
+        self._check_clock()
+
+        def acknowledged(error: Exception | None) -> None:
+            at = self._clock.wall_ms()
+            if error is None and not self._in_time(definition, at=at):
+                run(self._finish(definition, answered, at=at))
+            else:
+                answered(error)
+
+        return self._schedules.begin_insert(definition, acknowledged, consistency=consistency)
+
+    async def _finish(self, definition: Definition, answered: Answered, *, at: int) -> None:
+        try:
+            await self._settle(definition, at=at)
+        except Exception as error:
+            answered(error)
+        else:
+            answered(None)
 
     async def rehome(self, definition: Definition, *, in_doubt: bool) -> None:
         """See to a row that is there already, in a minute that nobody looks at any more: under the late rule, though
@@ -195,12 +227,20 @@ class Place:
 
     async def _acknowledged(self, definition: Definition, *, at: int) -> Definition | None:
         """What an acknowledgement at `at` is worth; answers the copy to insert next, or None when all is well."""
+        return None if self._in_time(definition, at=at) else await self._look_after(definition)
+
+    def _in_time(self, definition: Definition, *, at: int) -> bool:
+        """Whether the owner's sweep sees to what was acknowledged at `at`. The owner may have to be told of it."""
         minute = minute_of(definition.due)
         if at > minute_end(minute) + LATE_AFTER_MS:
-            return await self._look_after(definition)
+            return False
         if minute_start(minute) <= at + HINT_AHEAD_MS:
             self._hints.hint(definition.partition, definition.key)
-        return None
+        return True
+
+    def _check_clock(self) -> None:
+        if self._clock_doubted():
+            raise StoreUnavailable("this process's clock is in doubt: the row's owner places it, or another process")
 
     async def _look_after(self, definition: Definition, *, in_doubt: bool = False) -> Definition | None:
         """Decide what a late insert came to; answers the next copy to insert, or None when all is well."""

@@ -1,7 +1,7 @@
 """Rows, and the rules that make rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from membership.conditional import Answer
 from scheduler_service.domain.books import CountPage, Stamp
@@ -31,6 +31,9 @@ from scheduler_service.domain.schedules import (
     WriteRejection,
 )
 
+Answered: TypeAlias = Callable[[Exception | None], None]
+"""Told once how something ended: None, or why it failed. It must not raise."""
+
 
 class ScheduleStore(Protocol):
     """The `schedules` table and its index `occupied_minutes`."""
@@ -41,6 +44,15 @@ class ScheduleStore(Protocol):
         Repeatable: equal values over equal values. Concurrent calls of one consistency share requests (group commit);
         each ends with the request that carried it. Raises StoreUnavailable; ContentTooLarge for a row no request can
         carry; Overloaded (a StoreUnavailable) when the bounded queue is full and nothing was sent.
+        """
+
+    def begin_insert(
+        self, definition: Definition, answered: Answered, *, consistency: WriteConsistency = "LOCAL_QUORUM"
+    ) -> Callable[[], None]:
+        """`insert` for whoever has no task that waits: `answered` is told what it would have raised, in a later turn of
+        the loop. Answers what gives the insert up: `answered` is told nothing then, and what was not sent is not sent.
+
+        What `insert` finds out before it sends anything is raised.
         """
 
     async def insert_many(
