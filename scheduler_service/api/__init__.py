@@ -1,7 +1,7 @@
 """The REST contract over the use cases.
 
     server -> app (built from routes.ROUTES) -> endpoint -> auth -> routes/* -> use cases
-                                                        \\-> problems
+      \\-> plain_creates                                 \\-> problems
 
 `endpoint` surrounds every handler with what all have in common: request id, key, the client in the path, time limit,
 refusals as RFC 9457 problem documents, counting. Handlers decode (`decoding`: every fault at once), call one use case

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -11,11 +12,14 @@ from scheduler_service.api.endpoint import Surroundings, endpoint, method_not_al
 from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.metrics import ApiMetrics
 from scheduler_service.api.openapi.built import documents_of
+from scheduler_service.api.plain_creates import PlainCreates
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.routes.schedules import CREATE
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 
+PLAIN_CREATES: Final = web.AppKey("plain_creates", PlainCreates)
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -50,8 +54,12 @@ def build_app(
     everything_else = app.router.add_resource("/{rest:.*}")
     everything_else.add_route("*", not_found(around), expect_handler=_expect_later)
 
+    plain = PlainCreates(services=services, settings=settings, series=metrics.route(CREATE.method, CREATE.path))
+    app[PLAIN_CREATES] = plain
+
     async def forget_deadlines(app: web.Application) -> None:
         around.deadlines.close()
+        await plain.close()
 
     app.on_cleanup.append(forget_deadlines)
     return app

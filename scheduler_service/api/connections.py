@@ -32,10 +32,12 @@ from typing import Any, Final, cast
 import msgspec
 import structlog
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from scheduler_service.api.endpoint import REQUEST_ID, problem_response, request_id_of
 from scheduler_service.api.patience import Patience, Wait
+from scheduler_service.api.plain_creates import PlainCreates
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, internal_problem, problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
@@ -101,8 +103,9 @@ class Parsing:
 class Connections:
     """Those of one server. `limit`: how many there may be."""
 
-    def __init__(self, *, services: ApiServices, settings: ApiSettings, limit: int) -> None:
+    def __init__(self, *, services: ApiServices, settings: ApiSettings, limit: int, plain: PlainCreates) -> None:
         self.limit = limit
+        self.plain = plain
         self.max_head_bytes = settings.max_head_bytes
         self.max_dropped_bytes = 2 * settings.max_body_bytes
         self.heads = Patience(settings.head_timeout_seconds, clock=services.clock)
@@ -178,6 +181,7 @@ class Connection(RequestHandler):
         "_head",
         "_head_bytes",
         "_kept",
+        "_parked",
         "_socket",
         "_unread",
         "_unwanted",
@@ -197,6 +201,8 @@ class Connection(RequestHandler):
         self._unwanted = False
         self._wire_bytes = 0
         """Since the request's head."""
+        self._parked: asyncio.Future[None] | None = None
+        """What aiohttp's task waits by for the next request, while one is under way without it."""
 
     @property
     def waits(self) -> bool:
@@ -220,6 +226,8 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._kept.closed(self)
+        if self._parked is not None:
+            self._waiter = self._parked
         self._unread.clear()
         for wait in (self._head, self._answer):
             if wait is not None:
@@ -261,8 +269,15 @@ class Connection(RequestHandler):
         return more
 
     def _parse(self, data: bytes) -> None:
-        before = self._request_count
-        super().data_received(data)
+        before, idle = self._request_count, self._waiter
+        # Not told of the request until somebody has looked at it.
+        self._waiter = None
+        try:
+            super().data_received(data)
+        finally:
+            self._waiter = idle
+        if idle is not None and not idle.done() and self._messages and not self._begin_plain(idle):
+            idle.set_result(None)
         if self._request_count != before:
             self._kept.heard(self)
             if self._head is not None:
@@ -278,6 +293,36 @@ class Connection(RequestHandler):
                 self._end("malformed", f"the headers are longer than {self._kept.max_head_bytes} bytes")
         elif data:
             self._judge_frames(len(data))
+
+    def _begin_plain(self, idle: "asyncio.Future[None]") -> bool:
+        """Whether what was parsed is one plain create, and is on its way."""
+        message, payload = self._messages[0]
+        if len(self._messages) > 1 or not isinstance(message, RawRequestMessage) or self._answer is not None:
+            return False
+        self._messages.popleft()
+        self._waiter, self._parked = None, idle
+        if not self._kept.plain.begin(self, message, payload):
+            self._messages.append((message, payload))
+            self._waiter, self._parked = idle, None
+            return False
+        if self._parser is not None:
+            self._parser.message_consumed()
+        return True
+
+    def answer_plainly(self, answer: bytes, *, close: bool) -> None:
+        """As aiohttp's task does behind its handler: answer, then wait for the next request."""
+        self._waiter, self._parked = self._parked, None
+        if self.transport is None or self._socket is None or self._waiter is None or self._waiter.done():
+            return
+        self._socket.write(answer)
+        if close or self._close or self._force_close:
+            self.force_close()
+            return
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        if self._keepalive_handle is None:
+            self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
+        if self._messages:
+            self._waiter.set_result(None)
 
     def _judge_frames(self, size: int) -> None:
         """Bytes of a body have come."""
@@ -306,6 +351,11 @@ class Connection(RequestHandler):
         self._wire_bytes += len(data)
         if self._wire_bytes > self._kept.max_dropped_bytes:
             self.force_close()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Of a body, for more. aiohttp asks whenever some of it was taken, also where nothing had been paused."""
+        if self._reading_paused or self._buffer_paused:
+            super().resume_reading(resume_parser)
 
     def pause_writing(self) -> None:
         super().pause_writing()

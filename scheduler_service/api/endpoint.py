@@ -7,8 +7,9 @@ Everything that can go wrong ends here as a problem document; nothing that stora
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -53,7 +54,14 @@ class Surroundings:
     exposition: Exposition
 
 
-def request_id_of(request: web.BaseRequest, services: ApiServices) -> str:
+class HasHeaders(Protocol):
+    """A request, or what one is made from."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+def request_id_of(request: HasHeaders, services: ApiServices) -> str:
     """The caller's, if it can be repeated safely in a header and a log line."""
     given = request.headers.get(REQUEST_ID)
     if given is not None and _SANE_ID.fullmatch(given):
@@ -108,13 +116,13 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             if not deadline.expired or deadline.task is None:
                 raise
             deadline.task.uncancel()
-            response = _refuse(_too_slow(call), call, health)
+            response = refused(_too_slow(call), request_id=call.request_id, settings=settings, health=health)
         except MinutehandError as error:
-            response = _refuse(error, call, health)
+            response = refused(error, request_id=call.request_id, settings=settings, health=health)
         except (ConnectionError, web.HTTPException):
             raise
         except Exception as error:
-            response = _crashed(error, call, route)
+            response = crashed(error, route, request_id=call.request_id)
         finally:
             deadline.met()
             call.release()
@@ -186,28 +194,30 @@ def _too_slow(call: Call) -> MinutehandError:
         return too_many("the requests that came before it are still under way", 1)
     if call.reading:
         return Refusal("request-timeout", "the body did not arrive in time", headers={"Connection": "close"})
+    return too_slow()
+
+
+def too_slow() -> MinutehandError:
+    """What a request came to that only storage can have held up."""
     return StoreUnavailable("no answer within the request's time-out")
 
 
-def _refuse(error: MinutehandError, call: Call, health: ApiHealth) -> web.Response:
+def refused(error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth) -> web.Response:
+    """The answer to a request that failed; `health` and the log are told what concerns them."""
     if isinstance(error, Overloaded):
         if not isinstance(error, SamplesFull):
             health.shedding.refused()
     elif isinstance(error, StoreUnavailable):
         health.storage.failed(str(error))
     elif isinstance(error, SecretLocked):
-        _log.error("secret-locked", request_id=call.request_id, reason=str(error))
-    problem = problem_of(error, request_id=call.request_id)
+        _log.error("secret-locked", request_id=request_id, reason=str(error))
+    problem = problem_of(error, request_id=request_id)
     if problem.status == 500:
-        _log.error("request-failed", request_id=call.request_id, error=type(error).__name__)
-    return problem_response(problem, error=error, retry_after=call.settings.retry_after_seconds)
+        _log.error("request-failed", request_id=request_id, error=type(error).__name__)
+    return problem_response(problem, error=error, retry_after=settings.retry_after_seconds)
 
 
-def _crashed(error: Exception, call: Call, route: Route) -> web.Response:
-    _log.error(
-        "request-crashed",
-        route=f"{route.method} {route.path}",
-        request_id=call.request_id,
-        exc_info=error,
-    )
-    return problem_response(internal_problem(request_id=call.request_id))
+def crashed(error: Exception, route: Route, *, request_id: str) -> web.Response:
+    """The answer to a request that met an error of ours; the log has it."""
+    _log.error("request-crashed", route=f"{route.method} {route.path}", request_id=request_id, exc_info=error)
+    return problem_response(internal_problem(request_id=request_id))

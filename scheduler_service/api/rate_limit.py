@@ -42,7 +42,7 @@ class RateLimit:
 
     def take(self, client: Client, count: int = 1) -> dict[str, str]:
         """Headers for the answer. Raises Refusal (too-many-creates): nothing was taken."""
-        rate = client.settings.create_rate_per_second or CREATES_PER_POLLER * client.poller_quota
+        rate = _rate_of(client)
         left, full_after, wait = self._rates.take(client.client_id, count, rate=rate, now=self._clock.monotonic())
         headers = {
             "RateLimit-Policy": _policy(rate),
@@ -57,6 +57,14 @@ class RateLimit:
             f"there is no room for {what} now; this client is given {rate:.12g} a second. Ask again in {seconds} s",
             headers={**headers, "Retry-After": str(seconds)},
         )
+
+    def give_back(self, client: Client) -> None:
+        """One that was taken a moment ago, by somebody who did nothing with it."""
+        self._rates.give_back(client.client_id, 1, rate=_rate_of(client))
+
+
+def _rate_of(client: Client) -> float:
+    return client.settings.create_rate_per_second or CREATES_PER_POLLER * client.poller_quota
 
 
 @lru_cache(maxsize=4096)

@@ -30,7 +30,7 @@ from scheduler_service.usecases.authenticate import Principal
 T = TypeVar("T", bound=msgspec.Struct)
 JSON: Final = "application/json"
 SERVER: Final = {"Server": "Minutehand"}
-_JSON_HEADERS: Final = {"Content-Type": JSON, **SERVER}
+JSON_HEADERS: Final = {"Content-Type": JSON, **SERVER}
 _NOTHING: Final = Body(NoRequest)
 _encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger("minutehand.api")
@@ -265,7 +265,7 @@ LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
 def answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A JSON answer."""
     return web.Response(
-        body=_encode(value), status=status, headers=_JSON_HEADERS if headers is None else {**_JSON_HEADERS, **headers}
+        body=_encode(value), status=status, headers=JSON_HEADERS if headers is None else {**JSON_HEADERS, **headers}
     )
 
 

@@ -8,6 +8,7 @@ import structlog
 from aiohttp import web
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
+from scheduler_service.api.app import PLAIN_CREATES
 from scheduler_service.api.connections import Connection, Connections
 from scheduler_service.api.endpoint import problem_response, request_id_of
 from scheduler_service.api.problems import problem
@@ -63,7 +64,8 @@ class ApiServer:
         limit = min(settings.max_connections, max(affordable, FEWEST))
         if limit < settings.max_connections:
             _log.warning("connections-limited-by-descriptors", wanted=settings.max_connections, limit=limit)
-        kept = self._kept = Connections(services=self._services, settings=settings, limit=limit)
+        plain = self._app[PLAIN_CREATES]
+        kept = self._kept = Connections(services=self._services, settings=settings, limit=limit, plain=plain)
         self._services.body_room.share_connections(limit)
         runner = _Runner(
             self._app,

@@ -64,6 +64,10 @@ class Rates:
         behind = full_at - now
         return Allowance(max(int((BURST_SECONDS - behind + _ROUNDING) * rate), 0), behind, wait)
 
+    def give_back(self, client_id: str, count: float, *, rate: float) -> None:
+        """What was taken at the same instant."""
+        self._full_at[client_id] -= count / rate
+
     def owe(self, client_id: str, count: float, *, rate: float, now: float) -> None:
         """Take `count` whether it fits or not: what is asked for next waits until the bucket has been filled by it."""
         full_at = self._full_at.get(client_id, -1.0)

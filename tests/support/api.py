@@ -3,12 +3,13 @@
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import msgspec
+import pytest
 from prometheus_client import CollectorRegistry
 
 from cql.settings import StorageSettings
@@ -24,7 +25,9 @@ from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.options import decode_headers
 from scheduler_service.domain.ports import SampleCaller, SecretBox
+from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SampleTimes
+from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
 from scheduler_service.usecases.secret_box import ClearBox
 from scheduler_service.usecases.watch_members import WatchMembers
@@ -205,9 +208,10 @@ class ApiHarness:
         samples: SampleCaller | None = None,
         registry: CollectorRegistry | None = None,
         box: SecretBox | None = None,
+        clock: ManualClock | None = None,
         **settings: Any,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.hints = RecordedHints()
         self.nodes = RecordedNodes()
         self.samples = samples or RecordedSamples()
@@ -285,6 +289,22 @@ class ApiHarness:
         reply = await self.send("POST", f"/v1/clients/{client_id}/keys")
         assert reply.status == 201, reply.body
         return str(reply.json["key"])
+
+
+def replace_insert(patch: pytest.MonkeyPatch, store: object, insert: Callable[..., Coroutine[Any, Any, None]]) -> None:
+    """Have a store of schedules insert single rows so, whichever way it is asked."""
+
+    def begin_insert(self: object, definition: Definition, answered: Answered, **named: Any) -> Callable[[], object]:
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled():
+                answered(cast(Exception | None, task.exception()))
+
+        task = asyncio.get_running_loop().create_task(insert(self, definition, **named))
+        task.add_done_callback(ended)
+        return task.cancel
+
+    patch.setattr(type(store), "insert", insert)
+    patch.setattr(type(store), "begin_insert", begin_insert)
 
 
 def _never(name: str, error: BaseException) -> None:

@@ -45,7 +45,7 @@ from scheduler_service.usecases.edit_schedule import (
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
-_ONE = Body(ScheduleRequest)
+ONE = Body(ScheduleRequest)
 _BATCH = Body(BatchRequest)
 _ENVELOPE = Body(BatchEnvelope)
 
@@ -58,7 +58,7 @@ async def create_schedule(call: Call) -> web.Response:
     if IDEMPOTENCY_KEY in call.request.headers:
         return await _create_under_key(call, rate)
     data = await call.read()
-    request = _ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
     definition = await create.one(client, request, once=ids_of(call, once, data))
     call.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
@@ -70,7 +70,7 @@ async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response
     data = await call.read()
     keyed = keyed_of(call, data)
     assert keyed is not None
-    request = _ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
     once = await call.services.ask_once.create(client, [request], keyed)
     (made,) = once.items
     if isinstance(made, MinutehandError):
@@ -157,7 +157,7 @@ async def _items(call: Call, items: Sequence[msgspec.Raw]) -> list[ScheduleReque
 def _item(call: Call, item: msgspec.Raw, *, most: int) -> ScheduleRequest | Invalid:
     client, create = call.tenant, call.services.create_schedules
     try:
-        return _ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong), most=most)
+        return ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong), most=most)
     except Invalid as invalid:
         return invalid
 
@@ -244,23 +244,26 @@ def state_of(row: Row) -> str:
     return row.state or State.SCHEDULED.value
 
 
+CREATE = Route(
+    method="POST",
+    path=_SCHEDULES,
+    access=Access.CLIENT,
+    handler=create_schedule,
+    summary="Create a schedule",
+    request=ScheduleRequest,
+    response=ScheduleView,
+    status=201,
+    query=(ONCE,),
+    headers={**LOCATION, **RATE_HEADERS, **ONCE_HEADERS},
+    others={200: ScheduleView},
+    idempotent=True,
+    problems=(*CREATES, *RATED, ONCE_REFUSED),
+    cost=0,
+)
+"""Most of its requests are answered by `api.plain_creates`."""
+
 ROUTES = (
-    Route(
-        method="POST",
-        path=_SCHEDULES,
-        access=Access.CLIENT,
-        handler=create_schedule,
-        summary="Create a schedule",
-        request=ScheduleRequest,
-        response=ScheduleView,
-        status=201,
-        query=(ONCE,),
-        headers={**LOCATION, **RATE_HEADERS, **ONCE_HEADERS},
-        others={200: ScheduleView},
-        idempotent=True,
-        problems=(*CREATES, *RATED, ONCE_REFUSED),
-        cost=0,
-    ),
+    CREATE,
     Route(
         method="GET",
         path=_SCHEDULES + "/{schedule_id}",

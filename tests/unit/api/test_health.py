@@ -9,7 +9,7 @@ from scheduler_service.api.health import CALM_SECONDS, LOST_AFTER_SECONDS, SHED_
 from scheduler_service.domain.errors import Overloaded, StoreUnavailable
 from scheduler_service.domain.samples import SamplesFull
 from scheduler_service.runtime.health import STALLED_SECONDS
-from tests.support.api import ApiHarness, callback, schedule
+from tests.support.api import ApiHarness, callback, replace_insert, schedule
 
 SCHEDULES = "/v1/clients/shop/schedules"
 
@@ -63,7 +63,7 @@ async def test_refusing_creates_for_long_makes_unready_and_a_moment_does_not(
 
     with capture_logs() as logs:
         with monkeypatch.context() as patched:
-            patched.setattr(type(api.storage.schedules), "insert", full)
+            replace_insert(patched, api.storage.schedules, full)
             for _ in range(3):
                 assert await reasons(api) == []
                 assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 503

@@ -13,7 +13,7 @@ from scheduler_service.api.problems import KINDS
 from scheduler_service.api.server import ApiServer, CannotListen
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
-from tests.support.api import ADMIN_KEY, ApiHarness, schedule
+from tests.support.api import ADMIN_KEY, ApiHarness, replace_insert, schedule
 
 SCHEDULES = "/v1/clients/shop/schedules"
 
@@ -122,7 +122,7 @@ async def test_storage_that_does_not_answer_is_503_in_time(
         begun.set()
         await asyncio.Event().wait()
 
-    replace(monkeypatch, api.storage.schedules, "insert", hang)
+    replace_insert(monkeypatch, api.storage.schedules, hang)
     sending = asyncio.ensure_future(api.send("POST", SCHEDULES, key=key, json=schedule()))
     health = asyncio.ensure_future(api.send("GET", "/livez"))
     assert (await health).status == 200
@@ -176,7 +176,8 @@ async def test_what_storage_says_is_translated(
     async def fail(*arguments: object, **named: object) -> None:
         raise error
 
-    for name in ("insert", "insert_many", "read_rows"):
+    replace_insert(monkeypatch, api.storage.schedules, fail)
+    for name in ("insert_many", "read_rows"):
         replace(monkeypatch, api.storage.schedules, name, fail)
     made = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
     create, look = ("POST", SCHEDULES, schedule()), ("GET", f"{SCHEDULES}/{made}", None)
@@ -203,7 +204,7 @@ async def test_losing_storage_is_said_once_and_so_is_its_return(
 
     with capture_logs() as logs:
         with monkeypatch.context() as patched:
-            patched.setattr(type(api.storage.schedules), "insert", lost)
+            replace_insert(patched, api.storage.schedules, lost)
             assert (await api.send("POST", SCHEDULES, key=key, json=schedule())).status == 503
             assert b"minutehand_api_storage_available 1.0" in (await api.send("GET", "/metrics")).body
             api.clock.advance(3)
@@ -292,7 +293,7 @@ async def test_stopping_lets_requests_end_and_leaves_no_task(monkeypatch: pytest
             begun.set()
             await may_end.wait()
 
-        replace(monkeypatch, api.storage.schedules, "insert", slow)
+        replace_insert(monkeypatch, api.storage.schedules, slow)
         sending = asyncio.ensure_future(api.send("POST", SCHEDULES, key=key, json=schedule()))
         await begun.wait()
         assert api.server is not None

@@ -1,0 +1,255 @@
+"""Plain creates: the commonest request, answered without a task, a request object or a router.
+
+    bytes -> aiohttp's parser -> plain? --yes--> key -> rate -> decode -> rules, lane, id -> group commit -> answer
+                                   \\--no, or anything is wrong---> aiohttp's request and task -> endpoint -> handler
+
+A short cut through `routes.schedules.CREATE`, which stays the only description of the route: it takes what that route
+would answer 201, by the same functions in the same order, and hands on everything else before anything of it is kept.
+So no refusal of a request is written here. What goes wrong after the row was given to storage is answered here, by the
+endpoint's own words.
+
+A request is plain when it is whole, stands alone on its connection, carries a client's key that is known to this
+process, and none of the headers by which a request asks for something else. Administrators' creates are recorded in the
+audit log, and those with an `Idempotency-Key` written down first: neither is plain.
+
+It costs a third of the other way (`tests.bench.create_cost`): there is no task for each request, and no future, so the
+answer of one write wakes all who waited for it in one turn of the loop.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import msgspec
+from aiohttp import HttpVersion11, StreamReader
+from aiohttp.http import RawRequestMessage
+
+from scheduler_service.api.endpoint import REQUEST_ID, crashed, refused, request_id_of, too_slow
+from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
+from scheduler_service.api.metrics import RouteMetrics
+from scheduler_service.api.patience import Patience, Wait
+from scheduler_service.api.problems import Refusal
+from scheduler_service.api.route import JSON, JSON_HEADERS
+from scheduler_service.api.routes.schedules import CREATE, ONE, location_of
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.api.views import created_schedule_view
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import Invalid, MinutehandError
+from scheduler_service.domain.schedules import Definition
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.usecases.authenticate import Principal
+
+_BEFORE, _BEHIND = CREATE.path.split("{client_id}")
+_encode = msgspec.json.Encoder().encode
+
+
+class Asker(Protocol):
+    """Who asked: a connection."""
+
+    def answer_plainly(self, answer: bytes, *, close: bool) -> None:
+        """Once, for what was begun."""
+
+
+class PlainCreates:
+    """Those of one server."""
+
+    def __init__(self, *, services: ApiServices, settings: ApiSettings, series: RouteMetrics) -> None:
+        self.services = services
+        self.settings = settings
+        self.series = series
+        self.limits = Patience(settings.request_timeout_seconds, clock=services.clock)
+        self.tasks = Tasks(_never)
+
+    async def close(self) -> None:
+        """Forget the time limits, and end what the late rule has begun."""
+        self.limits.close()
+        await self.tasks.close()
+
+    def begin(self, asker: Asker, message: RawRequestMessage, payload: StreamReader) -> bool:
+        """Whether it is plain and right so far: then `asker` will be answered. Else nothing has happened."""
+        if message.method != "POST" or not message.path.endswith(_BEHIND):
+            return False
+        data = self._body(message, payload)
+        if data is None:
+            return False
+        services, began = self.services, self.services.clock.monotonic()
+        principal = services.authenticate.known_client(message.headers.get("Authorization"))
+        if principal is None or message.path != f"{_BEFORE}{principal.client_id}{_BEHIND}":
+            return False
+        client = principal.client
+        assert client is not None
+        try:
+            services.create_schedules.admit(client)
+            rate = services.rate_limit.take(client)
+        except MinutehandError:
+            return False
+        request_id = request_id_of(message, services)
+        create = _PlainCreate(self, asker, principal, client, rate=rate, request_id=request_id, began=began)
+        if create.begin(data):
+            return True
+        services.rate_limit.give_back(client)
+        return False
+
+    def _body(self, message: RawRequestMessage, payload: StreamReader) -> bytes | None:
+        """The whole body of a request that asks for nothing but what it says."""
+        headers = message.headers
+        if (
+            message.version != HttpVersion11
+            or message.should_close
+            or message.chunked
+            or message.upgrade
+            or headers.get("Content-Type") != JSON
+            or "Content-Encoding" in headers
+            or "Expect" in headers
+            or IDEMPOTENCY_KEY in headers
+            or type(payload) is not StreamReader
+            or not payload.is_eof()
+            or len(payload._buffer) != 1
+        ):
+            return None
+        data = payload._buffer[0]
+        return data if len(data) <= self.settings.max_body_bytes else None
+
+
+class _PlainCreate:
+    """One of them, on its way."""
+
+    __slots__ = (
+        "_asker",
+        "_began",
+        "_client",
+        "_definition",
+        "_give_up",
+        "_held",
+        "_late",
+        "_limit",
+        "_of",
+        "_principal",
+        "_rate",
+        "_request_id",
+    )
+
+    _definition: Definition
+
+    def __init__(
+        self,
+        of: PlainCreates,
+        asker: Asker,
+        principal: Principal,
+        client: Client,
+        *,
+        rate: Mapping[str, str],
+        request_id: str,
+        began: float,
+    ) -> None:
+        self._of = of
+        self._asker = asker
+        self._principal = principal
+        self._client = client
+        self._rate = rate
+        self._request_id = request_id
+        self._began = began
+        self._held = 0
+        self._give_up: Callable[[], None] | None = None
+        self._limit: Wait | None = None
+        self._late: asyncio.Task[None] | None = None
+
+    def begin(self, data: bytes) -> bool:
+        """False for what the endpoint has to refuse."""
+        services, held = self._of.services, len(data)
+        try:
+            services.body_room.hold(self._principal, held)
+            self._held = held
+            request = ONE.decode_if_right(data)
+            if request is None:
+                raise Invalid([])
+            self._definition, self._give_up = services.create_schedules.begin(
+                self._client, request, self._answered, run=self._run
+            )
+        except (Refusal, Invalid):
+            self._release()
+            return False
+        except Exception as error:
+            self._answer(error)
+            return True
+        self._limit = self._of.limits.begin(self._overdue)
+        return True
+
+    def _run(self, settling: Coroutine[Any, Any, None]) -> None:
+        """What the late rule asks for before the answer."""
+        self._late = self._of.tasks.spawn(settling, name="late-create")
+
+    def _overdue(self) -> None:
+        assert self._give_up is not None
+        self._give_up()
+        if self._late is not None:
+            self._late.cancel()
+        self._answer(too_slow())
+
+    def _answered(self, error: Exception | None) -> None:
+        """By storage."""
+        if self._limit is not None:
+            self._limit.over()
+        self._answer(error)
+
+    def _answer(self, error: Exception | None) -> None:
+        of, services, close = self._of, self._of.services, self._of.services.health.stopping
+        self._release()
+        status, head, body = 201, "", b""
+        if error is None:
+            try:
+                head, body = self._created()
+            except Exception as fault:
+                error = fault
+            storage = services.health.storage
+            if storage.doubted:
+                storage.worked()
+        if error is not None:
+            status, head, body = self._refused(error)
+        of.series.answered(status, services.clock.monotonic() - self._began)
+        date = _date(services.clock.wall_ms() // 1000)
+        last = "Connection: close\r\n" if close else ""
+        head = f"{head}{REQUEST_ID}: {self._request_id}\r\nContent-Length: {len(body)}\r\nDate: {date}\r\n{last}\r\n"
+        self._asker.answer_plainly(head.encode() + body, close=close)
+
+    def _created(self) -> tuple[str, bytes]:
+        headers = location_of(self._client, self._definition.schedule_id)
+        view = created_schedule_view(self._definition, self._of.services.box)
+        return f"{_CREATED}{_lines(headers)}{_lines(self._rate)}", _encode(view)
+
+    def _refused(self, error: Exception) -> tuple[int, str, bytes]:
+        of, request_id = self._of, self._request_id
+        if isinstance(error, MinutehandError):
+            response = refused(error, request_id=request_id, settings=of.settings, health=of.services.health)
+        else:
+            response = crashed(error, CREATE, request_id=request_id)
+        del response.headers[REQUEST_ID]
+        assert isinstance(response.body, bytes)
+        line = f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}\r\n"
+        return response.status, line + _lines(response.headers), response.body
+
+    def _release(self) -> None:
+        if self._held:
+            self._of.services.body_room.release(self._principal, self._held)
+            self._held = 0
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+
+
+_CREATED: Final = f"HTTP/1.1 201 Created\r\n{_lines(JSON_HEADERS)}"
+
+
+@lru_cache(maxsize=4)
+def _date(seconds: int) -> str:
+    return formatdate(seconds, usegmt=True)
+
+
+def _never(name: str, error: BaseException) -> None:
+    """What the late rule meets is answered."""
+    raise AssertionError(f"{name} met an error that it did not tell") from error
