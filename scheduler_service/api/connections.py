@@ -41,6 +41,7 @@ from scheduler_service.api.plain_creates import PlainCreates
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, internal_problem, problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.usecases.authenticate import KnownClient
 
 LOOKED_AT: Final = 64
 """How many of the oldest connections are looked at for one that waits."""
@@ -186,6 +187,7 @@ class Connection(RequestHandler):
         "_unread",
         "_unwanted",
         "_wire_bytes",
+        "known",
     )
 
     def __init__(self, server: web.Server, *, kept: Connections, **arguments: Any) -> None:
@@ -203,6 +205,8 @@ class Connection(RequestHandler):
         """Since the request's head."""
         self._parked: asyncio.Future[None] | None = None
         """What aiohttp's task waits by for the next request, while one is under way without it."""
+        self.known: KnownClient | None = None
+        """See `plain_creates`."""
 
     @property
     def waits(self) -> bool:
@@ -243,6 +247,7 @@ class Connection(RequestHandler):
         parsing = self._kept.parsing
         if not data or (len(data) <= READ_BYTES and not self._unread and parsing.at_once()):
             parsing.spend(self._parse, data)
+            self._begin_next()
             return
         if not self._unread:
             parsing.wait(self)
@@ -264,20 +269,19 @@ class Connection(RequestHandler):
         del self._unread[:READ_BYTES]
         more = bool(self._unread)
         self._kept.parsing.spend(self._parse, piece)
+        self._begin_next()
         if not more and not (self._reading_paused or self._buffer_paused):
             self._socket.resume_reading()
         return more
 
     def _parse(self, data: bytes) -> None:
         before, idle = self._request_count, self._waiter
-        # Not told of the request until somebody has looked at it.
+        # `_begin_next` wakes it.
         self._waiter = None
         try:
             super().data_received(data)
         finally:
             self._waiter = idle
-        if idle is not None and not idle.done() and self._messages and not self._begin_plain(idle):
-            idle.set_result(None)
         if self._request_count != before:
             self._kept.heard(self)
             if self._head is not None:
@@ -294,20 +298,27 @@ class Connection(RequestHandler):
         elif data:
             self._judge_frames(len(data))
 
+    def _begin_next(self) -> None:
+        """The first request that was parsed, if nothing is under way."""
+        idle = self._waiter
+        if idle is not None and not idle.done() and self._messages and not self._begin_plain(idle):
+            idle.set_result(None)
+
     def _begin_plain(self, idle: "asyncio.Future[None]") -> bool:
-        """Whether what was parsed is one plain create, and is on its way."""
-        message, payload = self._messages[0]
-        if len(self._messages) > 1 or not isinstance(message, RawRequestMessage) or self._answer is not None:
-            return False
-        self._messages.popleft()
+        """Whether the next request is a plain create, and is on its way."""
+        message, payload = self._messages.popleft()
         self._waiter, self._parked = None, idle
-        if not self._kept.plain.begin(self, message, payload):
-            self._messages.append((message, payload))
-            self._waiter, self._parked = idle, None
-            return False
-        if self._parser is not None:
-            self._parser.message_consumed()
-        return True
+        if (
+            isinstance(message, RawRequestMessage)
+            and self._answer is None
+            and self._kept.plain.begin(self, message, payload)
+        ):
+            if self._parser is not None:
+                self._parser.message_consumed()
+            return True
+        self._messages.appendleft((message, payload))
+        self._waiter, self._parked = idle, None
+        return False
 
     def answer_plainly(self, answer: bytes, *, close: bool) -> None:
         """As aiohttp's task does behind its handler: answer, then wait for the next request."""

@@ -41,14 +41,16 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Invalid, MinutehandError
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.lifecycle import Tasks
-from scheduler_service.usecases.authenticate import Principal
+from scheduler_service.usecases.authenticate import KnownClient, Principal
 
 _BEFORE, _BEHIND = CREATE.path.split("{client_id}")
 _encode = msgspec.json.Encoder().encode
 
 
 class Asker(Protocol):
-    """Who asked: a connection."""
+    """Who asked: a connection. `known`: by whose key it did last."""
+
+    known: KnownClient | None
 
     def answer_plainly(self, answer: bytes, *, close: bool) -> None:
         """Once, for what was begun."""
@@ -77,11 +79,14 @@ class PlainCreates:
         if data is None:
             return False
         services, began = self.services, self.services.clock.monotonic()
-        principal = services.authenticate.known_client(message.headers.get("Authorization"))
-        if principal is None or message.path != f"{_BEFORE}{principal.client_id}{_BEHIND}":
+        known = services.authenticate.known_client(message.headers.get("Authorization"), asker.known)
+        if known is None:
             return False
+        asker.known, principal = known, known.principal
         client = principal.client
         assert client is not None
+        if message.path != f"{_BEFORE}{client.client_id}{_BEHIND}":
+            return False
         try:
             services.create_schedules.admit(client)
             rate = services.rate_limit.take(client)
@@ -198,6 +203,8 @@ class _PlainCreate:
 
     def _answer(self, error: Exception | None) -> None:
         of, services, close = self._of, self._of.services, self._of.services.health.stopping
+        # Both lead back here; what refers to itself stays until the next search for cycles.
+        self._give_up = self._limit = None
         self._release()
         status, head, body = 201, "", b""
         if error is None:

@@ -8,13 +8,13 @@ seconds, by the process that revoked it at once.
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from scheduler_service.domain.clients import ApiKey, Client
 from scheduler_service.domain.errors import MinutehandError, NotFound
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.catalog import Catalog, Known
 
 KEY_PREFIX: Final = "mh"
 CONFIGURED_ADMIN: Final = "configured"
@@ -44,6 +44,15 @@ class Principal:
     key_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KnownClient:
+    """A client as it was told from a header. Holds the key in the clear: for who holds the header as well."""
+
+    authorization: str = field(repr=False)
+    principal: Principal
+    known: Known = field(repr=False)
+
+
 def hash_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
@@ -56,15 +65,20 @@ class Authenticate:
         self._admin_hash = hash_secret(admin_key)
         self._admin = Principal(CONFIGURED_ADMIN, configured=True)
 
-    def known_client(self, authorization: str | None) -> Principal | None:
-        """Whom `self()` answers, if it is a client and that takes no look into storage. None says nothing."""
+    def known_client(self, authorization: str | None, before: KnownClient | None) -> KnownClient | None:
+        """Whom `self()` answers, if it is a client and that takes no look into storage. None says nothing. `before`:
+        what was answered before, perhaps to the same header."""
+        if before is not None and before.authorization == authorization and self._catalog.holds(before.known):
+            return before
         scheme, _, key = (authorization or "").partition(" ")
         parts = _stored_key(key) if scheme == "Bearer" else None
-        stored = None if parts is None else self._catalog.known_key(parts[0])
-        if parts is None or stored is None or stored.admin or not _is_good(stored, parts[1]):
+        known = None if parts is None else self._catalog.known(parts[0])
+        if authorization is None or parts is None or known is None or known.key.admin:
             return None
-        client = self._catalog.known_client(ClientId(stored.owner))
-        return None if client is None else Principal(stored.owner, client.client_id, client, key_id=parts[0])
+        if not _is_good(known.key, parts[1]):
+            return None
+        client = known.client
+        return KnownClient(authorization, Principal(client.client_id, client.client_id, client, key_id=parts[0]), known)
 
     async def __call__(self, authorization: str | None) -> Principal:
         """Raises Unauthenticated, StoreUnavailable."""

@@ -42,8 +42,20 @@ class _Entry(Generic[T]):
 @dataclass(slots=True)
 class _Generation:
     revision: int
+    mark: object = field(default_factory=object)
+    """By which it is told from others, without keeping it."""
     clients: dict[ClientId, _Entry[Client]] = field(default_factory=dict)
     keys: dict[str, _Entry[ApiKey | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What there was in the generation of this `mark`, until it `expires`."""
+
+    key: ApiKey
+    client: Client
+    mark: object
+    expires: float
 
 
 class Catalog:
@@ -58,17 +70,21 @@ class Catalog:
         self._checked = 0.0
         self._checking = asyncio.Lock()
 
-    def known_client(self, client_id: ClientId) -> Client | None:
-        """What `client` answers, if that takes no look into storage."""
+    def known(self, key_id: str) -> Known | None:
+        """A stored key and the client that it belongs to, if that takes no look into storage."""
         generation, now = self._served()
-        entry = None if generation is None else generation.clients.get(client_id)
-        return None if entry is None or now >= entry.expires else entry.value
+        key = None if generation is None else generation.keys.get(key_id)
+        if generation is None or key is None or key.value is None:
+            return None
+        client = generation.clients.get(ClientId(key.value.owner))
+        if client is None or now >= min(key.expires, client.expires):
+            return None
+        return Known(key.value, client.value, generation.mark, min(key.expires, client.expires))
 
-    def known_key(self, key_id: str) -> ApiKey | None:
-        """A key that there is, if that takes no look into storage."""
+    def holds(self, known: Known) -> bool:
+        """Whether `known` would answer the same."""
         generation, now = self._served()
-        entry = None if generation is None else generation.keys.get(key_id)
-        return None if entry is None or now >= entry.expires else entry.value
+        return generation is not None and generation.mark is known.mark and now < known.expires
 
     async def client(self, client_id: ClientId) -> Client:
         """A client that is not deleted. Raises NotFound, StoreUnavailable."""
