@@ -20,20 +20,19 @@ What holds for every route:
 Not guaranteed: that a change of clients or keys made through another process is seen here at once; it takes at most
 five seconds (`usecases.catalog`).
 
-What a create costs here (CPU microseconds, the best of several runs of each part alone):
+What a create costs an API process by itself (CPU microseconds, `tests.bench.create_cost`: all but the sockets and the
+driver; the best of many rounds):
 
-    aiohttp, its socket and its tasks    37    an application with one route and an empty handler
-    a raw asyncio protocol                8    the same without HTTP's rules: the floor of any server on this loop
-    decoding the body                   1.2    msgspec, straight into one struct
-    key, client, clock                    2    cached; SHA-256 of the key 0.6
-    rules, lane and id                    7    `draft` 4, of that the due 1.2
-    group commit                         10    see `cql.group_commit`; its share of a request comes on top
-    the answer's view and JSON            6    of that the view 3
+    a plain one, as a whole              55    the long way takes 92 (see `plain_creates`)
+    aiohttp's parser                      5    its tasks, request, application and response take 40 on the long way
+    clock, rate, decoding the body        3    msgspec, straight into one struct
+    rules, lane and id                    5    `draft` 3, of that the due 1
+    group commit                          8    see `cql.group_commit`; of that the row's bytes 3
+    the answer's view, JSON and head      4    of that the view 2
 
-That is some 65 where nothing disturbs it. With the generator, Cassandra and strangers on the same 2 cores it is 160 to
-200: every answer is a system call that wakes somebody, and every request to Cassandra hands the interpreter to the
-driver's thread and back. Of `web.Response` 6 could be saved by writing its bytes ourselves; that would be at the price
-of knowing aiohttp's inside.
+The parts were measured each in a loop of its own, where nothing else is in the processor's caches, so they are less
+than the whole. On top come the system calls, one of which wakes somebody for every answer, and for every request to
+Cassandra handing the interpreter to the driver's thread and back.
 
 In a batch an item costs 30, for there are no requests, tasks and futures an item. What is seen again and again is kept:
 judged URLs, minutes as text and back, keys, clients, routes of paths, label children of the metrics.

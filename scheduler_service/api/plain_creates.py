@@ -12,8 +12,8 @@ A request is plain when it is whole, stands alone on its connection, carries a c
 process, and none of the headers by which a request asks for something else. Administrators' creates are recorded in the
 audit log, and those with an `Idempotency-Key` written down first: neither is plain.
 
-It costs a third of the other way (`tests.bench.create_cost`): there is no task for each request, and no future, so the
-answer of one write wakes all who waited for it in one turn of the loop.
+It costs about half of the other way (`tests.bench.create_cost`): there is no task and no future for each request, so
+the answer of one write wakes all who waited for it in one turn of the loop.
 """
 
 import asyncio
