@@ -235,7 +235,7 @@ class TestFailures:
             raise OSError(24, "Too many open files")
 
         with monkeypatch.context() as patched:
-            patched.setattr("poller_cluster.delivery.transfer.socket.socket", exhausted)
+            patched.setattr("poller_cluster.delivery.engine.socket.socket", exhausted)
             result = await attempt(engine, post(receiver.url()))
         assert (result.error, result.nothing_sent, result.final) == ("internal", True, False)
         assert "Too many open files" in result.detail

@@ -130,6 +130,19 @@ async def test_the_addresses_of_the_last_attempt_are_not_taken_for_the_next_ones
         assert (await attempt(engine, post(url))).error == "forbidden-address"
 
 
+async def test_a_kept_connection_is_used_only_while_the_name_leads_there(
+    make_engine: EngineMaker, receiver: RawReceiver, names: NameServer
+) -> None:
+    engine = await make_engine(nameservers=(names.name,), dns_cache_seconds=0)
+    url = receiver.url(host="receiver.test")
+    assert (await attempt(engine, post(url))).succeeded
+    names.answers["receiver.test"] = ("10.0.0.1",)
+    assert (await attempt(engine, post(url))).error == "forbidden-address"
+    names.answers["receiver.test"] = ("10.0.0.1", "127.0.0.1")
+    assert (await attempt(engine, post(url))).succeeded
+    assert receiver.connections == 1
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "a.localhost", "127.0.0.1", "2130706433", "0x7f.1"])
 async def test_hosts_that_no_name_server_is_asked_for(
     make_engine: EngineMaker, receiver: RawReceiver, names: NameServer, host: str

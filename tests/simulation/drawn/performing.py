@@ -61,6 +61,11 @@ class Performing:
     async def _create_under_key(self, operation: Operation, dice: random.Random) -> None:
         requests = self.tenants.requests(dice, count=1 + int(3 * operation.amount), spread_seconds=60 * dice.random())
         client, key = self._client(dice), f"key {operation.dice}"
+        others = random.Random(operation.dice + 1)
+        if others.random() < 0.4:
+            patience = others.choice((3, None, None))
+            self.world.spawn(self.tenants.create_under_token(client, others, requests, patience=patience))
+            return
         for _ in range(dice.choice((1, 1, 2))):
             self.world.spawn(
                 self.tenants.create_under_key(client, key, requests, patience=dice.choice((3, None, None)))

@@ -7,10 +7,11 @@ from uuid import UUID
 from membership.errors import MinutehandError
 from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import ClientSuspended, Invalid, NotFound
+from scheduler_service.domain.errors import ClientSuspended, FieldError, Invalid, NotFound
 from scheduler_service.domain.idempotency import Keyed, fingerprint_of
 from scheduler_service.domain.ids import ClientId, ScheduleId, minute_of, minute_start
 from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.once import OnceIds, age_fault, parse_once
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.ask_once import Made
 from scheduler_service.usecases.cancel_schedules import Outcome
@@ -21,6 +22,7 @@ from scheduler_service.usecases.schedule_request import CallbackRequest, Schedul
 from tests.simulation.asked import IN_TIME_MS
 from tests.simulation.drawn.api import Unanswered
 from tests.simulation.drawn.schedules import Schedule
+from tests.simulation.drawn.setting import SHORT_DAY_MS
 from tests.simulation.drawn.world import DrawnWorld
 from tests.simulation.receivers import Call
 
@@ -92,6 +94,43 @@ class Tenants:
         known = self._kept.setdefault(key, ids)
         if known != ids:
             raise self.world.violation(f"{key} stood for {known}, now for {ids}")
+
+    async def create_under_token(
+        self, client: str, dice: random.Random, requests: Sequence[ScheduleRequest], *, patience: int | None
+    ) -> None:
+        """As the SDK does, by the clock and the quota of an API process that answered before. Answers are lost: the
+        same is asked for again, of whichever process, after the rows have come to something too."""
+
+        async def told(services: ApiServices) -> tuple[int, int]:
+            return services.clock.wall_ms(), (await services.catalog.client(ClientId(client))).poller_quota
+
+        async def verb(services: ApiServices) -> Sequence[Made]:
+            if (fault := age_fault(once, now=services.clock.wall_ms())) is not None:
+                raise Invalid([FieldError("/once", fault)])
+            known, ids = await services.catalog.client(ClientId(client)), OnceIds(ClientId(client), once, b"")
+            if len(requests) == 1:
+                return [await services.create_schedules.one(known, requests[0], once=ids)]
+            items = await services.create_schedules.many(known, requests, once=ids)
+            if any(isinstance(item, MinutehandError) and item.retryable for item in items):
+                self._acknowledged(items)
+                raise Unanswered("not every item")
+            return items
+
+        try:
+            at, quota = await self.world.ask(told)
+            once = parse_once(f"{at}.{quota}.{int(dice.random() * quota)}.{dice.getrandbits(96):024x}")
+            until = self.world.now_ms() + SHORT_DAY_MS // 2
+            ids: dict[int, UUID] = {}
+            while self.world.now_ms() < until:
+                for position, item in enumerate(await self.world.asked_until_answered(verb, tries=patience)):
+                    if isinstance(item, Definition) and ids.setdefault(position, item.schedule_id) != item.schedule_id:
+                        raise self.world.violation(f"{once.text} stood for {ids[position]}, now for {item.schedule_id}")
+                    self._acknowledged([item])
+                await self.world.api_clock.sleep(30 * dice.random())
+                if dice.random() < 0.4:
+                    return
+        except (Unanswered, *REFUSED) as error:
+            self.world.note("tenant", f"create under a token: {error}")
 
     def _acknowledged(self, items: Sequence[Made]) -> tuple[UUID, ...]:
         ids: list[UUID] = []
