@@ -23,7 +23,7 @@ five seconds (`usecases.catalog`).
 What a create costs an API process by itself (CPU microseconds, `tests.bench.create_cost`: all but the sockets and the
 driver; the best of many rounds):
 
-    a plain one, as a whole              55    the long way takes 92 (see `plain_creates`)
+    a plain one, as a whole              45    the long way takes 92 (see `plain_creates`)
     aiohttp's parser                      5    its tasks, request, application and response take 40 on the long way
     clock, rate, decoding the body        3    msgspec, straight into one struct
     rules, lane and id                    5    `draft` 3, of that the due 1

@@ -288,7 +288,7 @@ def test_nobody_can_tell_the_short_way_from_the_long_one(drawn: str) -> None:
         short_way, long_way = Way.open(short=True), Way.open(short=False)
         short, long = runner.run(short_way.__aenter__()), runner.run(long_way.__aenter__())
 
-        @settings(max_examples=80)
+        @settings(max_examples=50)
         @given(DRAWN[drawn])
         def ask_both(request: Request) -> None:
             answers = []
@@ -307,7 +307,7 @@ def test_nobody_can_tell_the_short_way_from_the_long_one(drawn: str) -> None:
         try:
             ask_both()
             assert short.stored() == long.stored()
-            assert short.taken > (20 if drawn == "right" else 0)
+            assert short.taken > (10 if drawn == "right" else 0)
             assert long.taken == 0
         finally:
             for way in (short, long):
@@ -569,12 +569,11 @@ async def test_a_revocation_elsewhere_is_seen_in_time(held: Held) -> None:
 
 async def test_what_was_answered_is_gone_without_a_search_for_cycles(held: Held) -> None:
     def there() -> int:
-        return sum(isinstance(one, _PlainCreate) for one in gc.get_objects())
+        return sum(isinstance(one, _PlainCreate) and one._of is held.plain for one in gc.get_objects())
 
-    gc.collect()
+    gc.freeze()  # what is there already is nobody's to look through
     gc.disable()
     try:
-        before = there()
         await held.send()
         held.let_go()
         await read_answer(held.reader)
@@ -583,6 +582,7 @@ async def test_what_was_answered_is_gone_without_a_search_for_cycles(held: Held)
         await read_answer(held.reader)
         held.let_go()
         await until(lambda: held.api.storage.group_commit._in_flight == 0)
-        assert there() == before
+        assert there() == 0
     finally:
         gc.enable()
+        gc.unfreeze()
