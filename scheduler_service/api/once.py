@@ -9,6 +9,7 @@ from typing import Final
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.parameters import Parameter
 from scheduler_service.api.route import Call
+from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid
 from scheduler_service.domain.once import ONCE_PATTERN, Once, OnceIds, age_fault, parse_once
 
@@ -30,6 +31,7 @@ ONCE_HEADERS: Final[Mapping[str, str]] = {
     "next create (`once`)."
 }
 ONCE_REFUSED: Final = "once-refused"
+_ONLY_ONCE: Final = f"{ONCE.name}="
 
 
 async def once_of(call: Call) -> Once | None:
@@ -68,4 +70,19 @@ def ids_of(call: Call, once: Once | None, body: bytes) -> OnceIds | None:
 
 def told(call: Call) -> dict[str, str]:
     """The header for the answer. To be asked for before anything is waited for: what comes of it is a clock's time."""
-    return {ONCE_HEADER: f"{call.services.clock.wall_ms()}.{call.tenant.poller_quota}"}
+    return told_at(call.tenant, now=call.services.clock.wall_ms())
+
+
+def told_at(client: Client, *, now: int) -> dict[str, str]:
+    return {ONCE_HEADER: f"{now}.{client.poller_quota}"}
+
+
+def plain_once(query: str, client: Client, *, now: int) -> Once | None:
+    """The token of a raw query string that holds nothing else, if it can be used without asking anybody."""
+    if not query.startswith(_ONLY_ONCE):
+        return None
+    try:
+        once = parse_once(query.removeprefix(_ONLY_ONCE))
+    except ValueError:
+        return None
+    return once if once.pollers <= client.poller_quota and age_fault(once, now=now) is None else None

@@ -30,6 +30,7 @@ from aiohttp.http import RawRequestMessage
 from scheduler_service.api.endpoint import REQUEST_ID, crashed, refused, request_id_of, too_slow
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.metrics import RouteMetrics
+from scheduler_service.api.once import plain_once, told_at
 from scheduler_service.api.patience import Patience, Wait
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.route import JSON, JSON_HEADERS
@@ -39,6 +40,7 @@ from scheduler_service.api.settings import ApiSettings
 from scheduler_service.api.views import created_schedule_view
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Invalid, MinutehandError
+from scheduler_service.domain.once import Once, OnceIds
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.authenticate import KnownClient, Principal
@@ -73,7 +75,10 @@ class PlainCreates:
 
     def begin(self, asker: Asker, message: RawRequestMessage, payload: StreamReader) -> bool:
         """Whether it is plain and right so far: then `asker` will be answered. Else nothing has happened."""
-        if message.method != "POST" or not message.path.endswith(_BEHIND):
+        if message.method != "POST":
+            return False
+        path, _, query = message.path.partition("?")
+        if not path.endswith(_BEHIND):
             return False
         data = self._body(message, payload)
         if data is None:
@@ -85,16 +90,20 @@ class PlainCreates:
         asker.known, principal = known, known.principal
         client = principal.client
         assert client is not None
-        if message.path != f"{_BEFORE}{client.client_id}{_BEHIND}":
+        if path != f"{_BEFORE}{client.client_id}{_BEHIND}":
+            return False
+        now = services.clock.wall_ms()
+        once = plain_once(query, client, now=now) if query else None
+        if once is None and "?" in message.path:
             return False
         try:
             services.create_schedules.admit(client)
-            rate = services.rate_limit.take(client)
+            rate = {**services.rate_limit.take(client), **told_at(client, now=now)}
         except MinutehandError:
             return False
         request_id = request_id_of(message, services)
         create = _PlainCreate(self, asker, principal, client, rate=rate, request_id=request_id, began=began)
-        if create.begin(data):
+        if create.begin(data, once):
             return True
         services.rate_limit.give_back(client)
         return False
@@ -163,9 +172,10 @@ class _PlainCreate:
         self._limit: Wait | None = None
         self._late: asyncio.Task[None] | None = None
 
-    def begin(self, data: bytes) -> bool:
+    def begin(self, data: bytes, once: Once | None) -> bool:
         """False for what the endpoint has to refuse."""
         services, held = self._of.services, len(data)
+        ids = None if once is None else OnceIds(self._client.client_id, once, data)
         try:
             services.body_room.hold(self._principal, held)
             self._held = held
@@ -173,7 +183,7 @@ class _PlainCreate:
             if request is None:
                 raise Invalid([])
             self._definition, self._give_up = services.create_schedules.begin(
-                self._client, request, self._answered, run=self._run
+                self._client, request, self._answered, run=self._run, once=ids
             )
         except (Refusal, Invalid):
             self._release()
