@@ -289,7 +289,7 @@ class Connection(RequestHandler):
                 self._head, self._head_bytes = None, 0
             self._answered = False
             self._wire_bytes = 0
-        elif data and self._waiter is not None:
+        elif data and idle is not None and not idle.done():
             self._head_bytes += len(data)
             if self._head is None:
                 self._head = self._kept.heads.begin(self._head_overdue)

@@ -130,6 +130,14 @@ def waited_for(api: ApiHarness, what: Literal["heads", "answers"]) -> int:
     return sum(wait.at_end is not None for wait in getattr(api.server._kept, what)._queue)
 
 
+async def test_a_long_body_is_not_taken_for_the_head_of_what_follows(api: ApiHarness) -> None:
+    key = await api.register("shop")
+    item = schedule(callback=callback(body="x" * 3_000))
+    reply = await api.send("POST", f"{SCHEDULES}:batch", key=key, json={"items": [item] * 200})
+    assert reply.status == 200
+    assert waited_for(api, "heads") == 0
+
+
 async def test_headers_that_grow_too_long_are_refused_before_they_end(api: ApiHarness) -> None:
     caller = await Caller.of(api, LIVE[:-2])
     for number in range(6):
