@@ -132,10 +132,13 @@ def waited_for(api: ApiHarness, what: Literal["heads", "answers"]) -> int:
 
 async def test_a_long_body_is_not_taken_for_the_head_of_what_follows(api: ApiHarness) -> None:
     key = await api.register("shop")
+    before = waited_for(api, "heads")
     item = schedule(callback=callback(body="x" * 3_000))
-    reply = await api.send("POST", f"{SCHEDULES}:batch", key=key, json={"items": [item] * 200})
-    assert reply.status == 200
-    assert waited_for(api, "heads") == 0
+    body = msgspec.json.encode({"items": [item] * 80})
+    caller = await Caller.of(api, begun(key, length=len(body)) + body)
+    assert (await caller.answer())[0] == 200
+    assert waited_for(api, "heads") == before
+    await caller.close()
 
 
 async def test_headers_that_grow_too_long_are_refused_before_they_end(api: ApiHarness) -> None:
