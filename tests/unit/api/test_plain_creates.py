@@ -277,12 +277,7 @@ DRAWN = {
         seconds=SECONDS,
     ),
     "right under a token": st.builds(
-        Request,
-        body=RIGHT.map(msgspec.json.encode),
-        path=TOKENS,
-        fault=FAULTS,
-        copies=st.sampled_from([1, 1, 2, 3]),
-        seconds=SECONDS,
+        Request, body=RIGHT.map(msgspec.json.encode), path=TOKENS, fault=FAULTS, seconds=SECONDS
     ),
     "any body": st.builds(Request, body=TEXTS, seconds=SECONDS),
     "any headers": st.builds(Request, body=RIGHT.map(msgspec.json.encode), lines=HEADERS, seconds=SECONDS),
