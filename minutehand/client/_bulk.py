@@ -7,15 +7,17 @@ bounded by `in_flight + 1` batches. Each is sent as `create_batch` sends one: un
 answer.
 
 What becomes of an item is in its future, which never fails: a refused item is an answer, and so is a batch that nobody
-answered. Left in good order, a bulk sends what is left and waits for all answers. Left by an exception it sends nothing
-more: items that were not answered have their futures cancelled, and may have been made if they were under way. The
-plain one can't stop its threads, and waits until what is under way has been answered or given up.
+answered, or whose transport raised anything else. Left in good order, a bulk sends what is left and waits for all
+answers. Left by an exception it sends nothing more: items that were not answered have their futures cancelled, and may
+have been made if they were under way. The plain one can't stop its threads, and waits until what is under way has been
+answered or given up.
 """
 
 import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future as ThreadFuture
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
@@ -70,8 +72,21 @@ class _Gathering(Generic[F]):
             self.due = True
 
     def take(self) -> list[tuple[bytes, F]]:
-        taken, self.items, self._size, self.due = self.items, [], 0, False
+        """The first batch of them. What is left over is due."""
+        count = size = 0
+        for item, _ in self.items:
+            if count and (count >= self._most_items or size + len(item) + 1 > self._most_bytes):
+                break
+            count, size = count + 1, size + len(item) + 1
+        taken, self.items = self.items[:count], self.items[count:]
+        self._size, self.due = self._size - size, bool(self.items)
         return taken
+
+    def cancel(self) -> None:
+        """None of them will be sent."""
+        for _, future in self.items:
+            future.cancel()
+        self.items, self._size, self.due = [], 0, False
 
 
 class AsyncBulk:
@@ -105,7 +120,7 @@ class AsyncBulk:
 
     async def add(self, schedule: NewSchedule) -> "asyncio.Future[BulkItem]":
         """Return when there is room for it; what becomes of it is in the future. Raises RuntimeError where this is not
-        open, and TypeError for what JSON can't hold."""
+        open, and TypeError, ValueError or OverflowError for what JSON can't hold."""
         item = encoded(schedule)
         while self._is_open() and not self._gathering.has_room(item):
             self._gathering.due = True
@@ -144,7 +159,16 @@ class AsyncBulk:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        task = self._group.create_task(self._deliver(self._gathering.take()))
+        batch = self._gathering.take()
+        delivery = self._deliver(batch)
+        try:
+            task = self._group.create_task(delivery)
+        except RuntimeError:
+            # The group is shutting down: the loop is, or a batch ended in what is no Exception.
+            delivery.close()
+            for _, future in batch:
+                future.cancel()
+            raise
         self._under_way.add(task)
         task.add_done_callback(self._delivered)
         self._moved.set()
@@ -159,8 +183,8 @@ class AsyncBulk:
         try:
             answer = await self._perform(create_encoded(self._client_id, [item for item, _ in batch]))
             results = _results(answer, len(batch))
-        except MinutehandClientError as error:
-            results = [BulkItem(error=error)] * len(batch)
+        except Exception as error:
+            results = _none(error, len(batch))
         except BaseException:
             for _, future in batch:
                 future.cancel()
@@ -185,8 +209,7 @@ class AsyncBulk:
             self._open = False
             if self._timer is not None:
                 self._timer.cancel()
-            for _, future in self._gathering.take():
-                future.cancel()
+            self._gathering.cancel()
             for task in self._under_way:
                 task.cancel()
             self._moved.set()
@@ -223,12 +246,13 @@ class Bulk:
         """How many items were answered otherwise so far."""
 
     def add(self, schedule: NewSchedule) -> "ThreadFuture[BulkItem]":
-        """Return when there is room for it; what becomes of it is in the future. Raises RuntimeError where this is not
-        open, and TypeError for what JSON can't hold."""
+        """Return when there is room for it; what becomes of it is in the future. A callback of such a future never
+        waits: what it adds may be more than is held otherwise. Raises RuntimeError where this is not open, and
+        TypeError, ValueError or OverflowError for what JSON can't hold."""
         item = encoded(schedule)
         future: ThreadFuture[BulkItem] = ThreadFuture()
         with self._moved:
-            while self._is_open() and not self._gathering.has_room(item):
+            while self._is_open() and not self._gathering.has_room(item) and not self._is_called_back():
                 self._gathering.due = True
                 self._moved.notify_all()
                 self._moved.wait()
@@ -240,7 +264,10 @@ class Bulk:
         return future
 
     def flush(self) -> None:
-        """Return when all that was added has its answer."""
+        """Return when all that was added has its answer. Raises RuntimeError in a callback of a future, for whose end
+        it would wait."""
+        if self._is_called_back():
+            raise RuntimeError("a callback of a future can't wait for all futures")
         with self._moved:
             while self._gathering.items or self._under_way:
                 self._gathering.due = bool(self._gathering.items)
@@ -251,6 +278,10 @@ class Bulk:
         if not self._open:
             raise RuntimeError("a bulk takes schedules between `with` and its end")
         return True
+
+    def _is_called_back(self) -> bool:
+        """Futures call back in the threads that have to make room."""
+        return threading.current_thread() in self._threads
 
     def _work(self) -> None:
         while batch := self._next():
@@ -277,17 +308,16 @@ class Bulk:
         try:
             answer = self._perform(create_encoded(self._client_id, [item for item, _ in batch]))
             results = _results(answer, len(batch))
-        except MinutehandClientError as error:
-            results = [BulkItem(error=error)] * len(batch)
-        except BaseException:
-            for _, future in batch:
-                future.cancel()
-            raise
+        except BaseException as error:
+            # Whatever it is: nobody sends any more once the threads have ended, and there is nobody to raise it to.
+            results = _none(error, len(batch))
         with self._moved:
             self.created, self.failed = _counted(results, self.created, self.failed)
         for (_, future), result in zip(batch, results, strict=True):
-            if future.set_running_or_notify_cancel():
-                future.set_result(result)
+            # Futures log what a callback raises, but for SystemExit and its like, of which a thread would end.
+            with suppress(BaseException):
+                if future.set_running_or_notify_cancel():
+                    future.set_result(result)
 
     def __enter__(self) -> Self:
         self._open = True
@@ -304,7 +334,7 @@ class Bulk:
         finally:
             with self._moved:
                 self._open = False
-                left = self._gathering.take()
+                left, self._gathering.items = self._gathering.items, []
                 self._moved.notify_all()
             for _, future in left:
                 future.cancel()
@@ -323,6 +353,14 @@ def _results(answer: Batch, count: int) -> list[BulkItem]:
     if len(answer.items) != count:
         raise MinutehandUnreachable(f"{len(answer.items)} answers came for a batch of {count}: is the address right?")
     return [BulkItem(schedule=item.schedule, problem=item.problem) for item in answer.items]
+
+
+def _none(error: BaseException, count: int) -> list[BulkItem]:
+    """What became of a batch that has no answer. A transport of the caller's own may raise anything."""
+    if not isinstance(error, MinutehandClientError):
+        told = MinutehandUnreachable(f"a batch came to no answer ({type(error).__name__}: {error})")
+        told.__cause__, error = error, told
+    return [BulkItem(error=error)] * count
 
 
 def _counted(results: Sequence[BulkItem], created: int, failed: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from minutehand.client._pace import Pace
 from minutehand.client._retries import Limits, Turns
 
 T = TypeVar("T")
-_NO_ANSWER = (httpx.TransportError, httpx.InvalidURL)
+_NO_ANSWER = (httpx.RequestError, httpx.InvalidURL)
 _NEVER_SENT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 """What no repetition changes."""
 _CONNECTIONS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=60.0)

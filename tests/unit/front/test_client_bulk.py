@@ -288,3 +288,90 @@ async def test_futures_that_nobody_wants_are_passed_over() -> None:
         kept = await waiting.add(item(2))
     assert kept.result().created
     assert api.batches == [["1", "2"]] * 2
+
+
+class Odd(Exception):
+    """What a transport of a caller's own may raise."""
+
+
+def undecodable(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx.ByteStream(b"no gzip"))
+
+
+def odd(request: httpx.Request) -> httpx.Response:
+    raise Odd("of its own")
+
+
+@both
+@pytest.mark.parametrize("answer", [undecodable, odd])
+async def test_whatever_a_batch_ends_in_the_others_go_on(kind: str, answer: Callable[[httpx.Request], Any]) -> None:
+    """More batches than may be under way end so: none of them takes anything with it."""
+    api = Api(lambda request: answer(request) if labels(request) < ["6"] else answered(request))
+    results, bulk = await added(api, kind, [1, 2, 3, 4, 5, 6], batch_items=1, in_flight=2)
+    assert [type(result.error) for result in results] == [MinutehandUnreachable] * 5 + [type(None)]
+    assert (bulk.created, bulk.failed) == (1, 5)
+
+
+def ends(function: Callable[[], None]) -> None:
+    """In a thread of its own, so that a test of what waited for ever fails."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(1.5)
+    assert not thread.is_alive()
+
+
+def test_a_callback_may_add_and_may_not_wait() -> None:
+    api, refused, left = Api(), list[str](), itertools.count()
+
+    def run() -> None:
+        with api.plain() as one, one.client("shop").schedules.bulk(batch_items=2, in_flight=1, wait_seconds=0) as bulk:
+
+            def again(future: Any) -> None:
+                try:
+                    bulk.flush()
+                except RuntimeError as error:
+                    refused.append(str(error))
+                for _ in range(3):
+                    if next(left) < 20:
+                        bulk.add(item(1)).add_done_callback(again)
+
+            for _ in range(6):
+                bulk.add(item(1)).add_done_callback(again)
+
+    ends(run)
+    assert len(refused) == sum(map(len, api.batches)) == 26
+    assert max(map(len, api.batches)) == 2
+
+
+def test_callbacks_that_raise_end_no_thread() -> None:
+    def leave(future: Any) -> None:
+        raise SystemExit
+
+    api, futures = Api(), list[Any]()
+
+    def run() -> None:
+        with api.plain() as one, one.client("shop").schedules.bulk(batch_items=2, in_flight=1, wait_seconds=0) as bulk:
+            for number in range(6):
+                futures.append(bulk.add(item(number)))
+                futures[-1].add_done_callback(leave)
+
+    ends(run)
+    assert all(future.result(0).created for future in futures)
+
+
+async def test_items_of_a_group_that_ends_are_cancelled() -> None:
+    """One task ends in what is no Exception: what waits to be sent is neither sent nor forgotten."""
+
+    def stop(request: httpx.Request) -> httpx.Response:
+        raise GeneratorExit
+
+    api, futures = Api(stop), list[Any]()
+
+    async def run() -> None:
+        async with api.waiting() as one, one.client("shop").schedules.bulk(batch_items=1, in_flight=1) as bulk:
+            for number in range(3):
+                futures.append(await bulk.add(item(number)))
+
+    with pytest.raises(BaseExceptionGroup, match="unhandled"):
+        await run()
+    assert [future.cancelled() for future in futures] == [True, True]
