@@ -10,12 +10,13 @@ class MinutehandClientError(Exception):
 
 
 class MinutehandUnreachable(MinutehandClientError):
-    """No answer came, or none that Minutehand gives. What was asked may have taken effect. `passing`: it may be
-    answered a little later."""
+    """No answer came, or none that Minutehand gives. What was asked may have taken effect, unless `sent` is False:
+    there was no connection. `passing`: it may be answered a little later."""
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, *, passing: bool = False, sent: bool = True) -> None:
         super().__init__(message)
         self.passing = passing
+        self.sent = sent
 
 
 class MinutehandApiError(MinutehandClientError):
@@ -60,7 +61,7 @@ def error_of(status: int, content_type: str, body: bytes, retry_after: str | Non
     return MinutehandUnreachable(message, passing=status in _A_PROXYS)
 
 
-def unreachable(url: str, error: Exception, *, passing: bool) -> MinutehandUnreachable:
+def unreachable(url: str, error: Exception, *, passing: bool, sent: bool) -> MinutehandUnreachable:
     """The error for a request that got no answer."""
     reason = str(error).partition("] ")[2] or str(error) or type(error).__name__
-    return MinutehandUnreachable(f"Minutehand does not answer at {url} ({reason})", passing=passing)
+    return MinutehandUnreachable(f"Minutehand does not answer at {url} ({reason})", passing=passing, sent=sent)

@@ -6,9 +6,12 @@ was one, and whenever the last one can't be relied on any more, creates go under
 
 The API's clock is reckoned from this machine's monotonic clock at the instant at which the answered request was sent,
 so that it is never behind by the way there, and no delay counts from before it was asked for. Of several answers the
-one with the shortest way is kept. A machine that slept, or whose wall clock was set, starts over.
+one with the shortest way is kept. A machine that slept, or whose wall clock was set, starts over, and so does a
+connection after a refusal of a token.
 """
 
+import math
+import re
 from datetime import datetime
 from typing import NamedTuple
 
@@ -23,7 +26,10 @@ _RELIED_ON_SECONDS = 600.0
 _BETTERED_SECONDS = 60.0
 """So long the shortest way counts; then clocks may have drifted."""
 _LEAP_SECONDS = 1.0
+_RESTS_SECONDS = 60.0
+"""So long no tokens are made after one met an API that knows none: beside such, each create would cost two requests."""
 _REMEMBERED_MINUTES = 4096
+_parts = re.compile(r"([1-9][0-9]{0,14})\.([1-9][0-9]{0,3})").fullmatch
 
 
 class Creating(NamedTuple):
@@ -49,24 +55,33 @@ class Tokens:
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._told: dict[str, _Told] = {}
+        self._rests_until = -math.inf
         self._placed: dict[tuple[str, int], int] = {}
 
     def heard(self, client_id: str, header: str, *, sent_at: float) -> None:
-        """An answer to a create. `sent_at`: monotonic, when that very request was sent."""
-        now, _, quota = header.partition(".")
-        if not (now.isdigit() and quota.isdigit() and int(quota) > 0):
+        """An answer to a create. `sent_at`: monotonic, when that very request was sent. Headers of another form say
+        nothing."""
+        if (parts := _parts(header)) is None:
             return
-        ahead, pollers, told = int(now) / 1000 - sent_at, int(quota), self._told.get(client_id)
+        ahead, pollers, told = int(parts[1]) / 1000 - sent_at, int(parts[2]), self._told.get(client_id)
         if told is None or ahead < told.ahead or sent_at - told.at > _BETTERED_SECONDS or self._leapt(told):
             leap = self._pace.wall() - self._pace.monotonic()
             self._told[client_id] = _Told(ahead, leap, sent_at, pollers)
         elif pollers != told.pollers:
             self._told[client_id] = told._replace(pollers=pollers)
 
+    def forget(self, client_id: str) -> None:
+        """What was told is not so: a token was refused."""
+        self._told.pop(client_id, None)
+
+    def rest(self) -> None:
+        """An API knows no tokens: make none for a while."""
+        self._rests_until = self._pace.monotonic() + _RESTS_SECONDS
+
     def new(self, creating: Creating) -> str | None:
         """A token that nobody has used; None: nothing is known to make it of."""
         told, now = self._told.get(creating.client_id), self._pace.monotonic()
-        if told is None or now - told.at > _RELIED_ON_SECONDS or self._leapt(told):
+        if told is None or now < self._rests_until or now - told.at > _RELIED_ON_SECONDS or self._leapt(told):
             return None
         asked_at = int((told.ahead + now) * 1000) + 1
         return f"{asked_at}.{told.pollers}.{self._poller(creating, asked_at, told.pollers)}.{self._pace.nonce()}"

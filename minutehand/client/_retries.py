@@ -13,6 +13,7 @@ DEFAULT_DEADLINE_SECONDS = 60.0
 _BASE_SECONDS = 0.2
 _CAP_SECONDS = 10.0
 _LATER = (429, 503)
+_CLOCK_IN_DOUBT = "clock-in-doubt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,14 @@ class Limits:
 class Turns:
     """The requests of one operation, all of them the same. It begins with the first.
 
-    `token` and `key`: what makes them so, at most one of them. A token that is refused before anything was sent under
-    it that may have taken effect is given up for a key.
+    `token` and `key`: what makes them so, at most one of them. A token that is refused before anything under it may
+    have taken effect is given up for a key. Later it is all that a repeat can go under: where it meets an API that
+    knows no tokens, another one is asked.
     """
 
     def __init__(self, operation: Operation[Any], *, limits: Limits, pace: Pace, tokens: Tokens) -> None:
         self._operation = operation
+        self._tokens = tokens
         self._limits = limits
         self._pace = pace
         self._began = pace.monotonic()
@@ -53,13 +56,26 @@ class Turns:
 
     def pause_after(self, error: MinutehandClientError) -> float | None:
         """Seconds to wait before the same again: what the API asks for, and on top of it 0.2 s, doubled with every turn
-        up to 10 s, with half jitter. None: give up."""
-        if self._token_refused(error):
+        up to 10 s, with half jitter. None: give up. Raises MinutehandUnreachable instead of a refusal that says nothing
+        of what was asked for before."""
+        unknown = self.token is not None and is_token_unknown(error)
+        if unknown:
+            self._tokens.rest()
+        if self.token is not None and not self._perhaps_made and (unknown or is_token_refused(error)):
             self.token, self.key = None, self._pace.new_key()
             return 0.0
+        pause = self._pause_after(error, passing=unknown or is_passing(error))
+        if pause is None and unknown:
+            raise MinutehandUnreachable(
+                "a create got no answer and may have been made; the API that was asked again knows no tokens",
+                passing=True,
+            ) from error
+        return pause
+
+    def _pause_after(self, error: MinutehandClientError, *, passing: bool) -> float | None:
         if not (self._operation.repeatable or was_refused(error)):
             return None
-        if self._done >= self._limits.retries or not is_passing(error):
+        if self._done >= self._limits.retries or not passing:
             return None
         backoff = min(_CAP_SECONDS, _BASE_SECONDS * 2.0**self._done)
         asked = error.retry_after_seconds if isinstance(error, MinutehandApiError) else None
@@ -67,14 +83,17 @@ class Turns:
         if self._pace.monotonic() + pause > self._began + self._limits.deadline_seconds:
             return None
         self._done += 1
-        self._perhaps_made = self._perhaps_made or not was_refused(error)
+        self._perhaps_made = self._perhaps_made or perhaps_done(error)
         return pause
 
-    def _token_refused(self, error: MinutehandClientError) -> bool:
-        """Also by an API that knows no tokens."""
-        if self.token is None or self._perhaps_made or not isinstance(error, MinutehandApiError):
-            return False
-        return error.kind == REFUSED or any(fault.pointer == "/once" for fault in error.errors)
+
+def is_token_refused(error: MinutehandClientError) -> bool:
+    return isinstance(error, MinutehandApiError) and error.kind == REFUSED
+
+
+def is_token_unknown(error: MinutehandClientError) -> bool:
+    """To an API that takes no such parameter."""
+    return isinstance(error, MinutehandApiError) and any(fault.pointer == "/once" for fault in error.errors)
 
 
 def is_passing(error: MinutehandClientError) -> bool:
@@ -87,3 +106,11 @@ def is_passing(error: MinutehandClientError) -> bool:
 def was_refused(error: MinutehandClientError) -> bool:
     """Whether the API says that nothing was done, for want of room in a rate: whatever it was may be sent again."""
     return isinstance(error, MinutehandApiError) and error.status == 429
+
+
+def perhaps_done(error: MinutehandClientError) -> bool:
+    """Whether what was asked for may have taken effect. So it may after 503 `overloaded`: of a late create the row can
+    be there when there is no room for what comes after it."""
+    if isinstance(error, MinutehandUnreachable):
+        return error.sent
+    return not (was_refused(error) or (isinstance(error, MinutehandApiError) and error.kind == _CLOCK_IN_DOUBT))

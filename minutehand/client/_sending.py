@@ -5,7 +5,7 @@ redirects, hooks, headers that say nothing here) took a quarter of the time of a
 """
 
 import ssl
-from collections.abc import Mapping
+from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
@@ -21,6 +21,9 @@ T = TypeVar("T")
 _NO_ANSWER = (httpx.RequestError, httpx.InvalidURL)
 _NEVER_SENT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
 """What no repetition changes."""
+_NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""Nothing of the request was sent."""
+_CLOSED = "the connection has been closed"
 _CONNECTIONS = httpx.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=60.0)
 """All of them are kept for a little less than the API keeps them."""
 
@@ -50,7 +53,12 @@ class _Requests:
         return httpx.Request(operation.method, url, headers=headers, content=operation.body, extensions=timeout)
 
     def no_answer(self, error: Exception) -> MinutehandClientError:
-        return unreachable(self.address, error, passing=not isinstance(error, _NEVER_SENT))
+        return unreachable(
+            self.address,
+            error,
+            passing=not isinstance(error, _NEVER_SENT),
+            sent=not isinstance(error, (*_NEVER_SENT, *_NOT_CONNECTED)),
+        )
 
 
 class Sender:
@@ -74,6 +82,7 @@ class Sender:
         self._limits = limits
         self._pace = pace
         self._tokens = Tokens(pace)
+        self._closed = False
 
     def perform(self, operation: Operation[T]) -> T:
         turns = Turns(operation, limits=self._limits, pace=self._pace, tokens=self._tokens)
@@ -87,6 +96,8 @@ class Sender:
             self._pace.sleep(pause)
 
     def _once(self, operation: Operation[T], turns: Turns) -> T:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
         sent_at = self._pace.monotonic()
         try:
             response = self._transport.handle_request(self._requests.request(operation, turns))
@@ -96,10 +107,13 @@ class Sender:
                 response.close()
         except _NO_ANSWER as error:
             raise self._requests.no_answer(error) from error
-        _hear(self._tokens, operation, response.headers, sent_at)
-        return operation.read(response.status_code, response.headers, body)
+        try:
+            return operation.read(response.status_code, response.headers, body)
+        finally:
+            _hear(self._tokens, operation, response, sent_at)
 
     def close(self) -> None:
+        self._closed = True
         self._transport.close()
 
 
@@ -124,6 +138,7 @@ class AsyncSender:
         self._limits = limits
         self._pace = pace
         self._tokens = Tokens(pace)
+        self._closed = False
 
     async def perform(self, operation: Operation[T]) -> T:
         turns = Turns(operation, limits=self._limits, pace=self._pace, tokens=self._tokens)
@@ -137,6 +152,8 @@ class AsyncSender:
             await self._pace.sleep_async(pause)
 
     async def _once(self, operation: Operation[T], turns: Turns) -> T:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
         sent_at = self._pace.monotonic()
         try:
             response = await self._transport.handle_async_request(self._requests.request(operation, turns))
@@ -146,13 +163,21 @@ class AsyncSender:
                 await response.aclose()
         except _NO_ANSWER as error:
             raise self._requests.no_answer(error) from error
-        _hear(self._tokens, operation, response.headers, sent_at)
-        return operation.read(response.status_code, response.headers, body)
+        try:
+            return operation.read(response.status_code, response.headers, body)
+        finally:
+            _hear(self._tokens, operation, response, sent_at)
 
     async def close(self) -> None:
+        self._closed = True
         await self._transport.aclose()
 
 
-def _hear(tokens: Tokens, operation: Operation[T], headers: Mapping[str, str], sent_at: float) -> None:
-    if operation.creating is not None and (told := headers.get(HEADER)) is not None:
-        tokens.heard(operation.creating.client_id, told, sent_at=sent_at)
+def _hear(tokens: Tokens, operation: Operation[T], response: httpx.Response, sent_at: float) -> None:
+    if operation.creating is None:
+        return
+    client_id, told = operation.creating.client_id, response.headers.get(HEADER)
+    if response.status_code == HTTPStatus.CONFLICT:
+        tokens.forget(client_id)
+    if told is not None:
+        tokens.heard(client_id, told, sent_at=sent_at)

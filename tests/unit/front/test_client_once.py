@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from minutehand.client import Callback, Minutehand, MinutehandApiError, NewSchedule
+from minutehand.client import Callback, Minutehand, MinutehandApiError, MinutehandUnreachable, NewSchedule
 from minutehand.client._once import RUN_LENGTH
 from minutehand.client._pace import SystemPace
 from tests.support.scripted_api import PROBLEM, SCHEDULE, Script, ScriptedPace, problem
@@ -22,7 +22,7 @@ CREATES: dict[str, Callable[[Any], Any]] = {
 
 
 def made(told: str | None = f"{NOW}.1") -> httpx.Response:
-    headers = {} if told is None else {"Minutehand-Once": told}
+    headers = [] if told is None else [(b"Minutehand-Once", told.encode("latin-1"))]
     return httpx.Response(201, json={**SCHEDULE, "items": []}, headers=headers)
 
 
@@ -90,12 +90,23 @@ def test_every_client_and_connection_learns_for_itself() -> None:
 
 @pytest.mark.parametrize("name", CREATES)
 def test_an_api_that_tells_nothing_or_nonsense_is_asked_under_keys(name: str) -> None:
-    for told in (None, "", "x", "1.x", f"{NOW}.0", f"-{NOW}.1"):
+    nonsense = ["", "x", "1.x", f"{NOW}.0", f"-{NOW}.1", f"{NOW}.1.", f"{NOW}.10000", f"0{NOW}.1", f"{NOW}.1 "]
+    for told in (None, *nonsense, f"{NOW}\u00b2.3", f"{NOW}.\u00b3", "9" * 400 + ".3", "9" * 5_000 + ".3"):
         script = Script(made(told), made(told))
         with script.api(retries=1, pace=ScriptedPace()) as api:
             for _ in range(2):
                 CREATES[name](api.client("shop"))
         assert unders(script) == ["key", "key"]
+
+
+def test_an_answer_is_heard_whatever_it_is() -> None:
+    unread = httpx.Response(201, content=b"{", headers={"Minutehand-Once": f"{NOW}.1"})
+    script = Script(unread, made())
+    with script.api(retries=1, pace=ScriptedPace()) as api:
+        with pytest.raises(MinutehandUnreachable):
+            CREATES["one"](api.client("shop"))
+        CREATES["one"](api.client("shop"))
+    assert [one[:3] for one in unders(script)] == ["key", "179"]
 
 
 def test_what_is_never_repeated_has_no_token_and_a_callers_key_comes_first() -> None:
@@ -144,12 +155,21 @@ def test_the_shortest_way_counts_until_it_is_old() -> None:
 
 
 @pytest.mark.parametrize("answer", [refused(409, "once-refused"), refused(422, "invalid", "/once")])
-@pytest.mark.parametrize("before", [[], [refused(429, "too-many-creates")]], ids=["at-once", "after-429"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        [refused(429, "too-many-creates")],
+        [refused(503, "clock-in-doubt")],
+        [httpx.ConnectError("refused"), httpx.ConnectTimeout("no"), httpx.PoolTimeout("no")],
+    ],
+    ids=["at-once", "after-429", "after-a-start", "never-sent"],
+)
 def test_a_token_refused_before_anything_can_have_been_made_is_given_up_for_a_key(
-    answer: httpx.Response, before: list[httpx.Response]
+    answer: httpx.Response, before: list[httpx.Response | httpx.TransportError]
 ) -> None:
     script = Script(made(), *before, answer, lost(), made())
-    with script.api(retries=3, pace=ScriptedPace()) as api:
+    with script.api(retries=5, pace=ScriptedPace()) as api:
         for _ in range(2):
             CREATES["one"](api.client("shop"))
     assert [one[:3] for one in unders(script)] == ["key", *["179" for _ in before], "179", "key", "key"]
@@ -164,6 +184,77 @@ def test_a_token_refused_later_is_told_to_the_caller() -> None:
             CREATES["one"](api.client("shop"))
     assert caught.value.kind == "once-refused"
     assert script.answers == []
+
+
+@pytest.mark.parametrize("perhaps", [lost(), refused(503, "storage-unavailable"), refused(503, "overloaded")])
+@pytest.mark.parametrize("kind", ["plain", "asynchronous"])
+async def test_what_may_have_been_made_is_asked_for_again_beside_apis_that_know_no_tokens(
+    perhaps: httpx.Response | httpx.TransportError, kind: str
+) -> None:
+    """By the same request, until one that knows them answers; else nobody is told that it was wrong."""
+    unknown = refused(422, "invalid", "/once")
+
+    async def creates(script: Script, times: int) -> None:
+        if kind == "plain":
+            with script.api(retries=3, pace=ScriptedPace()) as api:
+                for _ in range(times):
+                    CREATES["one"](api.client("shop"))
+        else:
+            async with script.async_api(retries=3, pace=ScriptedPace()) as other:
+                for _ in range(times):
+                    await CREATES["one"](other.client("shop"))
+
+    script = Script(made(), perhaps, unknown, unknown, made())
+    await creates(script, 2)
+    assert len(set(unders(script)[1:])) == 1
+    script = Script(made(), perhaps, unknown, unknown, unknown)
+    with pytest.raises(MinutehandUnreachable, match="may have been made"):
+        await creates(script, 2)
+    assert script.answers == []
+    script = Script(made(), perhaps, unknown, refused(409, "once-refused"))
+    with pytest.raises(MinutehandApiError) as caught:
+        await creates(script, 2)
+    assert caught.value.kind == "once-refused"
+
+
+def test_beside_apis_that_know_no_tokens_none_is_made_for_a_minute() -> None:
+    pace, script = ScriptedPace(), Script(made(), refused(422, "invalid", "/once"), *[made() for _ in range(4)])
+    with script.api(retries=1, pace=pace) as api:
+        for pause in (0, 0, 59, 1, 0):
+            pace.now += pause
+            CREATES["one"](api.client("shop"))
+    assert [one[:3] for one in unders(script)] == ["key", "179", "key", "key", "179", "179"]
+
+
+def test_what_a_refusal_of_a_token_tells_replaces_what_was_told() -> None:
+    """Also where it says that the API's clock is further on."""
+    other = refused(409, "once-refused")
+    other.headers["Minutehand-Once"] = f"{NOW + 90_000}.2"
+    script = Script(made(f"{NOW}.3"), other, made(None), made(None))
+    with script.api(retries=1, pace=ScriptedPace(chance=0.0)) as api:
+        for _ in range(3):
+            CREATES["one"](api.client("shop"))
+    assert unders(script)[1:] == [
+        f"{NOW + 1}.3.0.nonce-0000000001",
+        "key",
+        f"{NOW + 90_001}.2.0.nonce-0000000002",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["plain", "asynchronous"])
+async def test_what_is_closed_sends_nothing_more(kind: str) -> None:
+    script = Script()
+    if kind == "plain":
+        with script.api(retries=1) as api:
+            pass
+        with pytest.raises(RuntimeError, match="closed"):
+            CREATES["one"](api.client("shop"))
+    else:
+        async with script.async_api(retries=1) as other:
+            pass
+        with pytest.raises(RuntimeError, match="closed"):
+            await CREATES["one"](other.client("shop"))
+    assert script.requests == []
 
 
 def test_other_refusals_are_what_they_are() -> None:
