@@ -1,6 +1,8 @@
 """The query parameter `once`, a create's token, and the header that tells callers what the next one is made of.
 
-What a token does is in `domain.once`. Every answer to a create carries `Minutehand-Once: NOW.POLLERS`.
+What a token does is in `domain.once`. Every create that is taken is answered with `Minutehand-Once: NOW.POLLERS`, and
+so is a token that can't be used. Such a refusal takes one unit of the caller's budget of requests, as it comes before
+the rate of creates is asked.
 """
 
 from collections.abc import Mapping
@@ -8,20 +10,23 @@ from typing import Final
 
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.parameters import Parameter
+from scheduler_service.api.problems import Refusal
 from scheduler_service.api.route import Call
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import Conflict, FieldError, Invalid
+from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.once import ONCE_PATTERN, Once, OnceIds, age_fault, parse_once
 
 ONCE: Final = Parameter(
     name="once",
     sentence="A token, `ASKED_AT.POLLERS.POLLER.NONCE`: repeating the request with the same token and body within 15 "
-    "minutes writes the same schedules with the same ids, so a create that got no answer can be sent again. It costs "
-    "nothing, for nothing is kept: the answer is the first one's whatever has become of the schedules, and another "
-    "body makes others. ASKED_AT: Unix milliseconds, as of which dues are judged; POLLERS: both from the header "
-    "Minutehand-Once of an earlier answer, ASKED_AT moved on by the time since. POLLER: 0 to POLLERS - 1, by turns. "
-    "NONCE: 16 to 64 random letters, digits, `-` and `_`. Not beside an Idempotency-Key, which costs more, and tells "
-    "when it is used with another body.",
+    "minutes writes the same schedules with the same ids, so a create that got no answer can be sent again. "
+    "Nothing is kept for it, and each repeat counts as a create: the answer is the first one's whatever has "
+    "become of the schedules, and another body makes others. ASKED_AT: Unix milliseconds, as of which dues, "
+    "horizon and `created_at` are judged, so up to 15 minutes ago; what was due since is called at once. "
+    "POLLERS: not above the client's present quota. Both are from the header Minutehand-Once of an earlier "
+    "answer, ASKED_AT moved on by the time since. POLLER: 0 to POLLERS - 1, by turns. NONCE: 16 to 64 "
+    "random letters, digits, `-` and `_`. Not beside an Idempotency-Key, which costs more, and tells when "
+    "it is used with another body.",
     schema={"type": "string", "pattern": ONCE_PATTERN},
     read=parse_once,
 )
@@ -35,8 +40,8 @@ _ONLY_ONCE: Final = f"{ONCE.name}="
 
 
 async def once_of(call: Call) -> Once | None:
-    """The token of a create, if it has one. Raises Invalid, Conflict (once-refused) for one that can't be used, Refusal
-    (too-many-requests) and StoreUnavailable."""
+    """The token of a create, if it has one. Raises Invalid, Refusal (once-refused) for one that can't be used,
+    (too-many-requests), and StoreUnavailable."""
     if not call.request.rel_url.raw_query_string:
         return None
     faults: list[FieldError] = []
@@ -49,18 +54,19 @@ async def once_of(call: Call) -> Once | None:
 
 
 async def _judged(call: Call, once: Once) -> Once:
-    if (fault := age_fault(once, now=call.services.clock.wall_ms())) is not None:
-        raise Conflict(ONCE_REFUSED, fault)
-    # Another process may have told of a quota that this one has not heard of.
-    if once.pollers > call.tenant.poller_ceiling:
-        assert call.principal is not None
-        call.services.request_budget.take(call.principal, 1)
-        client = await call.services.catalog.reread(call.tenant.client_id)
-        if once.pollers > client.poller_ceiling:
-            raise Conflict(
-                ONCE_REFUSED, f"the token names {once.pollers} pollers, more than this client was ever given"
-            )
-    return once
+    services, client = call.services, call.tenant
+    fault = age_fault(once, now=services.clock.wall_ms())
+    if fault is None and once.pollers <= client.poller_quota:
+        return once
+    assert call.principal is not None
+    services.request_budget.take(call.principal, 1)
+    if fault is None:
+        # Another process may have told of a quota that this one has not heard of.
+        client = await services.catalog.reread(client.client_id)
+        if once.pollers <= client.poller_quota:
+            return once
+        fault = f"the token names {once.pollers} pollers, more than the quota of this client, {client.poller_quota}"
+    raise Refusal(ONCE_REFUSED, fault, headers=told_at(client, now=services.clock.wall_ms()))
 
 
 def ids_of(call: Call, once: Once | None, body: bytes) -> OnceIds | None:

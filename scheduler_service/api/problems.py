@@ -106,9 +106,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         409,
         "The token can't be used",
         "`once` was asked for more than 15 minutes ago, or is more than a minute ahead, or names more pollers than the "
-        "client was ever given. Nothing was done now. Where the same was sent before, it may have been created then: "
-        "list the schedules of its minute. What was never sent before can be sent with a new token, or under an "
-        "Idempotency-Key.",
+        "client's quota. Nothing was done now; `Minutehand-Once` says what tokens are made of now. Where the same was "
+        "sent before, it may have been created then: list the schedules of its minute. What was never sent before can "
+        "be sent with a new token, or under an Idempotency-Key.",
     ),
     "too-many-crons": Kind(
         409,

@@ -12,10 +12,19 @@ derives the same ids, and a repeat inserts equal values into the same cells of t
     due, created_at as of ASKED_AT
 
 Why nobody can do harm with one: the partition begins with the client of the path, so only rows of that client are
-reached; the tail is a hash of the content, so another body, or another token, means another id, and a row never changes
-its content. Lanes are those that the client was given once (`poller_ceiling`), which all are polled; choosing among
-them is what ordering keys can do as well. A token is good for `MAX_AGE_MS`, which is far less than the shortest
-retention: a repeat can't bring back what was deleted.
+reached. Lanes are below the client's present quota, whatever it was when the token was made; choosing among them is
+what ordering keys can do as well. A token is good for `MAX_AGE_MS`, which is far less than the shortest retention: a
+repeat can't bring back what was deleted.
+
+What holds of ids by chance only: the tail is a hash of the content, so another body, or another token, has another id
+but once in 2^58. The hash has no secret, and positions are steps, so a tenant that searches finds two batches of its
+own, in seconds of one core, of which many items share their ids. It harms its own rows alone: of two creates one row
+is left, with the content of either, which may be called once or not again and shows the outcome of the one as the
+other's, in lists and books too.
+
+Dues, horizon and `created_at` are judged as of ASKED_AT, which is the tenant's to say, up to `MAX_AGE_MS` ago and
+`MAX_AHEAD_MS` ahead. So a due of 15 minutes ago can be created, where 60 seconds are the most without a token; such a
+create takes the late rule, as any does whose answer was that long in coming.
 
 What a token does not do, as nothing is kept: a body that differs is not told from a first one (an Idempotency-Key does
 that), and an item is judged once more, by the settings of now.

@@ -33,7 +33,7 @@ async def test_a_repeat_writes_the_same_row(api: ApiHarness, key: str, later: in
     assert (first.status, first.json["poller_id"], first.json["due"]) == (201, 1, format_instant(NOW + 10_000))
     rows = columns(api)
     api.clock.advance(later)
-    for quota, settings in ((1, {}), (9, {"retention_days": 2})):
+    for quota, settings in ((3, {}), (9, {"retention_days": 2})):
         await api.register("shop", quota=quota, settings=settings)
         again = await post(api, key, token(), json=body)
         assert (again.status, again.json) == (201, first.json)
@@ -121,6 +121,7 @@ async def test_tokens_that_are_too_old_too_new_or_none(
     assert reply.status == (200 if path and status == 201 else status)
     if status == 409:
         assert reply.json["type"] == "/problems/once-refused"
+        assert reply.headers["Minutehand-Once"] == f"{NOW}.3"
         assert says in reply.json["detail"]
     elif status == 422:
         assert says in reply.faults["/once"]
@@ -133,16 +134,40 @@ async def test_a_token_beside_a_key_is_refused(api: ApiHarness, key: str) -> Non
     assert (await api.send("POST", f"{SCHEDULES}?once={token()}&once={token()}", key=key, json={})).status == 422
 
 
-async def test_pollers_of_a_quota_that_shrank_or_that_this_process_has_not_heard_of(api: ApiHarness, key: str) -> None:
-    await api.register("shop", quota=1)
-    assert (await post(api, key, token(poller=2), json=schedule())).json["poller_id"] == 2
+@pytest.mark.parametrize("path", ["", ":batch"])
+async def test_pollers_above_the_present_quota_are_refused_and_the_answer_says_it(
+    api: ApiHarness, key: str, path: str
+) -> None:
+    await api.register("shop", quota=2)
+    assert (await api.services.catalog.client(ClientId("shop"))).poller_ceiling == 3
+    body = {"items": [schedule()]} if path else schedule()
+    reply = await post(api, key, token(pollers=3, poller=0), path, json=body)
+    assert (reply.status, reply.json["type"]) == (409, "/problems/once-refused")
+    assert "the quota of this client, 2" in reply.json["detail"]
+    assert (reply.headers["Minutehand-Once"], len(calls(api))) == (f"{NOW}.2", 0)
+    assert (await post(api, key, token(pollers=2), path, json=body)).status == (200 if path else 201)
+
+
+@pytest.mark.parametrize("quota", [8, 2])
+async def test_a_quota_that_this_process_has_not_heard_of_is_read(api: ApiHarness, key: str, quota: int) -> None:
     catalog = api.services.catalog
-    assert (await catalog.client(ClientId("shop"))).poller_ceiling == 3
     stale = catalog._generation
-    await api.register("shop", quota=8)
+    await api.register("shop", quota=quota)
     catalog._generation = stale
     made = await post(api, key, token(pollers=8, poller=7), json=schedule())
-    assert (made.status, made.json["poller_id"]) == (201, 7)
+    if quota == 8:
+        assert (made.status, made.json["poller_id"]) == (201, 7)
+    else:
+        assert (made.status, made.headers["Minutehand-Once"]) == (409, f"{NOW}.2")
+
+
+@pytest.mark.parametrize("once", [token(NOW - MAX_AGE_MS - 1), token(pollers=4)], ids=["old", "pollers"])
+async def test_each_refused_token_takes_one_unit_of_the_budget(once: str) -> None:
+    async with ApiHarness(client_budget_per_second=0.3) as api:
+        key = await api.register("shop", quota=3)
+        statuses = [(await post(api, key, once, json=schedule())).status for _ in range(5)]
+        assert statuses == [409, 409, 409, 429, 429]
+        assert (await post(api, key, token(), json=schedule())).status == 201
 
 
 async def test_every_answer_says_what_the_next_token_is_made_of(api: ApiHarness, key: str) -> None:
