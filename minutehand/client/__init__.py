@@ -24,11 +24,11 @@ done.
 
 Creates carry a token of which the API makes the same schedules each time, and keeps nothing, so they take no
 conditional write. The first create of a connection for a client, and one after ten quiet minutes, goes under an
-`Idempotency-Key` of its own instead, as its answer says what tokens are made of. A repeat is answered as the first
-would have been, whatever has become of the schedule since; it is judged once more, so settings changed meanwhile may
-refuse what was made. A token is good for 15 minutes, and while the client's quota is not cut: later a repeat may end in
-MinutehandApiError of kind `once-refused`, and then the schedule may have been made or not. So it may after
-MinutehandUnreachable, also where only nodes of a version that knows no tokens were left to ask.
+`Idempotency-Key` of its own instead, as its answer, unless it took longer than a second, says what tokens are made of.
+A repeat is answered as the first would have been, whatever has become of the schedule since; it is judged once more, so
+settings changed meanwhile may refuse what was made. A token is good for 15 minutes, and while the client's quota is not
+cut: later a repeat may end in MinutehandApiError of kind `once-refused`, and then the schedule may have been made or
+not. So it may after MinutehandUnreachable, also where only nodes of a version that knows no tokens were left to ask.
 
 With an `idempotency_key` of yours the same arguments under the same key do nothing twice within 24 hours, also after a
 restart of your program; a repeat shows what has become of the schedule, completes a batch of which some items could not

@@ -6,8 +6,9 @@ was one, and whenever the last one can't be relied on any more, creates go under
 
 The API's clock is reckoned from this machine's monotonic clock at the instant at which the answered request was sent,
 so that it is never behind by the way there, and no delay counts from before it was asked for. Of several answers the
-one with the shortest way is kept. A machine that slept, or whose wall clock was set, starts over, and so does a
-connection after a refusal of a token.
+one with the shortest way there and back is kept. It is ahead by no more than that way, which delays are late by, so
+what took longer than a second says nothing of the clock. A machine that slept, or whose wall clock was set, starts
+over, and so does a connection after a refusal of a token.
 """
 
 import math
@@ -25,6 +26,7 @@ RUN_LENGTH = 50
 _RELIED_ON_SECONDS = 600.0
 _BETTERED_SECONDS = 60.0
 """So long the shortest way counts; then clocks may have drifted."""
+_LONGEST_WAY_SECONDS = 1.0
 _LEAP_SECONDS = 1.0
 _RESTS_SECONDS = 60.0
 """So long no tokens are made after one met an API that knows none: beside such, each create would cost two requests."""
@@ -41,9 +43,10 @@ class Creating(NamedTuple):
 
 class _Told(NamedTuple):
     """What an answer told. `ahead`: the API's clock less the monotonic one, `leap`: the wall clock less that one; `at`:
-    monotonic. All in seconds."""
+    monotonic, `way`: from the request to its answer. All in seconds."""
 
     ahead: float
+    way: float
     leap: float
     at: float
     pollers: int
@@ -63,12 +66,15 @@ class Tokens:
         nothing."""
         if (parts := _parts(header)) is None:
             return
-        ahead, pollers, told = int(parts[1]) / 1000 - sent_at, int(parts[2]), self._told.get(client_id)
-        if told is None or ahead < told.ahead or sent_at - told.at > _BETTERED_SECONDS or self._leapt(told):
-            leap = self._pace.wall() - self._pace.monotonic()
-            self._told[client_id] = _Told(ahead, leap, sent_at, pollers)
-        elif pollers != told.pollers:
-            self._told[client_id] = told._replace(pollers=pollers)
+        pollers, told = int(parts[2]), self._told.get(client_id)
+        if told is not None and pollers != told.pollers:
+            told = self._told[client_id] = told._replace(pollers=pollers)
+        now, wall = self._pace.monotonic(), self._pace.wall()
+        way = now - sent_at
+        if way > _LONGEST_WAY_SECONDS:
+            return
+        if told is None or way <= told.way or sent_at - told.at > _BETTERED_SECONDS or self._leapt(told):
+            self._told[client_id] = _Told(int(parts[1]) / 1000 - sent_at, way, wall - now, sent_at, pollers)
 
     def forget(self, client_id: str) -> None:
         """What was told is not so: a token was refused."""
