@@ -120,7 +120,7 @@ class AsyncBulk:
 
     async def add(self, schedule: NewSchedule) -> "asyncio.Future[BulkItem]":
         """Return when there is room for it; what becomes of it is in the future. Raises RuntimeError where this is not
-        open, and TypeError, ValueError or OverflowError for what JSON can't hold."""
+        open, and TypeError or ValueError for what JSON can't hold."""
         item = encoded(schedule)
         while self._is_open() and not self._gathering.has_room(item):
             self._gathering.due = True
@@ -248,7 +248,7 @@ class Bulk:
     def add(self, schedule: NewSchedule) -> "ThreadFuture[BulkItem]":
         """Return when there is room for it; what becomes of it is in the future. A callback of such a future never
         waits: what it adds may be more than is held otherwise. Raises RuntimeError where this is not open, and
-        TypeError, ValueError or OverflowError for what JSON can't hold."""
+        TypeError or ValueError for what JSON can't hold."""
         item = encoded(schedule)
         future: ThreadFuture[BulkItem] = ThreadFuture()
         with self._moved:

@@ -153,7 +153,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "internal": Kind(
         500, "Internal error", "This is a fault of Minutehand's. Its log has the details under the request_id."
     ),
-    "overloaded": Kind(503, "Overloaded", "Too much is waiting already. Nothing was stored; retry after Retry-After."),
+    "overloaded": Kind(
+        503,
+        "Overloaded",
+        "Too much is waiting already; retry after Retry-After. Nothing was stored, except that what is created, or "
+        "called again, after its minute may have been.",
+    ),
     "storage-unavailable": Kind(
         503,
         "Storage is not reachable",
