@@ -4,9 +4,10 @@
 
 A final status (200 and above) is known from its status line alone; what comes to be wrong after it ends the answer and
 leaves the status. Of lines that are no status line, and of 101, the end is `malformed`; of all else below 200 there may
-be any number before the final one. llhttp (`httptools`) reads the rest: it decides where the answer ends, and refuses
-what other readers might take for another end (Content-Length twice or beside Transfer-Encoding, folded headers, lines
-without CR): such an answer is `broken`.
+be any number before the final one, and they are skipped here: of their heads, only lines without CR are refused. llhttp
+(`httptools`) reads the final answer alone: it decides where that ends, and refuses what other readers might take for
+another end (Content-Length twice or beside Transfer-Encoding, folded headers, lines without CR): such an answer is
+`broken`. Of what came, no more than a begun line is kept beside head and excerpt, and those until `forget`.
 """
 
 import re
@@ -17,10 +18,13 @@ import httptools
 
 End = Literal["complete", "malformed", "broken", "too-long"]
 
-_STATUS_LINE = re.compile(rb"HTTP/(1\.[01])[ \t]([0-9]{3})[^0-9]")
+_STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) ([0-9]{3})[^0-9]")
 _STATUS_LINE_BYTES: Final = 13
 _HEAD_END = re.compile(rb"\n\r?\n")
+_INTERIM_END = re.compile(rb"\r\n(\r\n)|[^\r]\n")
+_HEAD_END_BYTES: Final = 4
 _FIRST_FINAL_STATUS: Final = 200
+_FIRST_KEPT_STATUS: Final = 300
 _SWITCHING_PROTOCOLS: Final = 101
 _LONGEST_DIGITS: Final = 9
 _LONGEST_PAUSE_SECONDS: Final = 21_600.0
@@ -56,7 +60,6 @@ class Answer:
         "_parsed",
         "_parser",
         "_pieces",
-        "_read_from",
         "_response_bytes",
         "_skips_head",
         "_unasked",
@@ -72,8 +75,8 @@ class Answer:
         self._answer_bytes = response_bytes + framing_bytes
         self._excerpt_bytes = excerpt_bytes
         self._parser: Any = httptools.HttpResponseParser(self)
+        self._head: bytes | bytearray = b""
         self._pieces: list[bytes] = []
-        self._begun = bytearray()
         self.begin(bodiless=False, observed=False)
 
     def begin(self, *, bodiless: bool, observed: bool) -> None:
@@ -85,13 +88,16 @@ class Answer:
         self.end: End | None = None
         self._headless = bodiless
         self._keeps_head = observed
-        self._head: bytes | bytearray = b""
         self._head_complete = self._parsed = self._keep = self._unasked = self._skips_head = False
-        self._body_bytes = self._read_from = 0
+        self._body_bytes = 0
+        self._begun = b""
+        self.forget()
+
+    def forget(self) -> None:
+        """Hold nothing more of what came: the connection may be idle for long."""
+        self._head = b""
         if self._pieces:
             self._pieces = []
-        if self._begun:
-            self._begun = bytearray()
 
     def count(self, size: int) -> bool:
         """So many bytes came from the receiver, whatever they are. False: too many, since the request was written."""
@@ -106,17 +112,17 @@ class Answer:
         """Bytes of the answer, which were counted. Nothing may be fed after the end. `fed`: there were any."""
         self.fed = True
         if not self.status:
-            self._find_status(data)
-        elif not self._head_complete and self._keeps_head:
+            data = self._find_status(data)
+            if not data:
+                return
+        if not self._head_complete and self._keeps_head:
             self._head += data
-        if self.end == "malformed":
-            return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._keep = False
             if self.end is None:
-                self.end = "broken" if self.status else "malformed"
+                self.end = "broken"
             return
         if self.end == "complete" and self._headless:
             # The parser may wait for the body that the head speaks of; and what follows the head was not asked for.
@@ -124,57 +130,51 @@ class Answer:
                 self._unasked = True
             self._parser = httptools.HttpResponseParser(self)
 
-    def _find_status(self, data: bytes) -> None:
-        if not self._begun:
-            match = _STATUS_LINE.match(data)
-            if match is not None and (status := int(match[2])) >= _FIRST_FINAL_STATUS:
-                self._found(status, match[1], data)
-                return
-        begun = self._begun
-        begun += data
-        at = 0
+    def _find_status(self, data: bytes) -> bytes:
+        """What of it belongs to the final answer, once that has begun."""
+        begun, at = self._begun + data if self._begun else data, 0
         while True:
             if self._skips_head:
-                end = _HEAD_END.search(begun, max(at, self._read_from))
+                end = _INTERIM_END.search(begun, at)
                 if end is None:
-                    self._read_from = max(len(begun) - at - 2, 0)
+                    self._begun = begun[max(at, len(begun) - _HEAD_END_BYTES + 1) :]
+                    return b""
+                if end[1] is None:
                     break
-                at, self._skips_head, self._read_from = end.end(), False, 0
+                at, self._skips_head = end.end(), False
             match = _STATUS_LINE.match(begun, at)
             if match is None:
                 rest = begun[at : at + _STATUS_LINE_BYTES]
                 if len(rest) == _STATUS_LINE_BYTES or b"\n" in rest:
-                    self.end = "malformed"
-                break
+                    break
+                self._begun = rest
+                return b""
             status = int(match[2])
             if status >= _FIRST_FINAL_STATUS:
-                self._found(status, match[1], begun[at:])
-                return
+                self._begun = b""
+                self.status, self.version = status, match[1]
+                if status >= _FIRST_KEPT_STATUS or match[1] == b"1.0":
+                    self._keeps_head = True
+                if self._keeps_head:
+                    self._head = bytearray()
+                return begun[at:] if at else begun
             if status < 100 or status == _SWITCHING_PROTOCOLS:
-                self.end = "malformed"
                 break
-            self._skips_head = True
-            self._read_from = match.end() - 1
-        del begun[:at]
-
-    def _found(self, status: int, version: bytes, head: bytes | bytearray) -> None:
-        self.status = status
-        self.version = version
-        if status >= 300 or self._keeps_head:
-            self._keeps_head = True
-            self._head = bytearray(head)
+            # From its last digit on: the line may end right after it.
+            at, self._skips_head = match.end() - 2, True
+        self.end, self._begun = "malformed", b""
+        return b""
 
     def on_message_begin(self) -> None:
         if self.end is not None:
             self._unasked = True
 
     def on_headers_complete(self) -> None:
-        if self.end is not None or self._parser.get_status_code() < _FIRST_FINAL_STATUS:
+        if self.end is not None:
             return
         self._head_complete = True
         if self._headless:
-            self._keep = self._parser.should_keep_alive()
-            self.end = "complete"
+            self._complete()
 
     def on_body(self, piece: bytes) -> None:
         if self.end is not None:
@@ -187,9 +187,14 @@ class Answer:
             self.end = "too-long"
 
     def on_message_complete(self) -> None:
-        if self._head_complete and self.end is None:
-            self._keep = self._parser.should_keep_alive()
-            self.end = "complete"
+        if self.end is None:
+            self._complete()
+
+    def _complete(self) -> None:
+        # HTTP/1.0 knows no Transfer-Encoding: a proxy on the way may see another end of such an answer.
+        faulty = self.version == b"1.0" and "transfer-encoding" in self._names()
+        self._keep = not faulty and self._parser.should_keep_alive()
+        self.end = "complete"
 
     @property
     def reusable(self) -> bool:
@@ -203,7 +208,7 @@ class Answer:
         return b"".join(self._pieces).decode(errors="replace")
 
     def fields(self) -> list[tuple[str, str]]:
-        """The headers of the final answer as far as they came, kept as the excerpt is."""
+        """The headers of the final answer as far as they came, kept as the excerpt is, and of HTTP/1.0."""
         head = bytes(self._head)
         end = _HEAD_END.search(head)
         lines = (head if end is None else head[: end.start()]).decode("latin-1").split("\n")[1:]
@@ -211,8 +216,11 @@ class Answer:
 
     def ends_with_connection(self) -> bool:
         """Whether it has no end of its own, so that the connection's end is a proper one. For kept heads."""
-        framing = {name.lower() for name, _ in self.fields()} & {"content-length", "transfer-encoding"}
+        framing = self._names() & {"content-length", "transfer-encoding"}
         return self._head_complete and not framing and self.end is None
+
+    def _names(self) -> set[str]:
+        return {name.lower() for name, _ in self.fields()}
 
     def close(self) -> None:
         self._parser = None

@@ -474,6 +474,8 @@ class DeliveryEngine:
         if attempt.sight is not None and result.observation is None:
             excerpt = "" if answer is None else answer.excerpt
             result = replace(result, excerpt=excerpt, observation=attempt.sight.observation(answer))
+        if answer is not None:
+            answer.forget()
         attempt.over = True
         self._deadlines.remove(attempt)
         if attempt.connection is not None:

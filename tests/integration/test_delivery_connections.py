@@ -75,6 +75,17 @@ class TestUnasked:
         await until(lambda: not len(engine._pool))
 
 
+async def test_idle_connections_hold_nothing_of_what_was_received(
+    engine: DeliveryEngine, receiver: RawReceiver
+) -> None:
+    receiver.script["/x"] = writing(b"HTTP/1.1 500 No\r\nContent-Length: 3\r\nX: " + b"x" * 100_000 + b"\r\n\r\nwhy")
+    result = await attempt(engine, post(receiver.url("/x")))
+    assert (result.status, result.excerpt) == (500, "why")
+    (idle,) = engine._pool.take_all()
+    assert (idle.answer.fields(), idle.answer.excerpt) == ([], "")
+    idle.close()
+
+
 class TestTooEarly:
     """Receivers that answer before they have read the request, or do not read it."""
 

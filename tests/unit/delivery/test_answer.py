@@ -1,6 +1,7 @@
 """Answers as their bytes come: what is their status, where they end, and what they may take."""
 
 from itertools import pairwise
+from sys import getsizeof
 from typing import Any
 
 import pytest
@@ -45,10 +46,18 @@ def seen(made: Answer) -> tuple[int, str | None, bool]:
         (OK + b"Connection: close\r\nContent-Length: 0\r\n\r\n", (200, "complete", False)),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", (200, "complete", False)),
         (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n", (200, "complete", True)),
+        (
+            b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            (200, "complete", False),
+        ),
         (OK + b"\r\nuntil it ends", (200, None, False)),
         (CHUNKED + b"3;x=y\r\nabc\r\n0\r\nX-Trailer: 1\r\n\r\n", (200, "complete", True)),
         (b"HTTP/1.1 103 Early\r\nLink: <a>\r\n\r\n" + EMPTY, (200, "complete", True)),
         (b"HTTP/1.1 100 Go\r\n\r\n" * 20 + EMPTY, (200, "complete", True)),
+        (b"HTTP/1.1 100\r\n\r\n" + EMPTY, (200, "complete", True)),
+        (b"HTTP/1.1 103 E\r\nConnection: close\r\n\r\n" + EMPTY, (200, "complete", True)),
+        (b"HTTP/1.0 100 Continue\r\n\r\n" + EMPTY, (200, "complete", True)),
+        (b"HTTP/1.1 103 E\r\nContent-Length: 9\r\nTransfer-Encoding: x\r\n\r\n" + EMPTY, (200, "complete", True)),
         (b"HTTP/1.1 100 Go\r\n\r\n" * 3, (0, None, False)),
         (b"HTTP/1.1 500 No\r\nContent-Len", (500, None, False)),
         (b"HTTP/1.1 200\r\n", (200, None, False)),
@@ -96,11 +105,17 @@ def test_what_could_be_read_in_two_ways_ends_the_answer_and_leaves_its_status(ca
         b"HTTP/1.1 2000\r\n\r\n",
         b"HTTP/1.1  200 OK\r\n\r\n",
         b"HTTP/1.1 103 Early\nX\n\nnonsense",
+        b"HTTP/1.1 103\n\n" + EMPTY,
+        b"HTTP/1.1 103 Early\nLink: <a>\r\n\r\n" + EMPTY,
+        b"HTTP/1.1 103 Early\r\nLink: <a>\n\n" + EMPTY,
+        b"HTTP/1.1 103 Early\r\n\n" + EMPTY,
+        b"HTTP/1.1\t200 OK\r\nContent-Length: 0\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x00\x00",
     ],
 )
 def test_what_is_no_answer(came: bytes) -> None:
     assert seen(feed(answer(), came)) == (0, "malformed", False)
+    assert seen(feed(answer(), *[came[at : at + 1] for at in range(len(came))])) == (0, "malformed", False)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +211,26 @@ def test_an_end_by_the_connection() -> None:
     assert not feed(answer(), CHUNKED + b"3\r\nabc\r\n").ends_with_connection()
 
 
+def test_of_what_came_nothing_is_held_for_long() -> None:
+    """A receiver decides how much it sends; its connection may be idle for minutes."""
+    made = Answer(response_bytes=RESPONSE_BYTES, framing_bytes=1_000_000, excerpt_bytes=1_000)
+    made.begin(bodiless=False, observed=True)
+    started = held(made)
+    feed(made, b"HTTP/1.1 103 Early\r\nLink: <", b"a" * 200_000)
+    assert held(made) < started + 200
+    feed(made, b">\r\n\r\nHTTP/1.1 500 No\r\nContent-Length: 3\r\nX: ", b"b" * 200_000, b"\r\n\r\nabc")
+    assert (seen(made), made.excerpt, len(made.fields())) == ((500, "complete", True), "abc", 2)
+    made.forget()
+    assert held(made) < started + 200
+
+
+def held(made: Answer) -> int:
+    """Bytes in all that it refers to."""
+    values = [getattr(made, name) for name in Answer.__slots__]
+    pieces = [piece for value in values if isinstance(value, list) for piece in value]
+    return sum(getsizeof(value) for value in values + pieces)
+
+
 WHOLE = [
     EMPTY,
     b"HTTP/1.1 103 Early\r\nLink: <a>\r\n\r\nHTTP/1.1 100 Go\r\n\r\n"
@@ -204,6 +239,8 @@ WHOLE = [
     b"HTTP/1.1 2000 X\r\nContent-Length: 3\r\n\r\nabc",
     b"HTTP/1.1 103 Early\r\n\r\nSPAM SPAM SPAM\r\n\r\n",
     OK + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+    b"HTTP/1.1 103 E\r\nConnection: close\r\n\r\n" + EMPTY,
+    b"HTTP/1.0 100 Continue\r\n\r\nHTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\nwhy",
     b"HTTP/1.1 500 No\r\nRetry-After: 9\r\n\r\nuntil it ends",
 ]
 
