@@ -5,6 +5,7 @@ from typing import Final
 
 ALPN_HTTP2: Final = "h2"
 _READ = 65_536
+_PIECE: Final = 65_536
 
 
 def client_context(ca_file: str | None) -> ssl.SSLContext:
@@ -58,10 +59,12 @@ class Tls:
         return self._outgoing.read() if self._outgoing.pending else b""
 
     def seal(self, data: bytes) -> bytes:
-        left = memoryview(data)
+        # In pieces, for what a BIO has once held it keeps the room for.
+        left, sealed = memoryview(data), []
         while left:
-            left = left[self._object.write(left) :]
-        return self._outgoing.read()
+            left = left[self._object.write(left[:_PIECE]) :]
+            sealed.append(self._outgoing.read())
+        return sealed[0] if len(sealed) == 1 else b"".join(sealed)
 
     def open(self, data: bytes) -> bytes:
         """What of it is the receiver's answer; nothing of records about keys and tickets. `ended` when the receiver has
