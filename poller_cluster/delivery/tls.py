@@ -26,6 +26,13 @@ def client_context(ca_file: str | None) -> ssl.SSLContext:
     return context
 
 
+def default_authorities() -> tuple[str | None, str | None]:
+    """The file and the directory, where they exist, that `client_context` has authorities from without a `ca_file`. Of
+    a list of directories (SSL_CERT_DIR may be one) nothing is told here."""
+    paths = ssl.get_default_verify_paths()
+    return paths.cafile, paths.capath
+
+
 class Tls:
     """`shake_hands` with what came until it says True; then `seal` what is to be sent and `open` what came.
 

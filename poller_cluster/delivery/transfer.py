@@ -2,7 +2,6 @@
 
 import re
 import socket
-import ssl
 from typing import Any
 
 import pycurl
@@ -15,6 +14,7 @@ from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.target import Target
+from poller_cluster.delivery.tls import default_authorities
 from poller_cluster.delivery.wire import sends_body
 
 _SUPPRESSED = ("Accept:", "Content-Type:", "Expect:", "User-Agent:")
@@ -102,6 +102,7 @@ class Transfer:
         self.curl: Any = pycurl.Curl()
         for option, value in self._constant_options(settings).items():
             self.curl.setopt(option, value)
+        self._trust(settings.ca_file)
         self._begin()
 
     def _constant_options(self, settings: DeliverySettings) -> dict[int, Any]:
@@ -131,10 +132,16 @@ class Transfer:
             pycurl.HEADERFUNCTION: self._hear_header,
             pycurl.WRITEFUNCTION: self._receive,
         }
-        # The same authorities as `tls` has, not those of a bundle that libcurl was built for.
-        if bundle := settings.ca_file or ssl.get_default_verify_paths().cafile:
-            options[pycurl.CAINFO] = bundle
         return options
+
+    def _trust(self, ca_file: str | None) -> None:
+        """The same authorities as `tls` has, none that libcurl was built for."""
+        file, directory = default_authorities() if ca_file is None else (ca_file, None)
+        for option, value in ((pycurl.CAINFO, file), (pycurl.CAPATH, directory)):
+            if value is None:
+                self.curl.unsetopt(option)
+            else:
+                self.curl.setopt(option, value)
 
     def _begin(self) -> None:
         self.waited_seconds = 0.0

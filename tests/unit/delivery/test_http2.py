@@ -3,11 +3,13 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
 import pycurl
 import pytest
+from cryptography import x509
 from h2.errors import ErrorCodes
 
 from poller_cluster.delivery.engine import DeliveryEngine
@@ -305,6 +307,51 @@ class TestGoingAway:
         receiver.sessions[0].close()
         assert [ending(result) for result in await all_of(attempts)] == [(None, "reset", False)] * 10
         assert len(receiver.streams) == 10
+
+
+class TestAuthorities:
+    """Those that a receiver is trusted by are the same, whatever it speaks."""
+
+    @pytest.fixture(params=["HTTP/1.1", "HTTP/2"])
+    async def url(self, authority: Authority, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+        kind = Http2Receiver if request.param == "HTTP/2" else RawReceiver
+        async with kind(tls=authority.server_context("127.0.0.1")) as receiver:
+            yield receiver.url()
+
+    @pytest.mark.parametrize("where", ["file", "directory"])
+    async def test_without_a_file_of_its_own_openssl_s(
+        self, url: str, authority: Authority, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        directory = hashed(authority, tmp_path / "hashed")
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle if where == "file" else tmp_path / "none"))
+        monkeypatch.setenv("SSL_CERT_DIR", str(directory if where == "directory" else tmp_path / "none"))
+        async with engines() as make:
+            engine = await make()
+            assert (await attempt(engine, post(url))).status == 200
+
+    async def test_with_one_only_that(
+        self, url: str, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
+        monkeypatch.setenv("SSL_CERT_DIR", str(hashed(authority, tmp_path / "hashed")))
+        (tmp_path / "other").mkdir()
+        async with engines() as make:
+            engine = await make(ca_file=str(Authority(tmp_path / "other").bundle))
+            for remembered in (False, True):
+                if remembered:
+                    engine._http2_receivers.add(place_of(url).target, CLOCK.monotonic())  # type: ignore[union-attr]
+                assert ending(await attempt(engine, post(url))) == (None, "tls-failed", True)
+
+
+def hashed(authority: Authority, directory: Path) -> Path:
+    """A directory where OpenSSL finds the authority, by the hash of its name in small letters."""
+    certificate = authority.bundle.read_bytes()
+    (name,) = x509.load_pem_x509_certificate(certificate).subject
+    lower = x509.Name([x509.NameAttribute(name.oid, str(name.value).lower())]).public_bytes()
+    digest = sha1(lower[2:], usedforsecurity=False).digest()
+    directory.mkdir()
+    (directory / f"{int.from_bytes(digest[:4], 'little'):08x}.0").write_bytes(certificate)
+    return directory
 
 
 class TestWhoSpeaksIt:
