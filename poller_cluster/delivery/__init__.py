@@ -29,18 +29,20 @@ What holds:
   Another line, and 101, end the attempt as `bad-response` at once; of all else below 200 there may be any number before
   the final status.
 - Where an answer ends, only one reading is accepted: Content-Length twice or beside Transfer-Encoding, folded headers,
-  lines without CR and the like end the answer, and the connection with it. So do bytes that come after the answer, and
-  any byte on an idle connection: they are never taken for the answer to another request.
+  lines without CR and the like end the answer, and the connection with it. So do bytes that come after the answer
+  (line ends in the same segment excepted: they are skipped), and any byte on an idle connection: they are never taken
+  for the answer to another request. Nor is a connection used again after an HTTP/1.0 answer with Transfer-Encoding.
 - An answer is bounded as a whole, whatever HTTP makes of its bytes: `response_bytes` and `framing_bytes` together from
   the request on, as they come off the socket, and `answer_seconds` from its status to its end. Beyond that the
   connection is closed; the status decides, as where the body is too long, and without one the attempt ends as
   `bad-response`.
 - A request is written at once, or as the receiver reads it, within the request's time-out; no more than the request
-  itself is buffered. A receiver may answer before it has read everything; its connection is not used again then.
+  itself is buffered, and 1 KB of what TLS has to say: where that gets more, the connection ends. A receiver may answer
+  before it has read everything; its connection is not used again then.
 - A header's name or value never holds a line break on the wire, whatever was stored: `wire` refuses it, and names that
   belong to the framing.
 - Connections are kept for each client, scheme, host, port and address on their own, bounded in number, idle time and
-  age.
+  age. While they are idle nothing of what came on them is held.
 
 What does not hold: that a receiver is called at most once per attempt. When a kept connection breaks before a byte was
 answered, the request is repeated once, on a fresh one. Requests marked `at_most_once` are repeated only where nothing

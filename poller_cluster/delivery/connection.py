@@ -13,7 +13,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from poller_cluster.delivery.answer import Answer
 from poller_cluster.delivery.pool import PoolKey
@@ -22,6 +22,8 @@ from poller_cluster.delivery.tls import Tls
 A = TypeVar("A")
 
 _READ = 65_536
+_BEHIND_BYTES: Final = 1_024
+"""What TLS itself may have to say while what was sent before it has not left: new keys, answers to new keys."""
 
 
 class Owner(Protocol):
@@ -42,9 +44,10 @@ class Owner(Protocol):
 
 class Connection(Generic[A]):
     """`attempt`: whose request is under way, or who waits for the connection. `requests`: how many were sent.
-    `ending`: the receiver has said that nothing more comes."""
+    `ending`: the receiver has said that nothing more comes, or has TLS say much while it reads nothing."""
 
     __slots__ = (
+        "_behind",
         "_loop",
         "_owner",
         "_sock",
@@ -77,6 +80,7 @@ class Connection(Generic[A]):
         self._loop = loop
         self._sock = sock
         self._unsent: memoryview | None = None
+        self._behind = bytearray()
         self.descriptor = sock.fileno()
         self.key = key
         self.attempt: A | None = attempt
@@ -156,17 +160,20 @@ class Connection(Generic[A]):
             self._unsent = self._unsent[:0]
             self._loop.remove_writer(self.descriptor)
             return
-        if not self._unsent:
+        if not self._unsent and self._behind:
+            self._unsent, self._behind = memoryview(self._behind), bytearray()
+        elif not self._unsent:
             self._loop.remove_writer(self.descriptor)
             self._unsent = None
 
     def _pass_on(self, tls: Tls) -> None:
-        """Send what TLS itself has to say."""
+        """Send what TLS itself has to say, behind what was not sent yet."""
         data = tls.take()
         if not data:
             return
         if self._unsent is not None:
-            self._unsent = memoryview(bytes(self._unsent) + data)
+            self._behind += data
+            self.ending = self.ending or len(self._behind) > _BEHIND_BYTES
             return
         try:
             sent = self._sock.send(data)
@@ -212,13 +219,13 @@ class Connection(Generic[A]):
             except ssl.SSLError:
                 self._owner.on_lost(self)
                 return
+            self.ending = self.ending or tls.ended
             self._pass_on(tls)
-            self.ending = tls.ended
         if data and answer.end is None:
             answer.feed(data)
         if data or not within:
             self._owner.on_answer(self)
-        if tls is not None and tls.ended and not self.closed:
+        if self.ending and not self.closed:
             self._owner.on_lost(self)
 
     def close(self) -> None:
