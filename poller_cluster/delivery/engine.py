@@ -29,7 +29,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.descriptors import affordable_sockets
 
 _NEXT_ADDRESS_SECONDS = 0.25
-"""After so long without a connection the next address is tried beside the last one."""
+"""After so long without a connection the next address is tried beside the first one."""
 _OPENING_AT_ONCE = 2
 _SWEEP_SECONDS = 1.0
 """How often kept connections are looked through for old ones."""
@@ -264,14 +264,12 @@ class DeliveryEngine:
             if attempt.over:
                 return
             if opened:
-                if len(attempt.opening) > _OPENING_AT_ONCE:
-                    attempt.opening.pop(0).close()
                 break
         if not attempt.opening:
             self._fail(attempt, self._no_connection(attempt))
             return
         now = self._clock.monotonic()
-        more = attempt.next_address < len(attempt.addresses)
+        more = attempt.next_address < len(attempt.addresses) and len(attempt.opening) < _OPENING_AT_ONCE
         at = min(attempt.connect_deadline, now + _NEXT_ADDRESS_SECONDS) if more else attempt.connect_deadline
         self._watch_sooner(attempt, at)
 

@@ -1,20 +1,23 @@
 """Names are looked up without threads, and one client's dead names leave the others' alone."""
 
 import asyncio
+import errno
 import ssl
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pycares
 import pytest
 
+from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.policy import NetworkPolicy
 from tests.support.certificates import Authority
 from tests.support.delivery import EngineMaker, Trust, attempt, begin, post
 from tests.support.name_server import SERVER_FAILED, NameServer
 from tests.support.raw_receiver import RawReceiver, answering
+from tests.support.turns import until
 
 DEAD_AT_ONCE = 300
 CALLS = 41
@@ -113,6 +116,25 @@ async def test_what_a_name_resolves_to_is_judged_and_all_its_addresses_are_tried
     inside = await attempt(engine, post(receiver.url(host="inside.test")))
     assert (inside.error, inside.nothing_sent, inside.final) == ("forbidden-address", True, True)
     assert (await attempt(engine, post(receiver.url(host="both.test")))).succeeded
+
+
+@pytest.mark.parametrize("fail", [0, 1, 2])
+async def test_no_address_is_given_up_for_another_while_it_may_still_answer(
+    fail: int, make_engine: EngineMaker, names: NameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A far receiver takes longer than the pause between addresses; two are tried at a time, more where one failed."""
+    opened: list[Connection[Any]] = []
+    monkeypatch.setattr(Connection, "connect", lambda connection: opened.append(connection))
+    names.answers["far.test"] = tuple(f"127.0.0.{number}" for number in range(1, 7))
+    engine = await make_engine(nameservers=(names.name,), connect_timeout_seconds=0.9)
+    called = begin(engine, post("http://far.test:1/"))
+    await until(lambda: len(opened) == 2)
+    for number in range(fail):
+        engine.on_connected(opened[number], OSError(errno.ECONNREFUSED, ""))
+    assert [connection.closed for connection in opened] == [True] * fail + [False] * 2
+    result = await called
+    assert (result.error, result.detail, len(opened)) == ("timeout", "no connection within 0.9 s", fail + 2)
+    assert all(connection.closed for connection in opened)
 
 
 async def test_the_addresses_of_the_last_attempt_are_not_taken_for_the_next_ones(
