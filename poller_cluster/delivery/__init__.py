@@ -22,7 +22,7 @@ What holds:
   data is not used.
 - The address is judged when the socket is opened, after DNS, and it is what the socket is connected to, so a name that
   changes its address gains nothing. Kept connections were judged when they were opened; the policy of an engine never
-  changes. They are used only for an address that the name has now.
+  changes. Over HTTP/1.1 they are used only for an address that the name has now.
 - A final status (200 and above) decides. What breaks after it, while the rest of the answer is read, changes nothing:
   the receiver has answered. At most 64 KB of an answer's body are read, and 1 KiB is kept.
 - A status is believed where its line is one: HTTP/1.0 or HTTP/1.1 (HTTP/2 where that is spoken) and three digits.
@@ -41,8 +41,8 @@ What holds:
   before it has read everything; its connection is not used again then.
 - A header's name or value never holds a line break on the wire, whatever was stored: `wire` refuses it, and names that
   belong to the framing.
-- Connections are kept for each client, scheme, host, port and address on their own, bounded in number, idle time and
-  age. While they are idle nothing of what came on them is held.
+- Connections over HTTP/1.1 are kept for each client, scheme, host, port and address on their own, bounded in number,
+  idle time and age. While they are idle nothing of what came on them is held.
 
 What does not hold: that a receiver is called at most once per attempt. When a kept connection breaks before a byte was
 answered, the request is repeated once, on a fresh one. Requests marked `at_most_once` are repeated only where nothing
@@ -52,12 +52,15 @@ spared that call, so a byte that comes unasked in the very turn of the loop in w
 beginning of its answer.
 
 Where a name has several addresses, the families take turns, eight addresses of each at most; the next one is tried
-beside the last after a quarter of a second, or at once where that failed, and at most two at a time.
+beside the first after a quarter of a second, or at once where one failed. Two at a time at most: none is given up for
+another within the time for connecting, so where two don't answer at all the rest are not tried.
 
 HTTP/2 is left to libcurl. In a TLS handshake `h2` is offered; a receiver that chooses it is called by libcurl from then
 on, over connections of its own, until it is not heard of for ten minutes or answers by HTTP/1.1. Attempts are then
-streams of one connection, and what befalls one of them, a reset, a time-out, an answer that is too long, trust lost
-before it was sent, leaves the others alone. A stream that the receiver says it did not look at (REFUSED_STREAM, or
+streams of one connection, whichever client they are of: who fills it or uses up its streams does so to all that call
+the receiver. libcurl keys its connections by host and port and uses them for as long as it keeps them, also when the
+name has come to lead elsewhere. What befalls one stream, a reset, a time-out, an answer that is too long, trust
+lost before it was sent, leaves the others alone. A stream that the receiver says it did not look at (REFUSED_STREAM, or
 above GOAWAY's last) is repeated on a fresh connection, 5 times at most, under the same rules as any repeat. The first
 attempts to a receiver open a connection each, for none waits for another's. The bounds are looser there (`inflow`): two
 reads of the socket go uncounted, of 352 KiB at most each, and time is looked at once a second.
