@@ -317,6 +317,29 @@ async def test_a_repeat_has_a_time_for_connecting_of_its_own_and_ends_with_the_r
     assert result.duration_seconds >= 0.6
 
 
+async def test_a_repeat_may_take_its_time_to_connect(
+    make_engine: EngineMaker, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, loop = await make_engine(connect_timeout_seconds=0.4), asyncio.get_running_loop()
+    first = begin(engine, post(listener.url))
+    accepted = await listener.answer()
+    assert (await first).succeeded
+    second = begin(engine, post(listener.url))
+    await loop.sock_recv(accepted, 65_536)
+    connected = Connection._connected
+
+    def late(connection: Connection[Any]) -> None:
+        loop.remove_writer(connection.descriptor)
+        loop.call_later(0.15, lambda: connection.closed or connected(connection))
+
+    monkeypatch.setattr(Connection, "_connected", late)
+    await asyncio.sleep(0.5)
+    accepted.close()
+    answered = loop.create_task(listener.answer())
+    assert (await second).succeeded
+    (await answered).close()
+
+
 async def test_another_address_is_tried_beside_one_that_does_not_answer(make_engine: EngineMaker) -> None:
     engine = await make_engine()
     async with RawReceiver() as receiver:

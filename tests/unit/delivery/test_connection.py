@@ -104,3 +104,19 @@ async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(
     await make_it_say(connection, theirs, 1)
     assert owner.lost == 1
     assert connection.closed
+
+
+async def test_nothing_is_sent_between_what_has_not_left(peer: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = peer
+    connection = secured(ours, Owner())
+    connection.send(REQUEST)
+    came = theirs.recv(1_000_000)  # there is room now, and no turn of the loop to write what was begun
+    with pytest.raises(BlockingIOError):
+        connection.send(b"another")
+    while connection.sending or len(came) < len(REQUEST):
+        came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
+    assert came == REQUEST
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1)
+    assert connection.requests == 1
+    connection.close()
