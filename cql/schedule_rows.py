@@ -168,20 +168,33 @@ def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
 
 
 def _delivered(row: Row, delivery: str) -> Row:
-    attempts, first_attempt_at, last_status, fired_epoch, fired_by = delivery.split(" ", 4)
+    if (said := _said(delivery)) is None:
+        return row
+    attempts, first_attempt_at, last_status, fired_epoch, fired_by = said
     packed = row.attempts is None
     return replace(
         row,
-        attempts=int(attempts) if packed else row.attempts,
-        last_status=int(last_status) if packed else row.last_status,
-        first_attempt_at=int(first_attempt_at) if row.first_attempt_at is None else row.first_attempt_at,
-        fired_epoch=int(fired_epoch) if row.fired_epoch is None else row.fired_epoch,
+        attempts=attempts if packed else row.attempts,
+        last_status=last_status if packed else row.last_status,
+        first_attempt_at=first_attempt_at if row.first_attempt_at is None else row.first_attempt_at,
+        fired_epoch=fired_epoch if row.fired_epoch is None else row.fired_epoch,
         fired_by=fired_by if row.fired_by is None else row.fired_by,
     )
 
 
+def _said(delivery: str) -> tuple[int, UnixMillis, int, int, str] | None:
+    """What the text says; None for one that this program can't read, lest it keep its whole page from being read."""
+    try:
+        attempts, first_attempt_at, last_status, fired_epoch, fired_by = delivery.split(" ", 4)
+        return int(attempts), UnixMillis(int(first_attempt_at)), int(last_status), int(fired_epoch), fired_by
+    except ValueError:
+        return None
+
+
 def _first_attempt_at(column: UnixMillis | None, delivery: str | None) -> UnixMillis | None:
-    return column if delivery is None or column is not None else UnixMillis(int(delivery.split(" ", 2)[1]))
+    if delivery is None or column is not None or (said := _said(delivery)) is None:
+        return column
+    return said[1]
 
 
 def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:

@@ -114,7 +114,8 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             hints=hints,
             knows=len(load_migrations()),
         )
-        storage.schedules.packs = lambda: node.heartbeater.view.all_know(DELIVERIES_SINCE)
+        if settings.node.minute.pack_deliveries:
+            storage.schedules.packs = lambda: node.heartbeater.view.all_know(DELIVERIES_SINCE)
         storage.measures.requests.listener = node.budget.observe
         targets.watch(lambda: node.heartbeater.view)
         edits = storage.measures.edits

@@ -12,6 +12,7 @@ hints, and follow-ups. One step is under way at a time, so a partition never has
 Why this is safe: see the package."""
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from poller_cluster.admission import ADMIT_ALL, Admission
@@ -53,6 +54,8 @@ from scheduler_service.domain.schedules import (
     WriteRejection,
 )
 
+STRAYS_AT_ONCE = 100
+"""Rows that a sweep reads by key in one request; they are whole, and may be large."""
 _OWING = (State.RETRYING, State.FAILED)
 
 
@@ -118,12 +121,12 @@ class PollerMinute:
             return WriteAdvance(advance)
         if self.draining:
             return self._drain_step()
-        if self._strays:
-            return ReadStrays(tuple(self._strays))
         if self._hinted or self._edited:
             return ReadHinted((*self._hinted, *self._edited))
         if soon := self.rows.unchecked_by(now + self.settings.claim_ahead_ms):
             return CheckRows(soon)
+        if self._strays:
+            return ReadStrays(tuple(islice(self._strays, STRAYS_AT_ONCE)))
         if self._wants_page(now):
             return self._page_step()
         if self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts:
@@ -318,10 +321,11 @@ class PollerMinute:
         if not trusted:
             return
         for key in asked:
-            if key in self._strays and key in rows:
-                self._row_read(rows[key])
-        self._strays.clear()
-        if self._pass.done:
+            if key in self._strays:
+                del self._strays[key]
+                if key in rows:
+                    self._row_read(rows[key])
+        if self._pass.done and not self._strays:
             self._whole_read()
 
     def _whole_read(self) -> None:

@@ -233,7 +233,9 @@ class MinuteRun:
                     self._passed(swept, after)
                 machine.page_swept(swept, trusted=self._firing.trusted())
             case ReadStrays(keys=keys):
-                rows = await schedules.find_rows(partition, keys, serial=True)
+                async with self._firing.page_reads:
+                    rows = await schedules.find_rows(partition, keys, serial=True)
+                self._firing.row_window.read(list(rows.values()))
                 machine.rows.now = self._firing.clock.wall_ms()
                 machine.strays_read(keys, rows, trusted=self._firing.trusted())
             case ReadHinted(keys=keys):

@@ -66,7 +66,12 @@ def repeats(cluster: Deployment) -> dict[str, list[dict[str, Any]]]:
     return {id_: sorted(calls, key=lambda call: call["arrived"]) for id_, calls in by_id.items() if len(calls) > 1}
 
 
-def test_ten_thousand_over_two_minutes_all_come_once_and_in_time(cluster: Deployment) -> None:
+def test_ten_thousand_over_two_minutes_all_come_once_and_in_time(cassandra: SuiteCassandra, tmp_path: Path) -> None:
+    with deployment(cassandra, tmp_path, tables={"node.minute": {"pack_deliveries": True}}) as cluster:
+        _ten_thousand(cluster)
+
+
+def _ten_thousand(cluster: Deployment) -> None:
     cluster.start_api()
     cluster.start_poller("one")
     key = cluster.register(CLIENT, poller_quota=8)

@@ -90,6 +90,19 @@ async def test_every_read_shows_the_same(storage: Storage, names: Names, other: 
     assert await shown(storage, packed) == await shown(storage, plain)
 
 
+@pytest.mark.parametrize("text", ["", "1 2", "1 soon 204 7 node-1@7", "1 1763836800123 204 seven node-1@7"])
+async def test_a_text_that_nobody_can_read_hides_no_other_row(
+    storage: Storage, names: Names, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr("cql.schedule_rows._packed", lambda write: text)
+    rows = await recorded(storage, names, 4, packs=True)
+    for found in (await shown(storage, rows))[:-1]:
+        assert found
+    page = (await storage.schedules.read_page(rows[0].partition)).rows
+    assert [row.state for row in page] == [None, State.DELIVERED, None]
+    assert (page[1].attempts, page[1].fired_by, page[1].finished_at) == (None, None, rows[1].due + ENDED_AFTER_MS)
+
+
 async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -> None:
     """A redelivery knows the end by its instant, keeps what it does not know, and its own end replaces the first."""
     lanes = [await recorded(storage, names, lane, packs=packs) for lane, packs in ((1, True), (2, False))]

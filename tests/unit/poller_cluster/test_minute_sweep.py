@@ -1,7 +1,17 @@
 import pytest
 
-from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import OpenPartition, Phase, ReadPage, ReadStrays, Stop, SweepPage, Wait, WriteBalance
+from poller_cluster.minute import STRAYS_AT_ONCE, PollerMinute
+from poller_cluster.steps import (
+    OpenPartition,
+    Phase,
+    ReadHinted,
+    ReadPage,
+    ReadStrays,
+    Stop,
+    SweepPage,
+    Wait,
+    WriteBalance,
+)
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS, NO_STAMP, Stamp, Tally
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import (
@@ -289,6 +299,27 @@ def test_a_pass_is_over_only_when_the_rows_that_owe_something_are_read(stray: Ro
     assert step(minute, SWEEP) == asked
     minute.strays_read(asked.keys, by_key(stray), trusted=True)
     assert step(minute, SWEEP) != WriteBalance()
+
+
+def test_strays_are_read_some_at_a_time_behind_what_is_to_be_called() -> None:
+    """They are whole and may be large, and a read of theirs that gets no answer keeps no call waiting."""
+    strays = [row(number / 10, number + 1) for number in range(STRAYS_AT_ONCE + 1)]
+    minute = reading()
+    assert step(minute, SWEEP) == SweepPage(None)
+    minute.page_swept(swept_page(*strays), trusted=True)
+    first = ReadStrays(tuple(stray.key for stray in strays[:STRAYS_AT_ONCE]))
+    assert step(minute, SWEEP) == first
+    hinted = row(30, 900)
+    minute.hint([hinted.key])
+    assert step(minute, SWEEP) == ReadHinted((hinted.key,))
+    minute.hinted_read([hinted.key], {}, trusted=True)
+    assert step(minute, SWEEP) == first
+    ended = [with_state(stray, State.CANCELLED) for stray in strays]
+    minute.strays_read(first.keys, by_key(*ended[:STRAYS_AT_ONCE]), trusted=True)
+    assert step(minute, SWEEP) == ReadStrays((strays[-1].key,))
+    minute.strays_read([strays[-1].key], by_key(ended[-1]), trusted=True)
+    assert step(minute, SWEEP) == WriteBalance()
+    assert minute.account.counts == {State.CANCELLED: len(strays)}
 
 
 def test_a_stray_in_doubt_stays_so() -> None:
