@@ -67,7 +67,7 @@ def repeats(cluster: Deployment) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_ten_thousand_over_two_minutes_all_come_once_and_in_time(cassandra: SuiteCassandra, tmp_path: Path) -> None:
-    with deployment(cassandra, tmp_path, tables={"node.minute": {"pack_deliveries": True}}) as cluster:
+    with deployment(cassandra, tmp_path, tables={"minute": {"pack_deliveries": True}}) as cluster:
         _ten_thousand(cluster)
 
 
