@@ -5,10 +5,11 @@ What an owner records most is a call that was delivered, and what a write costs 
 
     attempts first_attempt_at last_status fired_epoch fired_by          1 1763836800123 204 7 node-1@1763836790000
 
-It is written over rows that had no outcome, by owners that see no node whose program can't read it. Every other outcome
-is columns, `attempts` among them. So a row without `attempts` is what `delivery` says; where a later outcome is in
-columns these hold, and what that left as it was (`first_attempt_at`, `fired_by`, `fired_epoch`) `delivery` still says.
-An advance that is repeated may take the other form: by its version only one of the two is applied.
+It is written over rows that had no outcome, where `minute.pack_deliveries` is set, by owners that see no node whose
+program can't read it. Every other outcome is columns, `attempts` among them. So a row without `attempts` is what
+`delivery` says; where a later outcome is in columns these hold, and what that left as it was (`first_attempt_at`,
+`fired_by`, `fired_epoch`) `delivery` still says. An advance that is repeated may take the other form: by its version
+only one of the two is applied.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

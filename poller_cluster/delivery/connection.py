@@ -3,7 +3,7 @@
     connect --on_connected--> [secure --on_secured-->] send --on_answer, until the answer has ended--> send ...
        `------------------------- on_lost: the receiver ended it, or it broke --------------------------'
 
-It decides nothing: whoever owns it hears what happened. The socket is the engine's own rather than a transport of the
+It decides nothing: its owner hears what happened. The socket is the engine's own rather than a transport of the
 loop, so that it is known what has left: `send` writes at once, right after the owner asked whether it may, or raises
 and nothing has left. No task and no future per connection or request.
 """

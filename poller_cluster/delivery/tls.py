@@ -1,4 +1,4 @@
-"""TLS of one connection between bytes and bytes: no socket is known here, so whoever owns it knows what has left."""
+"""TLS of one connection between bytes and bytes: no socket is known here, so the owner knows what has left."""
 
 import ssl
 from typing import Final

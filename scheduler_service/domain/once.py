@@ -3,7 +3,7 @@
     once = ASKED_AT "." POLLERS "." POLLER "." NONCE        1795442222123.4.2.9f0c2d6a1be84735
 
 Nothing is kept under a token. It holds all that a create takes beside its body: the instant it was asked at, the
-client's quota it was asked under, the lane to begin with, and something random. So whoever is asked, and whenever,
+client's quota it was asked under, the lane to begin with, and something random. So every process, at any time,
 derives the same ids, and a repeat inserts equal values into the same cells of the same rows.
 
     tail of an id   BLAKE2b, under the client's id, of token and body, plus the item's position by golden steps
@@ -77,7 +77,7 @@ def age_fault(once: Once, *, now: int) -> str | None:
 
 
 class OnceIds:
-    """The lanes and ids of one create. The same for the same client, token and body, whoever derives them. Positions
+    """The lanes and ids of one create. The same for the same client, token and body in every process. Positions
     are to be asked for in order, since lanes are filled in turn."""
 
     def __init__(self, client_id: ClientId, once: Once, body: bytes) -> None:

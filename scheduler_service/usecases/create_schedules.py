@@ -94,7 +94,7 @@ class CreateSchedules:
         run: Callable[[Coroutine[Any, Any, None]], object],
         once: OnceIds | None = None,
     ) -> tuple[Definition, Callable[[], None]]:
-        """`one` for a client that was admitted and whoever has no task that waits: the row to be, and what gives it up.
+        """`one` for an admitted client and a caller without a task that waits: the row to be, and what gives it up.
         `answered` and `run` as in `Place.begin`. Raises Invalid, and what `Place.begin` does."""
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)

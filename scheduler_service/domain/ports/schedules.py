@@ -49,10 +49,9 @@ class ScheduleStore(Protocol):
     def begin_insert(
         self, definition: Definition, answered: Answered, *, consistency: WriteConsistency = "LOCAL_QUORUM"
     ) -> Callable[[], None]:
-        """`insert` for whoever has no task that waits: `answered` is told what it would have raised, in a later turn of
-        the loop. Answers what gives the insert up: `answered` is told nothing then, and what was not sent is not sent.
-
-        What `insert` finds out before it sends anything is raised.
+        """`insert` for callers without a task that waits: `answered` is told what it would have raised, in a later turn
+        of the loop. Answers what gives the insert up: `answered` is told nothing then, and what was not sent is not
+        sent. What `insert` finds out before it sends anything is raised.
         """
 
     async def insert_many(
