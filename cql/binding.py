@@ -6,7 +6,7 @@ room sends most. The bytes are the same (tested). Only the frequent types are do
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from cassandra.protocol import ProtocolHandler
@@ -23,6 +23,7 @@ _SHORT = struct.Struct(">H")
 _NULL, _NOT_SET = _LENGTH.pack(-1), _LENGTH.pack(-2)
 _UUID_LENGTH = _LENGTH.pack(16)
 _SHORT_TEXT = 256
+_REMEMBERED_TEXTS = 4096
 _NEVER_AGAIN = frozenset(("delivery",))
 """Columns whose short texts are all different: remembered they would drive out those that come again."""
 _FRAME_HEAD = struct.Struct(">BBhBi")
@@ -53,14 +54,20 @@ def _prefix(value: bytes) -> bytes:
     return _LENGTH.pack(len(value)) + value
 
 
-@lru_cache(maxsize=4096)
-def _short_text(value: str) -> bytes:
-    """URLs, methods and names come again and again."""
-    return _prefix(value.encode())
+class _Texts(dict[str, bytes]):
+    """Texts as they go over the wire. Short ones are remembered: URLs, methods and names come again and again, and a
+    look-up that finds costs no call of Python's."""
+
+    def __missing__(self, value: str) -> bytes:
+        prefixed = _prefix(value.encode())
+        if len(value) <= _SHORT_TEXT:
+            if len(self) >= _REMEMBERED_TEXTS:
+                self.clear()
+            self[value] = prefixed
+        return prefixed
 
 
-def _prefixed_text(value: str) -> bytes:
-    return _short_text(value) if len(value) <= _SHORT_TEXT else _prefix(value.encode())
+_prefixed_text = _Texts().__getitem__
 
 
 _PREFIXED: dict[str, Serialize] = {

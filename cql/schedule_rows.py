@@ -74,18 +74,13 @@ def definition_parameters(definition: Definition) -> Parameters:
         definition.headers,
         definition.body,
         definition.options,
-        *(
-            UNSET if value is None else value
-            for value in (
-                definition.label,
-                definition.ordering_key,
-                definition.cron_id,
-                definition.nominal_due,
-                definition.rescheduled_from,
-                definition.created_at,
-                definition.origin_due,
-            )
-        ),
+        UNSET if definition.label is None else definition.label,
+        UNSET if definition.ordering_key is None else definition.ordering_key,
+        UNSET if definition.cron_id is None else definition.cron_id,
+        UNSET if definition.nominal_due is None else definition.nominal_due,
+        UNSET if definition.rescheduled_from is None else definition.rescheduled_from,
+        UNSET if definition.created_at is None else definition.created_at,
+        UNSET if definition.origin_due is None else definition.origin_due,
         definition.attempt_base,
     )
 

@@ -32,6 +32,7 @@ class Body(Generic[T]):
     def __init__(self, type_: type[T]) -> None:
         self.type = type_
         self._decode = msgspec.json.Decoder(type_).decode
+        self._decode_list: Callable[[bytes], list[T]] = msgspec.json.Decoder(list[type_]).decode  # type: ignore[valid-type]
 
     def decode(self, data: bytes, rules: Rules[T] | None = None, *, most: int = MAX_FAULTS) -> T:
         """Raises Refusal (malformed) and Invalid, with `most` faults at most. `rules` are only asked about a body that
@@ -57,6 +58,16 @@ class Body(Generic[T]):
             return None
         except (msgspec.DecodeError, RecursionError) as error:
             raise _malformed(data, error) from None
+
+    def decode_together(self, parts: Sequence[msgspec.Raw]) -> list[T] | None:
+        """Parts of a body that was found to be UTF-8, all in one go, which is cheaper than one after the other. None
+        where one of them is not right, or they are longer than LARGE together."""
+        if sum(map(len, parts)) > LARGE:
+            return None
+        try:
+            return self._decode_list(b"[%b]" % b",".join(parts))
+        except (msgspec.DecodeError, RecursionError):
+            return None
 
     def _read(self, data: bytes, rules: Rules[T] | None, most: int) -> T:
         pieces = Pieces(most)

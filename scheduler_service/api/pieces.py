@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import msgspec
@@ -60,9 +60,7 @@ class Pieces:
         """Raises DecodeError (what is no JSON) and RecursionError."""
         if self.full:
             return _stand_in(type_)
-        plain = _plain(type_)
-        origin = get_origin(plain)
-        is_struct = isinstance(plain, type) and issubclass(plain, msgspec.Struct)
+        plain, origin, is_struct = _shape(type_)
         if len(data) <= LARGE or not (is_struct or origin in (list, tuple, dict)):
             if plain is msgspec.Raw and isinstance(data, msgspec.Raw):
                 return data
@@ -116,10 +114,12 @@ class Pieces:
             if "length" not in str(error):
                 raise _NotSplit from None
             return self._wrong(pointer, f"must be an array of length <= {most}", type_)
-        parts = list(takewhile(lambda item: item is not UNSET, items))
+        parts = items[: len(items) - items.count(UNSET)]
         if len(parts) < least:
             return self._wrong(pointer, f"must be an array of length >= {least}", type_)
         origin, item_type = get_origin(plain), get_args(plain)[0]
+        if item_type is msgspec.Raw:
+            return origin(parts)
         return origin(self.value(part, item_type, f"{pointer}/{index}") for index, part in enumerate(parts))
 
     def _object(self, data: bytes | msgspec.Raw, type_: Any, plain: Any, pointer: str) -> Any:
@@ -155,6 +155,13 @@ def _members(data: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
         return _decode_members(data)
     except msgspec.ValidationError:
         raise _NotSplit from None
+
+
+@cache
+def _shape(type_: Any) -> tuple[Any, Any, bool]:
+    """A type as `_plain` leaves it, what it is made of (`list[int]`: list), and whether it is a struct."""
+    plain = _plain(type_)
+    return plain, get_origin(plain), isinstance(plain, type) and issubclass(plain, msgspec.Struct)
 
 
 @cache

@@ -119,7 +119,7 @@ class BatchEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     items: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
-class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is sent. Credentials among the headers are masked. `body` if it is UTF-8, else `body_base64`; `headers` null
     where they can't be decoded or decrypted any more."""
 
@@ -163,7 +163,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     created_at: Instant
 
 
-class BatchItemView(msgspec.Struct, frozen=True, omit_defaults=True):
+class BatchItemView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What became of an item: `status` 201 with the `schedule`, or that of the `problem`."""
 
     status: int

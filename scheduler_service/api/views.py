@@ -17,7 +17,7 @@ from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, ApiKey, Client, SigningSecret
 from scheduler_service.domain.crons.row import CronCallback
 from scheduler_service.domain.errors import SecretLocked
-from scheduler_service.domain.ids import ClientId, minute_of, minute_start, poller_of
+from scheduler_service.domain.ids import ClientId, poller_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.ports import SecretBox
@@ -28,6 +28,7 @@ from scheduler_service.usecases.signing_secrets import NewSecret
 MASKED_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 MASK: Final = "***"
 _SCHEDULED: Final = State.SCHEDULED.value
+_TO_SECONDS: Final = len("2026-11-21T09:30:")
 
 
 def client_view(client: Client, bounds: ClientBounds) -> ClientView:
@@ -102,7 +103,7 @@ def _schedule_view(
         schedule_id=source.schedule_id,
         client_id=client_id,
         poller_id=poller_of(source.schedule_id),
-        minute=format_instant(minute_start(minute_of(source.due))),
+        minute=f"{due[:_TO_SECONDS]}00.000Z",
         due=due,
         state=state,
         in_flight=in_flight,

@@ -161,8 +161,9 @@ class Place:
         errors: list[MinutehandError | None] = [None] * len(definitions)
         far: list[int] = []
         near: list[int] = []
+        first_far = minute_end(minute_of(near_until))
         for position, definition in enumerate(definitions):
-            (near if minute_start(minute_of(definition.due)) <= near_until else far).append(position)
+            (near if definition.due < first_far else far).append(position)
         placed_far, placed_near = await asyncio.gather(
             self._place_far([definitions[position] for position in far], consistency),
             asyncio.gather(
@@ -207,9 +208,10 @@ class Place:
         except MinutehandError as error:
             return [error] * len(definitions)
         at = self._clock.wall_ms()
+        first_far = minute_end(minute_of(at + HINT_AHEAD_MS))
         for position, definition in enumerate(definitions):
             # Storage may have been so slow that what was far is near by now, or late.
-            if errors[position] is None and minute_start(minute_of(definition.due)) <= at + HINT_AHEAD_MS:
+            if definition.due < first_far and errors[position] is None:
                 errors[position] = await self._attempted(self._settle(definition, at=at))
         return errors
 

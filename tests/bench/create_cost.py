@@ -41,6 +41,7 @@ COLUMNS = {"schedules.insert_definition": "timmuttttbttttmummi", "occupied_minut
 
 
 class Column(NamedTuple):
+    name: str
     type: Any
 
 
@@ -50,7 +51,7 @@ class Prepared:
     query_id = b"0123456789abcdef"
 
     def __init__(self, columns: str) -> None:
-        self.column_metadata = [Column(lookup_casstype_simple(KINDS[kind])) for kind in columns]
+        self.column_metadata = [Column(kind, lookup_casstype_simple(KINDS[kind])) for kind in columns]
 
 
 class InstantConnection(InMemoryConnection):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from scheduler_service.api.decoding import Body
+from scheduler_service.api.pieces import LARGE
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.schemas import AdminKeyRequest, BatchRequest, ClientRequest
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -166,3 +167,32 @@ def test_a_value_that_is_none_of_those_there_are_is_not_repeated() -> None:
         ("/action", "must be one of report, redeliver, cancel"),
         ("/states/1", "must be one of scheduled, retrying, delivered, failed, cancelled, skipped"),
     }
+
+
+def test_parts_that_are_all_right_are_decoded_together() -> None:
+    parts = [msgspec.Raw(msgspec.json.encode({"size": size})) for size in (1, 2, 3)]
+    assert Body(Inner).decode_together(parts) == [Inner(1), Inner(2), Inner(3)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b'{"size":0}', b'{"size":1,"more":1}', b"[]", b'{"size":1e999}', b"[" * 5000 + b"]" * 5000],
+    ids=["wrong", "unknown", "no-object", "too-large", "deep"],
+)
+def test_parts_of_which_one_is_not_right_are_left_to_others(odd: bytes) -> None:
+    right = msgspec.Raw(b'{"size":1}')
+    assert Body(Inner).decode_together([right, msgspec.Raw(odd), right]) is None
+
+
+def test_parts_that_are_long_together_are_left_to_others() -> None:
+    part = msgspec.Raw(b'{"size":' + b" " * (LARGE // 4) + b"1}")
+    assert Body(Inner).decode_together([part] * 3) == [Inner(1)] * 3
+    assert Body(Inner).decode_together([part] * 4) is None
+
+
+@given(parts=st.lists(NEARLY | st.builds(lambda size: {"size": size}, st.integers(1, 9)), max_size=5))
+def test_together_is_as_one_after_the_other(parts: list[object]) -> None:
+    encoded = [msgspec.json.encode(part) for part in parts]
+    alone = [Body(Inner).decode_if_right(data) for data in encoded]
+    expected = None if None in alone else alone
+    assert Body(Inner).decode_together([msgspec.Raw(data) for data in encoded]) == expected

@@ -195,6 +195,20 @@ async def test_a_batch_with_an_item_of_a_wrong_type_creates_the_others(api: ApiH
     assert reply.json["items"][0]["schedule"]["callback"]["body"] == '{"number":1.1}'
 
 
+async def test_items_of_a_large_batch_that_cannot_be_read_are_refused_alone(api: ApiHarness, key: str) -> None:
+    odd = {0: schedule(delay_seconds="soon"), 150: schedule(unknown=1), 299: [], 300: schedule(label="")}
+    items = [odd.get(number, schedule(label=f"n{number}", callback=callback(body="x" * 400))) for number in range(350)]
+    reply = await api.send("POST", SCHEDULES + ":batch", key=key, json={"items": items})
+    answered = reply.json["items"]
+    assert {number: item["status"] for number, item in enumerate(answered) if item["status"] != 201} == dict.fromkeys(
+        odd, 422
+    )
+    assert [item["schedule"]["label"] for item in answered if item["status"] == 201] == [
+        f"n{number}" for number in range(350) if number not in odd
+    ]
+    assert answered[150]["problem"]["errors"][0]["pointer"] == "/unknown"
+
+
 async def test_list_pages_through_a_day(api: ApiHarness, key: str) -> None:
     items = [schedule(delay_seconds=7 * number, label="even" if number % 2 == 0 else "odd") for number in range(100)]
     await api.send("POST", SCHEDULES + ":batch", key=key, json={"items": items})

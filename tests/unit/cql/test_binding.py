@@ -8,7 +8,15 @@ from cassandra import ConsistencyLevel, cqltypes
 from cassandra.protocol import BatchMessage, ProtocolHandler, QueryMessage
 from cassandra.query import BatchType
 
-from cql.binding import PROTOCOL_VERSION, BatchingProtocolHandler, Binder, EncodedRows
+from cql.binding import (
+    _REMEMBERED_TEXTS,
+    _SHORT_TEXT,
+    PROTOCOL_VERSION,
+    BatchingProtocolHandler,
+    Binder,
+    EncodedRows,
+    _Texts,
+)
 from cql.connection import UNSET, Parameters
 
 
@@ -78,3 +86,15 @@ def test_wrong_values_are_refused(position: int, wrong: object) -> None:
 def test_a_wrong_number_of_values_is_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         BINDER.row(ROWS[0][:-1])
+
+
+def test_short_texts_are_remembered_and_no_more_than_so_many() -> None:
+    texts = _Texts()
+    for number in range(2 * _REMEMBERED_TEXTS + 10):
+        text = f"https://receiver.example/{number}"
+        expected = len(text).to_bytes(4, "big") + text.encode()
+        assert texts[text] == texts[text] == expected
+        assert len(texts) <= _REMEMBERED_TEXTS
+    long = "x" * (_SHORT_TEXT + 1)
+    assert texts[long] == len(long).to_bytes(4, "big") + long.encode()
+    assert long not in texts

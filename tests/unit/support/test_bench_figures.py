@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from cql.schedule_rows import definition_parameters
 from scheduler_service.domain.once import parse_once
 from scheduler_service.domain.quotas import RUN_LENGTH
+from tests.bench.create_cost import InstantConnection
 from tests.bench.load import SCATTERED, STRIDE, Dues, Plan
 from tests.bench.scale import MOST_BYTES, Point, batch_of, calls_of, points
 from tests.bench.scale_picture import draw
 from tests.bench.show import compared_with_plain, print_scale, scale_rows, told_of_seconds
 from tests.bench.whole_seconds import last_of_each
+from tests.support.minutes import definition
 
 START = 1_800_000_000_000
 HOUR, WEEK, MINUTE = 3_600_000, 604_800_000, 60_000
@@ -25,6 +28,11 @@ HOUR, WEEK, MINUTE = 3_600_000, 604_800_000, 60_000
 
 def minutes(dues: Dues, count: int) -> set[int]:
     return {dues.next() // MINUTE for _ in range(count)}
+
+
+async def test_what_creates_cost_is_measured_of_rows_as_they_are_written() -> None:
+    items = [("schedules.insert_definition", definition_parameters(definition()))]
+    await InstantConnection().write_batch(items)
 
 
 def test_consecutive_dues_share_minutes_and_go_round() -> None:
