@@ -1,0 +1,160 @@
+"""Connections of the asynchronous SDK: kept, shared out, bounded and closed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from minutehand.client import AsyncMinutehand, Callback, MinutehandUnreachable
+from minutehand.client._sending import _KEPT_SECONDS, MAX_CONNECTIONS, AsyncConnections
+from tests.support.scripted_api import SCHEDULE, ScriptedPace
+
+CALL = Callback(url="https://a.example/")
+ANSWER = msgspec.json.encode(SCHEDULE)
+AT_ONCE = 64
+
+
+class Api:
+    """Answers creates, once `open` is set, and counts connections; the next `breaking` are closed instead. `full` is
+    set when as many creates wait as there may be connections."""
+
+    def __init__(self) -> None:
+        self.connections = self._waiting = self.breaking = 0
+        self.open, self.full = asyncio.Event(), asyncio.Event()
+        self.open.set()
+        self.handlers: set[asyncio.Task[Any]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.handlers.add(task)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\r\n")[0]))
+                self._waiting += 1
+                if self._waiting == MAX_CONNECTIONS:
+                    self.full.set()
+                await self.open.wait()
+                self._waiting -= 1
+                if self.breaking:
+                    self.breaking -= 1
+                    return
+                writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER))
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def served(**options: Any) -> AsyncIterator[tuple[Api, AsyncMinutehand]]:
+    api = Api()
+    server = await asyncio.start_server(api.serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with AsyncMinutehand(f"http://127.0.0.1:{port}", "key", **options) as sdk:
+        yield api, sdk
+    server.close()
+    if api.handlers:
+        await asyncio.wait(api.handlers)
+
+
+async def create(sdk: AsyncMinutehand, count: int) -> None:
+    await asyncio.gather(
+        *(sdk.client("shop").schedules.create(CALL, delay_seconds=60, idempotency_key="k") for _ in range(count))
+    )
+
+
+async def test_creates_at_once_share_connections_that_are_kept() -> None:
+    async with served() as (api, sdk):
+        for _ in range(3):
+            await create(sdk, AT_ONCE)
+        assert api.connections == AT_ONCE
+        await create(sdk, 1)
+        assert api.connections == AT_ONCE
+
+
+async def test_there_are_no_more_connections_than_so_many() -> None:
+    async with served() as (api, sdk):
+        await create(sdk, 3 * MAX_CONNECTIONS)
+        assert api.connections == MAX_CONNECTIONS
+
+
+async def test_a_create_that_gets_no_connection_in_time_was_not_sent() -> None:
+    async with served(timeout_seconds=0.2, retries=0) as (api, sdk):
+        api.open.clear()
+        answers = await asyncio.gather(
+            *(sdk.client("shop").schedules.create(CALL, delay_seconds=60) for _ in range(MAX_CONNECTIONS + 1)),
+            return_exceptions=True,
+        )
+        assert api.full.is_set()
+        assert all(isinstance(answer, MinutehandUnreachable) for answer in answers)
+        assert ["in use" in str(answer) for answer in answers] == [False] * MAX_CONNECTIONS + [True]
+        api.open.set()
+        await create(sdk, 1)
+
+
+async def test_a_connection_that_breaks_is_made_again() -> None:
+    async with served(retries=2) as (api, sdk):
+        api.breaking = 1
+        await create(sdk, 1)
+        assert api.connections == 2
+
+
+async def test_one_that_is_cancelled_leaves_its_place_to_others() -> None:
+    async with served() as (api, sdk):
+        api.open.clear()
+        given_up = [asyncio.create_task(create(sdk, 1)) for _ in range(2 * MAX_CONNECTIONS)]
+        await api.full.wait()
+        for task in given_up:
+            task.cancel()
+        await asyncio.wait(given_up)
+        api.open.set()
+        await create(sdk, MAX_CONNECTIONS)
+
+
+class Kept(httpx.AsyncBaseTransport):
+    closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def test_connections_that_nobody_uses_any_more_are_closed() -> None:
+    made: list[Kept] = []
+
+    def make() -> Kept:
+        made.append(Kept())
+        return made[-1]
+
+    pace = ScriptedPace()
+    connections = AsyncConnections(make, most=2, pace=pace)
+    async with connections.one(within=1), connections.one(within=1):
+        pass
+    for _ in range(3):
+        pace.now += _KEPT_SECONDS * 0.6
+        async with connections.one(within=1) as used:
+            pass
+    first, second = made
+    assert (first.closed, second.closed) == (used is not first, used is not second)
+    async with connections.one(within=1) as used:
+        await connections.close()
+        assert isinstance(used, Kept)
+        assert not used.closed
+    assert used.closed
+
+
+async def test_a_transport_that_cannot_be_made_takes_no_place() -> None:
+    def fail() -> httpx.AsyncBaseTransport:
+        raise OSError("no certificates")
+
+    connections = AsyncConnections(fail, most=1, pace=ScriptedPace())
+    for _ in range(2):
+        with pytest.raises(OSError, match="no certificates"):
+            async with connections.one(within=0.1):
+                raise AssertionError
