@@ -8,7 +8,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote, urlencode
@@ -142,31 +142,43 @@ class AsyncConnections:
 
     @asynccontextmanager
     async def one(self, *, within: float) -> AsyncIterator[httpx.AsyncBaseTransport]:
-        """Raises httpx.PoolTimeout where none gets free within so many seconds."""
+        """Raises httpx.PoolTimeout where none gets free within so many seconds, RuntimeError when closed."""
         try:
             async with asyncio.timeout(within):
                 await self._room.acquire()
         except TimeoutError:
             raise httpx.PoolTimeout(f"all connections are in use, for more than {within:g} s") from None
+        transport, whole = None, False
         try:
+            if self._closed:
+                raise RuntimeError(_CLOSED)
             transport = self._idle.pop()[0] if self._idle else self._make()
-            try:
-                yield transport
-            finally:
-                self._idle.append((transport, self._pace.monotonic()))
+            yield transport
+            whole = True
         finally:
             self._room.release()
+            if transport is not None and whole:
+                self._idle.append((transport, self._pace.monotonic()))
+            elif transport is not None:
+                # httpcore may have lost the connection of a request that was cancelled, and then waits for it for ever.
+                await _end(transport)
             await self._close_idle()
 
     async def close(self) -> None:
-        """What is in use is closed when that is over."""
+        """What is in use is closed when that is over; who waits for a connection gets none."""
         self._closed = True
         await self._close_idle()
 
     async def _close_idle(self) -> None:
         """Those that were not used for as long as the API keeps them."""
         while self._idle and (self._closed or self._idle[0][1] < self._pace.monotonic() - _KEPT_SECONDS):
-            await self._idle.popleft()[0].aclose()
+            await _end(self._idle.popleft()[0])
+
+
+async def _end(transport: httpx.AsyncBaseTransport) -> None:
+    """Nobody uses it any more, so nobody has to know what goes wrong."""
+    with suppress(Exception):
+        await transport.aclose()
 
 
 class AsyncSender:

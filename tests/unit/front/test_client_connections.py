@@ -118,11 +118,42 @@ async def test_one_that_is_cancelled_leaves_its_place_to_others() -> None:
         await create(sdk, MAX_CONNECTIONS)
 
 
+@pytest.mark.parametrize("warm", [False, True], ids=["new", "kept"])
+async def test_one_that_is_cancelled_at_any_turn_leaves_a_connection_to_the_next(warm: bool) -> None:
+    for turn in range(40):
+        async with served(timeout_seconds=1, retries=0) as (_, sdk):
+            if warm:
+                await create(sdk, 1)
+            task = asyncio.create_task(create(sdk, 1))
+            for _ in range(turn):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            await create(sdk, 1)
+
+
+async def test_who_waits_for_a_connection_of_what_is_closed_gets_none() -> None:
+    async with served() as (api, sdk):
+        api.open.clear()
+        under_way = [asyncio.create_task(create(sdk, 1)) for _ in range(MAX_CONNECTIONS)]
+        await api.full.wait()
+        waiting = asyncio.create_task(sdk.client("shop").schedules.create(CALL, delay_seconds=60))
+        await asyncio.sleep(0)
+        await sdk.close()
+        api.open.set()
+        with pytest.raises(RuntimeError, match="closed"):
+            await waiting
+        await asyncio.gather(*under_way)
+        assert api.connections == MAX_CONNECTIONS
+
+
 class Kept(httpx.AsyncBaseTransport):
-    closed = False
+    closed = broken = False
 
     async def aclose(self) -> None:
         self.closed = True
+        if self.broken:
+            raise OSError("the other end is gone")
 
 
 async def test_connections_that_nobody_uses_any_more_are_closed() -> None:
@@ -147,6 +178,25 @@ async def test_connections_that_nobody_uses_any_more_are_closed() -> None:
         assert isinstance(used, Kept)
         assert not used.closed
     assert used.closed
+
+
+async def test_one_that_cannot_be_closed_well_is_nobodys_fault() -> None:
+    made: list[Kept] = []
+
+    def make() -> Kept:
+        made.append(Kept())
+        made[-1].broken = True
+        return made[-1]
+
+    pace = ScriptedPace()
+    connections = AsyncConnections(make, most=3, pace=pace)
+    async with connections.one(within=1), connections.one(within=1), connections.one(within=1):
+        pass
+    pace.now += 2 * _KEPT_SECONDS
+    async with connections.one(within=1):
+        pass
+    await connections.close()
+    assert [one.closed for one in made] == [True, True, True]
 
 
 async def test_a_transport_that_cannot_be_made_takes_no_place() -> None:
