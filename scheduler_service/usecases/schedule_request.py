@@ -209,11 +209,11 @@ def unjudged_due(request: AsksWhen, *, now: int) -> UnixMillis:
 def _content(callback: CallbackRequest, faults: list[FieldError]) -> tuple[Headers, bytes]:
     """The headers and bytes to send. Answers an empty body beside a fault."""
     headers: Headers = tuple(callback.headers.items()) if callback.headers else ()
-    if callback.body is not None and not len(callback.json) and callback.body_base64 is None:
-        return headers, callback.body.encode()
     json = bytes(callback.json)
     if json == b"null":
         json = b""
+    if callback.body is not None and not json and callback.body_base64 is None:
+        return headers, callback.body.encode()
     given = [
         name
         for name, present in (

@@ -281,3 +281,10 @@ async def test_list_by_state(api: ApiHarness, key: str, state: str) -> None:
     expected = {"scheduled": kept, "cancelled": cancelled, "delivered": delivered}[state]
     reply = await api.send("GET", SCHEDULES, key=key, params={"state": state})
     assert [item["schedule_id"] for item in reply.json["items"]] == [expected["schedule_id"]]
+
+
+async def test_a_json_of_null_beside_a_body_is_none(api: ApiHarness, key: str) -> None:
+    asked = schedule(callback={"url": "https://receiver.example/hook", "body": "x", "json": None})
+    reply = await api.send("POST", SCHEDULES, key=key, json=asked)
+    assert reply.status == 201
+    assert reply.json["callback"]["body"] == "x"
