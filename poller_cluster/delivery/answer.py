@@ -27,6 +27,8 @@ _FIRST_FINAL_STATUS: Final = 200
 _FIRST_KEPT_STATUS: Final = 300
 _SWITCHING_PROTOCOLS: Final = 101
 _LONGEST_DIGITS: Final = 9
+_KNOWN_ANSWERS: Final = 1_024
+_KNOWN_BYTES: Final = 512
 _LONGEST_PAUSE_SECONDS: Final = 21_600.0
 
 
@@ -44,6 +46,18 @@ def retry_after_seconds(value: str, *, wall_ms: int) -> float | None:
     return min(seconds, _LONGEST_PAUSE_SECONDS) if seconds > 0 else None
 
 
+class KnownAnswers(dict[bytes, int]):
+    """Short whole answers as they came in one piece, and their status: successes by HTTP/1.1 that end by themselves and
+    leave the connection fit for use. A receiver gives the same ones again and again; whoever finds one here need not
+    read it."""
+
+    def remember(self, data: bytes, status: int) -> None:
+        if len(data) <= _KNOWN_BYTES:
+            if len(self) >= _KNOWN_ANSWERS:
+                self.clear()
+            self[data] = status
+
+
 class Answer:
     """Of one connection, request after request. `close` when the connection is: the parser leads back to it."""
 
@@ -57,6 +71,7 @@ class Answer:
         "_headless",
         "_keep",
         "_keeps_head",
+        "_known",
         "_parsed",
         "_parser",
         "_pieces",
@@ -70,7 +85,10 @@ class Answer:
         "version",
     )
 
-    def __init__(self, *, response_bytes: int, framing_bytes: int, excerpt_bytes: int) -> None:
+    def __init__(
+        self, *, response_bytes: int, framing_bytes: int, excerpt_bytes: int, known: KnownAnswers | None = None
+    ) -> None:
+        self._known = KnownAnswers() if known is None else known
         self._response_bytes = response_bytes
         self._answer_bytes = response_bytes + framing_bytes
         self._excerpt_bytes = excerpt_bytes
@@ -110,7 +128,21 @@ class Answer:
 
     def feed(self, data: bytes) -> None:
         """Bytes of the answer, which were counted. Nothing may be fed after the end. `fed`: there were any."""
+        if self.fed or self._keeps_head or self._headless:
+            self.fed = True
+            self._parse(data)
+            return
         self.fed = True
+        status = self._known.get(data)
+        if status is not None:
+            self.status, self.version, self.end = status, b"1.1", "complete"
+            self._head_complete = self._keep = True
+            return
+        self._parse(data)
+        if self.reusable and self.version == b"1.1" and self.status < _FIRST_KEPT_STATUS:
+            self._known.remember(data, self.status)
+
+    def _parse(self, data: bytes) -> None:
         if not self.status:
             data = self._find_status(data)
             if not data:

@@ -20,31 +20,18 @@ class Attempt:
     how often the request was begun. `due`: when something has to happen at the latest, `deadline` when it is over.
     `answer_due`: the answer is cut off there, and its status decides."""
 
-    __slots__ = (
-        "addresses",
-        "answer_due",
-        "connect_deadline",
-        "connect_timeout_seconds",
-        "connection",
-        "deadline",
-        "due",
-        "head",
-        "last_error",
-        "may_start",
-        "next_address",
-        "on_done",
-        "opened",
-        "opening",
-        "over",
-        "place",
-        "refusal",
-        "request",
-        "sends",
-        "sight",
-        "started",
-        "started_at_ms",
-        "tick",
-    )
+    addresses: tuple[str, ...] = ()
+    answer_due: float | None = None
+    connection: Connection["Attempt"] | None = None
+    last_error: OSError | None = None
+    next_address = 0
+    opened = False
+    over = False
+    refusal: Refusal | None = None
+    sends = 0
+    sight: Sight | None = None
+    tick = 0
+    # Most attempts leave these as they are here, so they are not written one by one for each.
 
     def __init__(
         self,
@@ -68,18 +55,7 @@ class Attempt:
         self.connect_timeout_seconds = connect_timeout_seconds
         self.connect_deadline = started + connect_timeout_seconds
         self.deadline = self.due = started + request.timeout_seconds
-        self.answer_due: float | None = None
-        self.addresses: tuple[str, ...] = ()
-        self.next_address = 0
         self.opening: list[Connection[Attempt]] = []
-        self.connection: Connection[Attempt] | None = None
-        self.opened = False
-        self.sends = 0
-        self.refusal: Refusal | None = None
-        self.last_error: OSError | None = None
-        self.sight: Sight | None = None
-        self.over = False
-        self.tick = 0
 
     def without_status(self, verdict: Verdict, now: float) -> AttemptResult:
         """It got no final status."""

@@ -8,7 +8,7 @@ from enum import Enum
 
 from msgspec.structs import replace
 
-from poller_cluster.delivery.answer import Answer
+from poller_cluster.delivery.answer import Answer, KnownAnswers
 from poller_cluster.delivery.attempt import Attempt, MayStart, OnDone
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.deadlines import Deadlines
@@ -71,6 +71,7 @@ class DeliveryEngine:
         self._in_flight = 0
         self._capacity = settings.max_in_flight
         self._deadlines: Deadlines[Attempt] = Deadlines()
+        self._known_answers = KnownAnswers()
         self._timer: asyncio.Handle | None = None
         self._timer_rings = 0.0
         self._sweep: asyncio.Handle | None = None
@@ -188,15 +189,16 @@ class DeliveryEngine:
         )
         if self._observe:
             attempt.sight = Sight(started=started, head=head)
-        addresses = self._naming.find(attempt, place.target, self._named)
         self._in_flight += 1
-        if addresses is None:
-            return
-        self._watch(attempt, attempt.deadline)
-        attempt.addresses = addresses
         self._starting = attempt
-        if not self._send_on_kept(attempt, started):
-            self._loop.call_soon(self._begin, attempt)
+        addresses = place.target.addresses
+        if addresses is None:
+            addresses = self._naming.find(attempt, place.target, self._named)
+        if addresses is not None:
+            self._watch(attempt, attempt.deadline)
+            attempt.addresses = addresses
+            if not self._send_on_kept(attempt, started):
+                self._loop.call_soon(self._begin, attempt)
         self._starting = None
 
     def _refuse(
@@ -300,6 +302,7 @@ class DeliveryEngine:
                 response_bytes=self._settings.response_bytes,
                 framing_bytes=self._settings.framing_bytes,
                 excerpt_bytes=self._settings.excerpt_bytes,
+                known=self._known_answers,
             ),
         )
         attempt.opened = True

@@ -43,21 +43,23 @@ class Pool(Generic[T]):
     def take(self, key: PoolKey, now: float) -> T | None:
         """The newest one that is fit for use; it is kept no more."""
         pool = self._pools.get(key)
-        if pool is None:
+        if not pool:
             return None
         for connection in reversed(pool):
             if now - connection.idle_since >= self._idle_seconds:
                 return None
             if now - connection.opened_at < self._lifetime_seconds:
-                self.drop(connection)
+                del self._idle[connection], pool[connection]
                 return connection
         return None
 
     def outdated(self, now: float) -> list[T]:
-        """Those unused for too long, to be closed; they are kept no more."""
+        """Those unused for too long, to be closed; they are kept no more. Pools that are empty are forgotten."""
         outdated = list(takewhile(lambda each: now - each.idle_since >= self._idle_seconds, self._idle))
         for connection in outdated:
             self.drop(connection)
+        for key in [key for key, pool in self._pools.items() if not pool]:
+            del self._pools[key]
         return outdated
 
     def take_all(self) -> list[T]:
@@ -89,7 +91,4 @@ class Pool(Generic[T]):
         """It is kept no more, if it was."""
         if connection in self._idle:
             del self._idle[connection]
-            pool = self._pools[connection.key]
-            del pool[connection]
-            if not pool:
-                del self._pools[connection.key]
+            del self._pools[connection.key][connection]

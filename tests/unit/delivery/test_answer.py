@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.delivery.answer import Answer, retry_after_seconds
+from poller_cluster.delivery.answer import Answer, KnownAnswers, retry_after_seconds
 
 RESPONSE_BYTES, FRAMING_BYTES = 1_000, 2_000
 WALL_MS = 1_795_253_400_000
@@ -275,3 +275,83 @@ def test_it_is_the_same_answer_however_its_bytes_come(whole: bytes, cuts: list[i
 )
 def test_retry_after(value: str, seconds: float | None) -> None:
     assert retry_after_seconds(value, wall_ms=WALL_MS) == seconds
+
+
+class TestKnownAnswers:
+    """What came before in one piece is not read again, and comes to the same."""
+
+    NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
+    WITH_BODY = OK + b"Content-Length: 3\r\n\r\nabc"
+    CAME: tuple[bytes, ...] = (
+        EMPTY,
+        NO_CONTENT,
+        WITH_BODY,
+        WITH_BODY[:-1],
+        CHUNKED + b"3\r\nabc\r\n0\r\n\r\n",
+        EMPTY + b"\r\n",
+        EMPTY + EMPTY,
+        NO_CONTENT + b"x",
+        OK + b"Connection: close\r\nContent-Length: 0\r\n\r\n",
+        OK + b"Content-Length: 0\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" + EMPTY,
+        b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 503 No\r\nContent-Length: 3\r\n\r\nabc",
+        OK + b"X: " + b"x" * 600 + b"\r\nContent-Length: 0\r\n\r\n",
+    )
+
+    @staticmethod
+    def plain(known: KnownAnswers, **differing: Any) -> Answer:
+        made = Answer(response_bytes=RESPONSE_BYTES, framing_bytes=FRAMING_BYTES, excerpt_bytes=10, known=known)
+        made.begin(**({"bodiless": False, "observed": False} | differing))
+        return made
+
+    @given(st.lists(st.tuples(st.sampled_from(CAME), st.booleans(), st.booleans(), st.integers(0, 80)), max_size=12))
+    def test_whatever_came_before_each_comes_to_what_it_does_alone(
+        self, exchanges: list[tuple[bytes, bool, bool, int]]
+    ) -> None:
+        known = KnownAnswers()
+        for came, bodiless, observed, cut in exchanges:
+            pieces = [piece for piece in (came[:cut], came[cut:]) if piece]
+            asked = {"bodiless": bodiless, "observed": observed}
+            one, alone = self.plain(known, **asked), self.plain(KnownAnswers(), **asked)
+            feed(one, *pieces), feed(alone, *pieces)
+            assert seen(one) == seen(alone)
+            assert (one.version, one.excerpt, one.fields()) == (alone.version, alone.excerpt, alone.fields())
+            assert one.ends_with_connection() == alone.ends_with_connection()
+
+    def test_a_connection_goes_on_behind_one_as_behind_any_other(self) -> None:
+        known = KnownAnswers()
+        made = self.plain(known)
+        for came, status in ((EMPTY, 200), (EMPTY, 200), (self.WITH_BODY, 200), (EMPTY, 200), (self.NO_CONTENT, 204)):
+            made.begin(bodiless=False, observed=False)
+            assert seen(feed(made, came)) == (status, "complete", True)
+        made.begin(bodiless=False, observed=False)
+        assert seen(feed(made, EMPTY[:9], EMPTY[9:])) == (200, "complete", True)
+
+    def test_known_bytes_are_an_answer_only_where_one_begins(self) -> None:
+        known = KnownAnswers()
+        feed(self.plain(known), EMPTY)
+        inside = self.plain(known)
+        feed(inside, OK + b"Content-Length: 100\r\n\r\n", EMPTY)
+        assert seen(inside) == (200, None, False)
+
+    def test_an_answer_to_head_has_no_body_however_well_it_is_known(self) -> None:
+        known = KnownAnswers()
+        feed(self.plain(known), self.WITH_BODY)
+        assert seen(feed(self.plain(known, bodiless=True), self.WITH_BODY)) == (200, "complete", False)
+
+    def test_who_observes_sees_the_whole_of_a_known_answer(self) -> None:
+        known = KnownAnswers()
+        feed(self.plain(known), self.WITH_BODY)
+        made = feed(self.plain(known, observed=True), self.WITH_BODY)
+        assert (made.excerpt, made.fields()) == ("abc", [("Content-Length", "3")])
+
+    def test_they_are_remembered_whole_short_and_few(self) -> None:
+        known = KnownAnswers()
+        for came in self.CAME:
+            feed(self.plain(known), came)
+        assert set(known) == {EMPTY, self.NO_CONTENT, self.WITH_BODY, self.CAME[4], self.CAME[5], self.CAME[11]}
+        for number in range(3_000):
+            feed(self.plain(known), OK + b"X: %d\r\nContent-Length: 0\r\n\r\n" % number)
+        assert len(known) <= 1_024

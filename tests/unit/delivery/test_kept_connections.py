@@ -43,6 +43,17 @@ def test_what_is_another_s_is_not_used() -> None:
     assert [kept.take(other, 1) for other in others] == [None] * 5
 
 
+def test_pools_without_a_connection_are_forgotten() -> None:
+    kept = pool(most=100)
+    for number in range(10):
+        kept.put(Connection(KEY._replace(address=f"192.0.2.{number}")), 1)
+    assert kept.take(KEY, 2) is not None
+    assert kept.outdated(3) == []
+    assert len(kept._pools) == 9
+    assert len(kept.outdated(31)) == 9
+    assert kept._pools == {}
+
+
 def test_too_many_of_one_and_too_many_of_all() -> None:
     kept = pool()
     made = [Connection() for _ in range(3)]
