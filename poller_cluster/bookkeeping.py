@@ -94,13 +94,14 @@ class Bookkeeper:
         self.counts.attempt_made(job, result)
         if result.succeeded:
             return
-        if self._waiting_of[job.client_id] >= ATTEMPTS_WAITING - len(self._waiting):
+        client_id = job.owner.client_id
+        if self._waiting_of[client_id] >= ATTEMPTS_WAITING - len(self._waiting):
             self.unrecorded += 1
             return
-        self._waiting_of[job.client_id] += 1
+        self._waiting_of[client_id] += 1
         self._waiting.append(
             FailedAttempt(
-                client_id=job.client_id,
+                client_id=client_id,
                 schedule_id=job.claim.row.schedule_id,
                 attempt=outcome.attempts,
                 started_at=UnixMillis(result.started_at_ms),

@@ -87,7 +87,7 @@ class CallCounts:
 
     def attempt_made(self, job: Job, result: AttemptResult) -> None:
         """An attempt has ended."""
-        if job.client_id == CRON_CLIENT:
+        if job.owner.client_id == CRON_CLIENT:
             return
         status, error, row = result.status, result.error, job.claim.row
         if status is not None:
@@ -100,7 +100,7 @@ class CallCounts:
             late = max(result.started_at_ms - due_of(row.schedule_id), 0) / 1000.0
             share = PUT_OFF if row.is_copy else BEYOND if job.over_quota else GUARANTEED
             self.lateness[share].observe(late)
-            client = self.clients.account(job.client_id)
+            client = self.clients.account(job.owner.client_id)
             client.fires += 1
             client.lateness_seconds += late
 

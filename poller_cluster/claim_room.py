@@ -6,6 +6,8 @@ a second that took 10 ms each, calls were 30 s late. So rows that are due may ta
 will be three quarters of it, the others half; of a limit of one nothing is given to rows that are not due.
 """
 
+from scheduler_service.domain.ids import MAX_DUE
+
 DUE, SOON, LATER = 1.0, 0.75, 0.5
 """The parts of a limit."""
 
@@ -15,6 +17,13 @@ def part_for(due_in_ms: int, *, lead_ms: int) -> float:
     if due_in_ms <= 0:
         return DUE
     return SOON if due_in_ms <= lead_ms else LATER
+
+
+def longest_due_in(part: float, *, lead_ms: int) -> int:
+    """How long before their due, in milliseconds, rows may be for `part_for` to say this part."""
+    if part == DUE:
+        return 0
+    return lead_ms if part == SOON else MAX_DUE
 
 
 def due_within(part: float, *, lead_ms: int, ahead_ms: int) -> int:

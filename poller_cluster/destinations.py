@@ -59,6 +59,7 @@ class Destination(Generic[J]):
         "_rate",
         "_refused",
         "_settings",
+        "_tell_at",
         "_tokens",
         "breaker",
         "in_flight",
@@ -80,6 +81,8 @@ class Destination(Generic[J]):
         self._settings = settings
         self._on_free = on_free
         self._refused = 0.0
+        self._tell_at = 0
+        """Rows were refused, and none may be claimed while more than so many are on their way."""
         self._limit = self._at_once = 1
         self._rate: float | None = None
         self._tokens = 0.0
@@ -94,6 +97,7 @@ class Destination(Generic[J]):
         else:
             self._limit = self._at_once = min(max(int(asked.max_in_flight * share + ROUNDING), 1), own)
         self._rate = None if asked.max_per_second is None else asked.max_per_second * share
+        self._tell_at = own
 
     # Claims.
 
@@ -117,6 +121,7 @@ class Destination(Generic[J]):
     def refuse(self, part: float = DUE) -> None:
         """A row that may take up this part of the limits was not claimed for want of room: tell when there is some."""
         self._refused = max(self._refused, part)
+        self._tell_at = int(self._limit * self._refused) - self._quarter()
 
     # Attempts.
 
@@ -142,6 +147,8 @@ class Destination(Generic[J]):
     def ended(self, result: AttemptResult, *, generation: int, now: float) -> bool:
         """True when that opened or closed the breaker: whoever waits must be judged anew."""
         self.in_flight -= 1
+        if self.breaker.spotless and result.succeeded:
+            return False
         changed = self.breaker.ended(health(result), generation=generation, now=now)
         if changed:
             self._tell()
@@ -158,12 +165,15 @@ class Destination(Generic[J]):
         self._tell_of_room()
 
     def _tell_of_room(self) -> None:
-        # A quarter at a time: looking again costs, and whoever looks takes what there is.
-        if self._refused and (
-            self.room(self._refused) >= max(min(self._parallel(), self._ahead()) // 4, 1)
-            or (self._refused == DUE and self.outstanding + self.reserved == 0)
-        ):
+        taken = self.outstanding + self.reserved
+        if not self._refused or taken > self._tell_at:
+            return
+        if self.room(self._refused) >= self._quarter() or (self._refused == DUE and taken == 0):
             self._tell()
+
+    def _quarter(self) -> int:
+        """Room that is worth telling of: looking again costs, and whoever looks takes what there is."""
+        return max(min(self._parallel(), self._ahead()) // 4, 1)
 
     def _tell(self) -> None:
         if self._refused:

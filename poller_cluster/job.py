@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
+
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.destinations import Destination
 from poller_cluster.steps import Claim
-from scheduler_service.domain.ids import ClientId, RowKey
+from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis
 from scheduler_service.domain.schedules import Outcome
 
 
@@ -28,46 +30,29 @@ class Engine(Protocol):
         """Start; `on_done` is called exactly once, later, on the loop. `may_start` is asked again at the socket."""
 
 
-class Job:
-    """One claimed row on its way. `done` hears its outcome; `may_start` says whether its owner still owns it, to the
-    last moment. `owner` may take it back until it is started, and again after `queued_again` was called: the attempt
-    ended before anything was sent. `over_quota`: beyond what its poller is guaranteed in this minute."""
+class Owner(Protocol):
+    """The run of a minute, whose rows these are."""
 
-    __slots__ = (
-        "called",
-        "claim",
-        "client_id",
-        "destination",
-        "done",
-        "due",
-        "epoch",
-        "may_start",
-        "over_quota",
-        "owner",
-        "queued_again",
-    )
+    client_id: ClientId
+    epoch: int
 
-    def __init__(
-        self,
-        *,
-        client_id: ClientId,
-        claim: Claim,
-        epoch: int,
-        owner: object,
-        done: Callable[[RowKey, Outcome], None],
-        may_start: Callable[[], bool],
-        queued_again: Callable[[], None],
-        over_quota: bool = False,
-    ) -> None:
-        self.client_id = client_id
-        self.destination: Destination[Job] | None = None
-        self.called = False
-        """It has waited for its destination, and its turn there has come."""
-        self.over_quota = over_quota
-        self.claim = claim
-        self.epoch = epoch
-        self.owner = owner
-        self.done = done
-        self.may_start = may_start
-        self.queued_again = queued_again
-        self.due = claim.row.due
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
+        """A row has its outcome, at `now` (wall time, Unix milliseconds)."""
+
+    def may_send(self) -> bool:
+        """Whether its rows are still its own, to the last moment."""
+
+    def queued_again(self) -> None:
+        """The attempt of a row ended before anything was sent: it may be taken back again."""
+
+
+class Job(msgspec.Struct, eq=False):
+    """One claimed row on its way, which `owner` may take back until it is started. `over_quota`: beyond what its poller
+    is guaranteed in this minute. `called`: it has waited for its destination, and its turn there has come."""
+
+    owner: Owner
+    claim: Claim
+    due: UnixMillis
+    over_quota: bool = False
+    called: bool = False
+    destination: "Destination[Job] | None" = None

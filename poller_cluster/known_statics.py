@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId
-from scheduler_service.domain.schedules import Advance, RowWrite, Statics
+from scheduler_service.domain.schedules import Advance, Row, RowWrite, Statics
 
 
 class KnownStatics:
@@ -28,6 +28,10 @@ class KnownStatics:
         self.claim_epoch, self.version = statics.claim_epoch, statics.version
         self.edits, self.edits_known = statics.edits, True
         self.doubt = statics.in_flight - ours
+
+    def in_doubt(self, row: Row) -> bool:
+        """Whether an earlier owner may have sent it."""
+        return bool(self.doubt) and row.schedule_id in self.doubt
 
     def whole_read(self, edits: UUID | None, *, in_doubt: set[ScheduleId]) -> None:
         """A pass is done: `edits` is that of its first page, `in_doubt` are the ids in doubt that it found open."""

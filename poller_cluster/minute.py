@@ -197,8 +197,8 @@ class PollerMinute:
         writes = self.rows.ended_writes(expect=expect, most=self.settings.record_rows)
         if not (claims or writes or self._release_due):
             return None
-        in_flight = self.rows.on_the_wire(without={write.key for write in writes})
-        in_flight.update(entry.row.schedule_id for entry in claims)
+        in_flight = self.rows.on_the_wire(without=len(writes))
+        in_flight.update([entry.row.schedule_id for entry in claims])
         self._claiming = claims
         # What is given back while the answer is out needs an advance of its own.
         self._releasing, self._release_due = self._release_due, False
@@ -337,18 +337,17 @@ class PollerMinute:
     def _is_stray(self, row: SweptRow) -> bool:
         """Whether the sweep must know more of this row: nobody told us of it, it was announced, or it owes something.
         Of others, those that have an outcome are counted."""
-        key = row.key
-        known = self.rows.get(key)
-        if known is not None and (known.claimed or row.state is None):
-            return False
-        if known is not None:
-            self.rows.forget(key)
+        if self.rows and (known := self.rows.get(row.key)) is not None:
+            if known.claimed or row.state is None:
+                return False
+            self.rows.forget(row.key)
         if row.state is None:
             return True
         owes = row.kind == Kind.COPY or row.state in _OWING or row.rescheduled_to is not None
-        if owes and row.created_at is not None and not self.debts.known(key):
+        if owes and row.created_at is not None and not self.debts.known(row.key):
             return True
-        self._admission.swept(row)
+        if row.ordering_key is not None:
+            self._admission.swept(row)
         self.account.add_read(row)
         return False
 
@@ -365,6 +364,11 @@ class PollerMinute:
         return True
 
     def _row_read(self, row: Row) -> None:
+        if row.state is None and row.created_at is not None:
+            if row.ordering_key is not None:
+                self._admission.read(row)
+            self.rows.add(row, redelivery=self._statics.in_doubt(row))
+            return
         key, known = row.key, self.rows.get(row.key)
         self._admission.read(row)
         if row.state is not None:
@@ -372,8 +376,6 @@ class PollerMinute:
                 self.rows.forget(key)
             if self.phase is Phase.SWEEPING and (known is None or not known.claimed):
                 self._account_row(row)
-        elif known is None and row.defined:
-            self.rows.add(row, redelivery=row.schedule_id in self._statics.doubt)
         self.debts.read(row)
 
     # Single rows.
@@ -394,8 +396,8 @@ class PollerMinute:
             return
         for row in rows.values():
             self._admission.read(row)
-            if row.state is None and row.defined and row.key not in self.rows:
-                self.rows.add(row, redelivery=row.schedule_id in self._statics.doubt)
+            if row.state is None and row.defined:
+                self.rows.add(row, redelivery=self._statics.in_doubt(row))
             elif row.key in self._edited and row.state is not None and self._swept_past(row.key):
                 self._account_row(row)
         for key in asked:
@@ -463,7 +465,8 @@ class PollerMinute:
     def _recorded(self, key: RowKey, outcome: Outcome) -> None:
         entry = self.rows.forget(key)
         assert entry is not None
-        self._strays.pop(key, None)
+        if self._strays:
+            self._strays.pop(key, None)
         self._admission.recorded(entry.row, outcome)
         if self._swept_past(key):
             self.account.add(entry.row, outcome)

@@ -17,7 +17,7 @@ host that fails, or behind a head that is retried later, take no room from other
 
 from collections.abc import Callable, Mapping, Sized
 
-from poller_cluster.claim_room import due_within, part_for
+from poller_cluster.claim_room import due_within, longest_due_in, part_for
 from poller_cluster.destinations import Destination
 from poller_cluster.dispatcher import Dispatcher
 from poller_cluster.job import Job
@@ -43,6 +43,21 @@ APART_MS = 100
 LONGEST_BEHIND_MS = 60_000
 ALL = 1 << 30
 """More rows than a minute holds."""
+
+
+class _Alike:
+    """What holds for the next rows too, while one claim's rows are picked: the room of a healthy destination for rows
+    of this URL, no later due than that. Rows of one minute mostly go to few URLs."""
+
+    __slots__ = ("destination", "due_until", "line", "part", "room", "url")
+
+    def __init__(self, *, url: str | None, due_until: int, part: float, destination: Destination[Job]) -> None:
+        self.url = url
+        self.due_until = due_until
+        self.part = part
+        self.destination = destination
+        self.line: Line = (HOST, destination.name)
+        self.room = destination.room(part)
 
 
 class MinuteAdmission:
@@ -73,6 +88,7 @@ class MinuteAdmission:
         self._held_behind: dict[str, int] = {}
         self._free_behind = 0
         self._free_first = 0
+        self._alike: _Alike | None = None
         order.reading.add(minute)
 
     def closed(self) -> None:
@@ -90,8 +106,12 @@ class MinuteAdmission:
         third = self._window_rows() // 3
         self._free_behind = min(HELD_BEHIND, third) - sum(self._held_behind.values())
         self._free_first = third - len(self._held_behind)
+        self._alike = None
 
     def judge(self, entry: OpenRow, now: int) -> Verdict:
+        row, alike = entry.row, self._alike
+        if alike is not None and row.url == alike.url and row.due <= alike.due_until and row.ordering_key is None:
+            return self._judge_alike(entry, alike)
         tenant = self._tenant()
         if tenant is None:
             return None
@@ -140,10 +160,20 @@ class MinuteAdmission:
             outcome = self._dispatcher.judge(entry.claim(), tenant, destination)
             if outcome is not None:
                 return outcome
-        part = part_for(entry.row.due - now, lead_ms=self._settings.claim_lead_ms)
-        if destination.room(part) <= 0:
-            destination.refuse(part)
-            return Hold((HOST, destination.name), entry.row.key)
+        lead_ms = self._settings.claim_lead_ms
+        part = part_for(entry.row.due - now, lead_ms=lead_ms)
+        due_until = now + longest_due_in(part, lead_ms=lead_ms)
+        alike = _Alike(url=entry.row.url, due_until=due_until, part=part, destination=destination)
+        if destination.breaker.closed:
+            self._alike = alike
+        return self._judge_alike(entry, alike)
+
+    def _judge_alike(self, entry: OpenRow, alike: "_Alike") -> Verdict:
+        if alike.room <= 0:
+            alike.destination.refuse(alike.part)
+            return Hold(alike.line, entry.key)
+        alike.room -= 1
+        destination = alike.destination
         destination.reserved += 1
         self._claiming[destination] = self._claiming.get(destination, 0) + 1
         return None

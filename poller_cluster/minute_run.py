@@ -25,6 +25,7 @@ from poller_cluster.record_pace import RecordPace
 from poller_cluster.row_window import RowWindow
 from poller_cluster.steps import (
     CheckRows,
+    Claim,
     FollowUp,
     OpenPartition,
     Phase,
@@ -41,7 +42,7 @@ from poller_cluster.steps import (
 )
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
-from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Kind, Outcome, Page, Row, SweptPage
 from scheduler_service.runtime.backoff import Backoff
@@ -81,24 +82,23 @@ class Firing:
 
 
 class MinuteRun:
-    """Runs one machine to its end. `on_room` hears how many rows of the client ended or were given back at once, so
-    that others may claim. `past`: the minute is in recovery, its reads are paid from the node's background budget."""
+    """Runs one machine to its end. `past`: the minute is in recovery, its reads are paid from the node's background
+    budget."""
 
     def __init__(
         self,
         *,
         machine: PollerMinute,
         firing: Firing,
-        on_room: Callable[[int], None],
         admission: Admission = ADMIT_ALL,
         past: bool = False,
     ) -> None:
         self.machine = machine
+        self.client_id, self.epoch = machine.partition.client_id, machine.epoch
         self._past = past
         self._admission = admission
         self._firing = firing
         self._reschedules = CompleteReschedule(schedules=firing.schedules, place=firing.place)
-        self._on_room = on_room
         self._wake = Signal(firing.clock)
         self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
         self._read_to: RowKey | None = None
@@ -148,8 +148,6 @@ class MinuteRun:
         jobs = self._firing.dispatcher.withdraw(self)
         for job in jobs:
             self.machine.unclaimed(job.claim.row.key)
-        if jobs:
-            self._on_room(len(jobs))
 
     async def run(self) -> Phase:
         """Until the minute is settled, drained or lost; answers which."""
@@ -318,21 +316,8 @@ class MinuteRun:
         if machine.phase is Phase.LOST:
             self._give_back()
             return
-        for claim in machine.take_claims():
-            self._handed_out += 1
-            self._firing.books.counts.in_doubt += claim.redelivery
-            firing.dispatcher.submit(
-                Job(
-                    client_id=machine.partition.client_id,
-                    claim=claim,
-                    epoch=machine.epoch,
-                    owner=self,
-                    done=self._attempt_ended,
-                    may_start=self._may_send,
-                    queued_again=self._queued_again,
-                    over_quota=self._handed_out > GUARANTEED_CALLS_PER_MINUTE,
-                )
-            )
+        if claims := machine.take_claims():
+            firing.dispatcher.submit([self._job(claim) for claim in claims])
         if machine.draining:
             self._give_back()
         for follow_up in machine.debts.take():
@@ -340,18 +325,26 @@ class MinuteRun:
         for row in machine.debts.take_announced():
             firing.spawn(self._look_up(row), f"announced {row.schedule_id}")
 
-    def _may_send(self) -> bool:
+    def _job(self, claim: Claim) -> Job:
+        self._handed_out += 1
+        if claim.redelivery:
+            self._firing.books.counts.in_doubt += 1
+        return Job(self, claim, claim.row.due, self._handed_out > GUARANTEED_CALLS_PER_MINUTE)
+
+    def may_send(self) -> bool:
+        """Whether its rows are still its own."""
         return self._firing.trusted() and self.machine.phase is not Phase.LOST
 
-    def _queued_again(self) -> None:
+    def queued_again(self) -> None:
+        """An attempt ended before anything was sent: its row waits in the dispatcher again."""
         if self.machine.phase is Phase.LOST:
             self._give_back()
         self._wake.set()
 
-    def _attempt_ended(self, key: RowKey, outcome: Outcome) -> None:
-        if self.machine.attempt_ended(key, outcome, now=UnixMillis(self._firing.clock.wall_ms())):
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
+        """A row handed out has its outcome."""
+        if self.machine.attempt_ended(key, outcome, now=now):
             self._wake.set()
-        self._on_room(1)
 
     def _paid(self, follow_up: FollowUp) -> None:
         definition = follow_up.definition

@@ -1,7 +1,7 @@
 """The rows of one poller minute that have no recorded outcome yet, as its machine holds them. Pure bookkeeping."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -21,7 +21,9 @@ class OpenRow:
         "claimed",
         "ended_at",
         "first_attempt_at",
+        "forgotten",
         "found_at",
+        "key",
         "last",
         "outcome",
         "redelivery",
@@ -30,14 +32,21 @@ class OpenRow:
 
     def __init__(self, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
         self.row = row
+        self.key = row.key
         self.found_at = found_at
         self.redelivery = redelivery
         self.checked = not row.is_copy and (row.cron_id is None or redelivery)
         self.claimed = False
+        self.forgotten = False
         self.outcome: Outcome | None = None
         self.ended_at = 0
         self.first_attempt_at: UnixMillis | None = None
         self.last: tuple[int | None, str | None] = (None, None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is neither claimed nor ended nor forgotten."""
+        return not (self.claimed or self.forgotten) and self.outcome is None
 
     def claim(self) -> Claim:
         return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at)
@@ -97,8 +106,10 @@ class OpenRows:
         self._by_key: dict[RowKey, OpenRow] = {}
         self._waiting: list[tuple[RowKey, OpenRow]] = []
         self.held: dict[Line, list[tuple[RowKey, OpenRow]]] = {}
-        self.ended: dict[RowKey, OpenRow] = {}
+        self.ended: dict[OpenRow, None] = {}
         self.unchecked: dict[RowKey, OpenRow] = {}
+        self._on_the_wire: dict[OpenRow, None] = {}
+        """Claimed rows, and those that an earlier owner may have sent."""
         self.claimed_count = 0
 
     def __len__(self) -> int:
@@ -114,19 +125,26 @@ class OpenRows:
         return self._by_key.get(key)
 
     def add(self, row: Row, *, redelivery: bool) -> None:
-        key = row.key
-        found_at = self._found_before.pop(key, self.now if self.all_found else 0)
-        entry = OpenRow(row, redelivery=redelivery, found_at=found_at)
-        self._by_key[key] = entry
+        """A row without an outcome, unless it is known."""
+        entry = OpenRow(row, redelivery=redelivery, found_at=self.now if self.all_found else 0)
+        key = entry.key
+        if self._by_key.setdefault(key, entry) is not entry:
+            return
+        if self._found_before:
+            entry.found_at = self._found_before.pop(key, entry.found_at)
         if not entry.checked:
             self.unchecked[key] = entry
+        if redelivery:
+            self._on_the_wire[entry] = None
         heapq.heappush(self._waiting, (key, entry))
 
     def forget(self, key: RowKey) -> OpenRow | None:
         entry = self._by_key.pop(key, None)
         if entry is not None:
+            entry.forgotten = True
+            self._on_the_wire.pop(entry, None)
             if entry.outcome is not None:
-                self.ended.pop(key, None)
+                self.ended.pop(entry, None)
             if not entry.checked:
                 self.unchecked.pop(key, None)
             self.claimed_count -= entry.claimed
@@ -147,25 +165,25 @@ class OpenRows:
 
     def next_due(self) -> UnixMillis | None:
         """Due of the earliest waiting row."""
-        while self._waiting:
-            key, entry = self._waiting[0]
-            if self._waits(key, entry):
+        waiting = self._waiting
+        while waiting:
+            key, entry = waiting[0]
+            if entry.waits:
                 return key.due
-            heapq.heappop(self._waiting)
+            heapq.heappop(waiting)
         return None
-
-    def _waits(self, key: RowKey, entry: OpenRow) -> bool:
-        return self._by_key.get(key) is entry and not entry.claimed and entry.outcome is None
 
     def pick(self, *, horizon: int, room: int, judge: Judge, now: int) -> tuple[OpenRow, ...]:
         """Take up to `room` checked rows due by `horizon` off the waiting list, earliest first, as `judge` says."""
         judge.begin(self.held)
-        picked: list[OpenRow] = []
-        unchecked: list[tuple[RowKey, OpenRow]] = []
-        while len(picked) < room and (due := self.next_due()) is not None and due <= horizon:
-            key, entry = heapq.heappop(self._waiting)
+        waiting, picked = self._waiting, list[OpenRow]()
+        unchecked: list[OpenRow] = []
+        while waiting and len(picked) < room and waiting[0][0].due <= horizon:
+            _, entry = heapq.heappop(waiting)
+            if not entry.waits:
+                continue
             if not entry.checked:
-                unchecked.append((key, entry))
+                unchecked.append(entry)
                 continue
             verdict = judge.judge(entry, now)
             if verdict is None:
@@ -174,7 +192,7 @@ class OpenRows:
                 heapq.heappush(self.held.setdefault(verdict.line, []), (verdict.place, entry))
             else:
                 self.end(entry, verdict, at=now)
-        self.put_back(entry for _, entry in unchecked)
+        self.put_back(unchecked)
         return tuple(picked)
 
     def held_for(self, kind: str) -> bool:
@@ -186,7 +204,7 @@ class OpenRows:
         if not self.held:
             return
         for line, rows in list(self.held.items()):
-            while rows and not self._waits(rows[0][1].row.key, rows[0][1]):
+            while rows and not rows[0][1].waits:
                 heapq.heappop(rows)
             again = judge.again(line, rows[0][1], now) if rows else Again(0)
             for _ in range(min(again.rows, len(rows))):
@@ -205,42 +223,45 @@ class OpenRows:
 
     def put_back(self, entries: Iterable[OpenRow]) -> None:
         for entry in entries:
-            heapq.heappush(self._waiting, (entry.row.key, entry))
+            heapq.heappush(self._waiting, (entry.key, entry))
 
-    def claimed(self, entries: Iterable[OpenRow]) -> None:
+    def claimed(self, entries: Collection[OpenRow]) -> None:
         for entry in entries:
             entry.claimed = True
-            self.claimed_count += 1
+        self.claimed_count += len(entries)
+        self._on_the_wire.update(dict.fromkeys(entries))
 
     def unclaim(self, entry: OpenRow) -> None:
         entry.claimed = False
         self.claimed_count -= 1
+        if not entry.redelivery:
+            del self._on_the_wire[entry]
         self.put_back([entry])
 
     def end(self, entry: OpenRow, outcome: Outcome, *, at: int) -> None:
         entry.outcome, entry.ended_at = outcome, at
-        self.ended[entry.row.key] = entry
+        self.ended[entry] = None
 
     def oldest_end(self) -> int | None:
-        return next(iter(self.ended.values())).ended_at if self.ended else None
+        return next(iter(self.ended)).ended_at if self.ended else None
 
     def ended_writes(self, *, expect: State | None, most: int) -> tuple[RowWrite, ...]:
         """The outcomes of those that ended first; `expect` is the state that they must still have."""
         return tuple(
-            RowWrite(key=key, outcome=entry.outcome, expect_state=expect)
-            for key, entry in islice(self.ended.items(), most)
-            if entry.outcome is not None
+            [
+                RowWrite(key=entry.key, outcome=entry.outcome, expect_state=expect)
+                for entry in islice(self.ended, most)
+                if entry.outcome is not None
+            ]
         )
 
     def whole_read(self) -> set[ScheduleId]:
         """All rows that there were are known. Answers the ids that an earlier owner may have sent."""
         self.all_found = True
-        return {key.schedule_id for key, entry in self._by_key.items() if entry.redelivery}
+        return {entry.row.schedule_id for entry in self._on_the_wire if entry.redelivery}
 
-    def on_the_wire(self, *, without: set[RowKey]) -> set[ScheduleId]:
-        """Ids that may be on the wire, or were found in doubt and are neither claimed anew nor recorded."""
-        return {
-            key.schedule_id
-            for key, entry in self._by_key.items()
-            if (entry.claimed or entry.redelivery) and key not in without
-        }
+    def on_the_wire(self, *, without: int) -> set[ScheduleId]:
+        """Ids that may be on the wire, or were found in doubt and are neither claimed anew nor recorded. Not those of
+        the first `without` rows that ended, whose outcomes are about to be recorded."""
+        written = set(islice(self.ended, without))
+        return {entry.row.schedule_id for entry in self._on_the_wire if entry not in written}

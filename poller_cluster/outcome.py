@@ -1,5 +1,7 @@
 """From what an attempt came to, to the outcome of its row. Pure."""
 
+from collections.abc import Callable
+
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.steps import Claim
 from scheduler_service.domain.clients import ClientSettings
@@ -19,7 +21,7 @@ def conclude(
     epoch: int,
     life: str,
     now: int,
-    jitter: float,
+    jitter: Callable[[], float],
 ) -> Outcome:
     """The outcome after an attempt that ended at `now` (Unix ms): delivered, failed, or retrying with its instant.
 
@@ -27,6 +29,16 @@ def conclude(
     """
     attempts = (claim.row.attempt_base or 0) + 1
     first = claim.first_attempt_at or UnixMillis(result.started_at_ms)
+    if result.succeeded:
+        return Outcome(
+            state=State.DELIVERED,
+            attempts=attempts,
+            first_attempt_at=first,
+            finished_at=UnixMillis(now),
+            last_status=result.status,
+            fired_by=life,
+            fired_epoch=epoch,
+        )
     decision = decide(
         options.retry_settings(settings.retry),
         attempt=options.attempts_counted(attempts),
@@ -36,7 +48,7 @@ def conclude(
         retry_after_seconds=result.retry_after_seconds,
         due_ms=options.deadline_from(due_of(claim.row.schedule_id), first),
         now_ms=now,
-        jitter=jitter,
+        jitter=jitter(),
         at_most_once=settings.in_doubt == "drop",
     )
     state, reason, next_at = _read(decision)

@@ -288,7 +288,7 @@ class ClientPollers:
             admission=admission,
         )
         machine.rows.all_found = was_empty
-        run = MinuteRun(machine=machine, firing=self._firing, on_room=self._room_made, admission=admission, past=past)
+        run = MinuteRun(machine=machine, firing=self._firing, admission=admission, past=past)
         lane.runs[minute] = run
         work = self._run_minute(lane, minute, run, admission)
         task = self._spawn(work, f"minute {self.client_id}/{lane.poller_id} {minute}")
@@ -318,11 +318,6 @@ class ClientPollers:
             self._on_lost(lane.poller_id, lane.epoch)
         elif phase is None:
             self._start(lane, minute)
-
-    def _room_made(self, rows: int) -> None:
-        """Rows ended. Runs of the same client that wait for room look again, if the client was at its limit."""
-        if self._firing.dispatcher.made_room(self.client_id, rows):
-            self.wake()
 
     # Recovery.
 

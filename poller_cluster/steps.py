@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+import msgspec
+
 from scheduler_service.domain.ids import RowKey, UnixMillis
 from scheduler_service.domain.schedules import Advance, Definition, Outcome, Row
 
@@ -125,8 +127,7 @@ class FollowUp:
         return self.definition.key
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """A row that is ours to send: named by an applied advance and free of any outcome since.
 
     `redelivery`: an earlier owner may have called already. `first_attempt_at` and what the last attempt

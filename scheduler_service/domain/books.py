@@ -17,7 +17,7 @@ to a balance, so nothing is lost or counted twice when somebody dies on the way.
 """
 
 from bisect import bisect_left
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -35,6 +35,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
+_STATES: Final[dict[str, State]] = {state.value: state for state in State}
 COUNTED_AFTER_MS = 10_000
 """A count may be stored if it begins this long after its minute's end: as long as a sweep waits."""
 LATENESS_BOUNDS_MS = (5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 600_000, 3_600_000)
@@ -141,7 +142,7 @@ class Tally:
     def add_read(self, row: CountedRow | SweptRow) -> None:
         """A row as it was read. A pointer whose definition is to come is nobody's create yet."""
         if row.created_at is not None and row.kind != Kind.COPY:
-            self._add(State(row.state or State.SCHEDULED), row.due, row.first_attempt_at)
+            self._add(_STATES[row.state or State.SCHEDULED], row.due, row.first_attempt_at)
 
     def add_balance(self, balance: MinuteBalance) -> None:
         """What was counted of one partition. What was open then counts as retrying."""

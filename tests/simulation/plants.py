@@ -110,12 +110,12 @@ def edit_without_version(patch: pytest.MonkeyPatch) -> None:
 
 def copy_before_pointer(patch: pytest.MonkeyPatch) -> None:
     """A retry's copy is placed before the advance that points to it."""
-    ended = MinuteRun._attempt_ended
+    ended = MinuteRun.attempt_ended
 
-    def hasty(self: MinuteRun, key: RowKey, outcome: Outcome) -> None:
+    def hasty(self: MinuteRun, key: RowKey, outcome: Outcome, *, now: int) -> None:
         entry = self.machine.rows.get(key)
         if outcome.state is not State.RETRYING or entry is None:
-            ended(self, key, outcome)
+            ended(self, key, outcome, now=now)
             return
         assert outcome.next_attempt_at is not None
         definition = definition_of(self.machine.partition, entry.row)
@@ -124,11 +124,11 @@ def copy_before_pointer(patch: pytest.MonkeyPatch) -> None:
         async def place_then_record() -> None:
             await self._firing.place(copy)
             await self._firing.clock.sleep(8.0)
-            ended(self, key, outcome)
+            ended(self, key, outcome, now=now)
 
         self._firing.spawn(place_then_record(), "hasty copy")
 
-    patch.setattr(MinuteRun, "_attempt_ended", hasty)
+    patch.setattr(MinuteRun, "attempt_ended", hasty)
 
 
 def settle_before_the_grace(patch: pytest.MonkeyPatch) -> None:

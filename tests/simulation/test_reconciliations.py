@@ -250,11 +250,11 @@ def test_what_is_to_come_is_cancelled_unless_it_was_claimed(seed: int) -> None:
     async def scenario(world: World) -> None:
         reconciliations = await shop(world, names="ab", count=0)
         start = world.now_ms() + 1_200
-        asked = [await world.create("shop", start + 1_000 * number) for number in range(40)]
+        asked = [await world.create("shop", start + 1_000 * number) for number in range(90)]
         for node in world.nodes.values():
             node.connection.plan = FaultPlan(refuse=0.01, lose_answer=0.06)
         asked_id = await reconciliations.ask(
-            Action.CANCEL, State.SCHEDULED, State.RETRYING, start=start, end=start + 40_000
+            Action.CANCEL, State.SCHEDULED, State.RETRYING, start=start, end=start + 90_000
         )
         done = await reconciliations.ended(asked_id)
         world.heal()

@@ -1,7 +1,7 @@
 """The pollers of one client on virtual time, over a store in memory, with a dispatcher that a test drives."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from cql.storage import Storage
@@ -43,26 +43,34 @@ class Jobs(Dispatcher):
         self.seen: list[Job] = []
         self.limit = 100
         self.reserved = 0
+        self.now: Callable[[], int] = lambda: 0
+        self.on_free: Callable[[], None] = lambda: None
+        self._wanted = False
 
     def room(self, client_id: ClientId) -> int:
-        return self.limit - len(self.waiting) - len(self.started) - self.reserved
+        room = self.limit - len(self.waiting) - len(self.started) - self.reserved
+        self._wanted = self._wanted or room <= 0
+        return room
+
+    def _freed(self) -> None:
+        if self._wanted:
+            self._wanted = False
+            self.on_free()
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
         return settings.claim_ahead_ms
 
-    def made_room(self, client_id: ClientId, rows: int) -> bool:
-        return 1 <= self.room(client_id) <= rows
-
     def reserve(self, client_id: ClientId, rows: int) -> None:
         self.reserved += rows
 
-    def submit(self, job: Job) -> None:
-        self.waiting.append(job)
-        self.seen.append(job)
+    def submit(self, jobs: Sequence[Job]) -> None:
+        self.waiting.extend(jobs)
+        self.seen.extend(jobs)
 
     def withdraw(self, owner: object) -> list[Job]:
         taken = [job for job in self.waiting if job.owner is owner]
         self.waiting = [job for job in self.waiting if job.owner is not owner]
+        self._freed()
         return taken
 
     def start(self) -> Job:
@@ -73,7 +81,8 @@ class Jobs(Dispatcher):
 
     def finish(self, job: Job, outcome: Outcome = DELIVERED) -> None:
         self.started.remove(job)
-        job.done(job.claim.row.key, outcome)
+        job.owner.attempt_ended(job.claim.row.key, outcome, now=self.now())
+        self._freed()
 
     def serve(self) -> None:
         """Everything that waits is delivered at once."""
@@ -165,6 +174,7 @@ class LaneBench:
             on_lost=lambda poller_id, epoch: self.lost.append((poller_id, epoch)),
             on_fault=lambda name, error: self.faults.append(error),
         )
+        self.jobs.on_free, self.jobs.now = self.pollers.wake, self.clock.wall_ms
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
         return self.tasks.spawn(work, name=name)

@@ -197,7 +197,7 @@ class Owners:
         """The product's own way to do a step."""
         self._ground.trusted = self._may_read(state.owners[at[0]])
         firing = self._ground.firing(schedules, balances)
-        run = MinuteRun(machine=state.machines[at], firing=firing, on_room=lambda rows: None)
+        run = MinuteRun(machine=state.machines[at], firing=firing)
         with mock.patch.object(minute_run, "PAGE_ROWS", self._scene.page_rows), suppress(StoreUnavailable):
             now(run._ask(step))
         self._hand_out(state, at)
@@ -262,5 +262,5 @@ class Owners:
             epoch=epoch,
             life=sender.life,
             now=at_ms,
-            jitter=0.5,
+            jitter=lambda: 0.5,
         )

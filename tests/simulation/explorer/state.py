@@ -139,7 +139,7 @@ def _copied(value: Any, twins: dict[int, Any]) -> Any:
         case "list":
             return [_copied(each, twins) for each in value]
         case "dict":
-            return {key: _copied(each, twins) for key, each in value.items()}
+            return {_copied(key, twins): _copied(each, twins) for key, each in value.items()}
         case "set":
             return set(value)
         case shape:
@@ -159,7 +159,7 @@ def _frozen(value: Any) -> Any:
         case "tuple" | "list":
             return tuple([_frozen(each) for each in value])
         case "dict":
-            return tuple([(key, _frozen(each)) for key, each in value.items()])
+            return tuple([(_frozen(key), _frozen(each)) for key, each in value.items()])
         case "set":
             return frozenset(value)
         case "part":

@@ -1,5 +1,6 @@
 """A claimed row and its tenant, with what a test doesn't care about filled in."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,8 +10,8 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.steps import Claim
 from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.ids import ClientId, UnixMillis, compose_schedule_id
-from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis, compose_schedule_id
+from scheduler_service.domain.schedules import Outcome, Row
 from tests.support.api import NOW
 
 SENDER = Sender(life="node-1@7", version="1.2.3")
@@ -36,6 +37,26 @@ def claim(
     }
     first = None if first_attempt_at is None else UnixMillis(first_attempt_at)
     return Claim(Row(**{**_EMPTY, **values, **row}), redelivery, first)
+
+
+class RowOwner:
+    """The owner of claimed rows, as far as a test gives it: whose rows it calls, and what it hears."""
+
+    def __init__(
+        self,
+        client_id: str = "shop",
+        *,
+        on_end: Callable[[RowKey, Outcome], None] = lambda key, outcome: None,
+        may_send: Callable[[], bool] = lambda: True,
+        on_queued_again: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.client_id, self.epoch = ClientId(client_id), EPOCH
+        self._on_end = on_end
+        self.may_send = may_send
+        self.queued_again = on_queued_again
+
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
+        self._on_end(key, outcome)
 
 
 def tenant(

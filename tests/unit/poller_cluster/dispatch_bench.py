@@ -13,10 +13,10 @@ from poller_cluster.job import Job
 from poller_cluster.settings import DestinationSettings
 from poller_cluster.tenants import Tenant, Tenants
 from scheduler_service.domain.errors import SecretLocked
-from scheduler_service.domain.ids import ClientId, RowKey
+from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW, ManualClock, SeededRandomness
-from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
+from tests.unit.poller_cluster.claimed import SENDER, RowOwner, claim, tenant
 
 
 class FakeEngine:
@@ -96,37 +96,36 @@ class Bench:
         client_id: str = "shop",
         *,
         after_ms: int = 0,
-        owner: object = None,
+        owner: RowOwner | None = None,
         nominal_due: int | None = None,
         host: str | None = None,
         over_quota: bool = False,
         **row: Any,
     ) -> Job:
         """A row due `after_ms` from NOW; its number is the count of rows so far."""
+        owner = owner or self.owner(client_id)
         self.tail += 1
         number = self.tail
-
-        def finished(key: RowKey, outcome: Outcome) -> None:
-            self.done.append((number, outcome))
-
-        job = Job(
-            client_id=ClientId(client_id),
-            claim=claim(
-                due=NOW + after_ms,
-                tail=number,
-                url=f"https://{host or client_id}/{number}",
-                nominal_due=nominal_due,
-                **row,
-            ),
-            epoch=EPOCH,
-            owner=owner,
-            done=finished,
-            may_start=lambda: number % 2 == 1,
-            queued_again=lambda: self.again.append(number),
-            over_quota=over_quota,
+        one = claim(
+            due=NOW + after_ms,
+            tail=number,
+            url=f"https://{host or client_id}/{number}",
+            nominal_due=nominal_due,
+            **row,
         )
-        self.dispatcher.submit(job)
+        job = Job(owner, one, one.row.due, over_quota)
+        self.dispatcher.submit([job])
         return job
+
+    def owner(self, client_id: str = "shop") -> RowOwner:
+        """Of the next rows. It still owns them if the number of the first one is odd."""
+        number = self.tail + 1
+        return RowOwner(
+            client_id,
+            on_end=lambda key, outcome: self.done.append((key.schedule_id.int & 0xFFFF_FFFF, outcome)),
+            may_send=lambda: number % 2 == 1,
+            on_queued_again=lambda: self.again.append(number),
+        )
 
     async def settle(self) -> None:
         for _ in range(5):

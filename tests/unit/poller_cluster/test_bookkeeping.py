@@ -22,7 +22,7 @@ from scheduler_service.domain.ids import ClientId, partition_of
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ManualClock
 from tests.support.virtual_loop import run_virtual
-from tests.unit.poller_cluster.claimed import claim, result
+from tests.unit.poller_cluster.claimed import RowOwner, claim, result
 
 RETRYING = Outcome(state=State.RETRYING, attempts=3)
 
@@ -65,16 +65,8 @@ class Bench:
         return None
 
     def fail(self, client_id: str = "shop", *, tail: int = 1, **came_to: Any) -> None:
-        nothing: Any = None
-        job = Job(
-            client_id=ClientId(client_id),
-            claim=claim(tail=tail, kind="copy", due=NOW + 60_000, schedule_id=claim(tail=tail).row.schedule_id),
-            epoch=1,
-            owner=None,
-            done=nothing,
-            may_start=nothing,
-            queued_again=nothing,
-        )
+        one = claim(tail=tail, kind="copy", due=NOW + 60_000, schedule_id=claim(tail=tail).row.schedule_id)
+        job = Job(RowOwner(client_id), one, one.row.due)
         self.books.attempt_made(job, result(**({"status": 503} | came_to)), RETRYING)
 
     @property

@@ -12,23 +12,14 @@ from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW
-from tests.unit.poller_cluster.claimed import claim, result
+from tests.unit.poller_cluster.claimed import RowOwner, claim, result
 
 SHOP = ClientId("shop")
 
 
 def job(client_id: ClientId = SHOP, *, over_quota: bool = False, **row: Any) -> Job:
-    nothing: Any = None
-    return Job(
-        client_id=client_id,
-        claim=claim(**row),
-        epoch=1,
-        owner=None,
-        done=nothing,
-        may_start=nothing,
-        queued_again=nothing,
-        over_quota=over_quota,
-    )
+    one = claim(**row)
+    return Job(RowOwner(client_id), one, one.row.due, over_quota)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """What goes on the wire for a claimed row, and which rows never do."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from poller_cluster.callback import Prepared, prepare
 from poller_cluster.delivery.signing import sign

@@ -242,6 +242,18 @@ def test_the_last_row_that_ends_tells_in_any_case(limit: DestinationLimit) -> No
     assert known.told == [SHOP]
 
 
+def test_a_limit_that_grew_is_told_of_with_the_next_end() -> None:
+    known = Known(max_in_flight=10)
+    one = known.of()
+    claim(one, 8)
+    assert one.room() == 0
+    one.refuse()
+    known.settings = ClientSettings(max_in_flight=100)
+    known.of()
+    one.released()
+    assert known.told == [SHOP]
+
+
 def test_an_open_breaker_holds_back_and_lets_few_try() -> None:
     known = Known(breaker_failures=2, breaker_open_seconds=10, breaker_probes=2)
     one = known.of()

@@ -55,12 +55,14 @@ async def test_a_full_host_lets_rows_for_other_hosts_pass(bench: Bench) -> None:
     await bench.settle()
     assert bench.started == [1, 4]
     bench.engine.finish(result())
+    await bench.settle()
     assert bench.started == [1, 4, 2]
     bench.submit(host="slow")
     bench.engine.finish(result(), 1)
     await bench.settle()
     assert bench.started == [1, 4, 2, 3]
     bench.engine.finish(result(), 1)
+    await bench.settle()
     assert bench.started == [1, 4, 2, 3, 5]
 
 
@@ -93,7 +95,7 @@ async def test_a_row_whose_rate_lets_it_start_waits_for_trust(bench: Bench) -> N
 
 async def test_what_waits_for_its_host_may_be_taken_back_and_nobody_waits_for_it(bench: Bench) -> None:
     limited(bench, max_in_flight=1)
-    mine, others = object(), object()
+    mine, others = bench.owner(), bench.owner()
     bench.submit(host="slow", owner=others)
     second = bench.submit(host="slow", owner=mine)
     bench.submit(host="slow", owner=others)
@@ -102,12 +104,13 @@ async def test_what_waits_for_its_host_may_be_taken_back_and_nobody_waits_for_it
     assert bench.dispatcher.withdraw(mine) == [second]
     assert bench.dispatcher.room(SHOP) == room + 1
     bench.engine.finish(result())
+    await bench.settle()
     assert bench.started == [1, 3]
 
 
 async def test_taking_back_the_row_whose_turn_it_was_calls_the_next(bench: Bench) -> None:
     limited(bench, max_in_flight=1)
-    mine, others = object(), object()
+    mine, others = bench.owner(), bench.owner()
     bench.submit(host="slow", owner=others)
     second = bench.submit(host="slow", owner=mine)
     bench.submit(host="slow", owner=others)
@@ -149,6 +152,7 @@ async def test_rows_that_wait_when_their_host_opens_are_put_off_too(bench: Bench
         bench.submit(host="slow")
     await bench.settle()
     bench.engine.finish(FAILED)
+    await bench.settle()
     bench.engine.finish(FAILED)
     await bench.settle()
     assert bench.started == [1, 2, 3]
@@ -163,6 +167,7 @@ async def test_one_row_tries_a_host_that_was_open_and_the_others_wait_for_it(ben
     await bench.settle()
     assert bench.started == [1, 2, 3]
     bench.engine.finish(result())
+    await bench.settle()
     assert bench.started == [1, 2, 3, 4, 5]
 
 
@@ -227,6 +232,7 @@ async def test_what_a_hog_gives_back_goes_to_those_who_wait(bench: Bench) -> Non
     await bench.settle()
     assert bench.started == [1, 2]
     bench.engine.finish(result())
+    await bench.settle()
     assert bench.started == [1, 2, 3]
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sized
 
+from msgspec.structs import replace
+
 from poller_cluster.admission import AdmitAll
 from poller_cluster.minute import PollerMinute
 from poller_cluster.open_rows import Again, Hold, Line, OpenRow, Verdict
 from poller_cluster.put_off import put_off
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.steps import Phase, Wait, WriteBalance
+from poller_cluster.steps import Phase, SweepPage, Wait, WriteBalance
 from scheduler_service.domain.ids import MAX_DUE, key_of
 from scheduler_service.domain.schedules import Outcome, Row, State, SweptRow
 from tests.unit.poller_cluster.builders import (
@@ -30,6 +32,7 @@ from tests.unit.poller_cluster.builders import (
     read,
     rejected,
     row,
+    swept,
     with_state,
 )
 
@@ -61,7 +64,7 @@ class Judge:
         self.told.append(("read", row))
 
     def swept(self, row: SweptRow) -> None:
-        return
+        self.told.append(("swept", row))
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         self.told.append(("recorded", outcome.state))
@@ -170,12 +173,22 @@ def test_a_row_cancelled_before_it_was_put_off_stays_cancelled() -> None:
 
 
 def test_the_judge_hears_of_what_is_read_and_when_everything_was() -> None:
-    judge, one = Judge(), row(1)
+    judge, one = Judge(), replace(row(1), ordering_key="cart")
     minute = PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(), admission=judge)
-    read(minute, one, more=True)
+    read(minute, row(0.5), one, more=True)
     assert judge.told == [("read", one)]
     read(minute, seconds=PREFETCH)
     assert judge.told == [("read", one), ("whole", None)]
+
+
+def test_the_judge_hears_of_ordered_rows_that_others_ended() -> None:
+    judge, ordered, other = Judge(), replace(row(1), ordering_key="cart"), row(2)
+    judge.verdicts |= {ordered: hold(ordered), other: hold(other)}
+    minute = judged(judge, ordered, other)
+    expect(Wait, minute, 0)
+    expect(SweepPage, minute, SWEEP)
+    read(minute, with_state(ordered, State.CANCELLED), with_state(other, State.CANCELLED), seconds=SWEEP)
+    assert [told for what, told in judge.told if what == "swept"] == [swept(with_state(ordered, State.CANCELLED))]
 
 
 def test_the_judge_hears_of_originals() -> None:

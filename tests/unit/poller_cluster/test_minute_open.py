@@ -20,6 +20,7 @@ from tests.unit.poller_cluster.builders import (
     machine,
     opened_by,
     outcome,
+    page,
     read,
     reading,
     rejected,
@@ -148,6 +149,21 @@ def test_an_id_in_doubt_given_back_stays_in_flight() -> None:
     minute.unclaimed(doubted.key)
     minute.unclaimed(fresh.key)
     assert apply(minute, 9, room=0).in_flight == ids(doubted)
+
+
+def test_an_id_in_doubt_given_back_before_the_minute_is_whole_read_stays_in_flight() -> None:
+    doubted, later = row(10, 1), row(40, 2)
+    minute = machine()
+    statics = opened_by(EPOCH, doubted)
+    read(minute, doubted, statics=statics, more=True)
+    claim(minute, 9)
+    minute.unclaimed(doubted.key)
+    assert apply(minute, 9, room=0).in_flight == ids(doubted)
+    minute.page_read(page(later, statics=statics), trusted=True)
+    assert apply(minute, 39).in_flight == ids(doubted, later)
+    minute.attempt_ended(later.key, outcome(), now=at(40))
+    minute.unclaimed(doubted.key)
+    assert apply(minute, 41, room=0).in_flight == ids(doubted)
 
 
 def test_a_hinted_row_may_be_in_doubt_too() -> None:

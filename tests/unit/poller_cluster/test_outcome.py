@@ -29,7 +29,7 @@ def concluded(
         epoch=EPOCH,
         life=SENDER.life,
         now=ENDED,
-        jitter=1.0,
+        jitter=lambda: 1.0,
     )
 
 

@@ -33,9 +33,9 @@ class Minute:
             page_reads=asyncio.Semaphore(1),
             trusted=lambda: True,
         )
-        machine: Any = SimpleNamespace(partition=PARTITION)
+        machine: Any = SimpleNamespace(partition=PARTITION, epoch=1)
         admission: Any = SimpleNamespace(read=self.told.append, whole_read=lambda: self.told.append("whole"))
-        self.run = MinuteRun(machine=machine, firing=firing, on_room=print, admission=admission, past=past)
+        self.run = MinuteRun(machine=machine, firing=firing, admission=admission, past=past)
 
     async def read_page(self, partition: object, *, lean: bool = False, **where: object) -> Page:
         self.reads.append(lean)

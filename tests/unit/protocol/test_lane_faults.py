@@ -69,7 +69,7 @@ def test_without_trust_only_a_write_of_unknown_fate_is_repeated() -> None:
         bench.schedules.hook = lambda method: None
         await bench.advance(5)
         assert len(bench.jobs.seen) == 1
-        assert not bench.jobs.seen[0].may_start()
+        assert not bench.jobs.seen[0].owner.may_send()
         before = len(bench.schedules.asked)
         await bench.advance(60)
         assert bench.schedules.asked[before:] == []

@@ -93,13 +93,13 @@ def test_a_revoked_lane_sends_and_writes_nothing_more() -> None:
         await bench.begin()
         await bench.advance(20)
         job = bench.jobs.start()
-        assert job.may_start()
+        assert job.owner.may_send()
         bench.pollers.revoke(LANE)
-        assert not job.may_start()
+        assert not job.owner.may_send()
         assert bench.jobs.waiting == []
         bench.jobs.started.remove(job)
-        bench.jobs.submit(job)
-        job.queued_again()
+        bench.jobs.submit([job])
+        job.owner.queued_again()
         assert bench.jobs.waiting == []
         before = len(bench.schedules.asked)
         await bench.advance(5)

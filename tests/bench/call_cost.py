@@ -1,0 +1,374 @@
+"""What calls cost one poller process, in its own process: CPU microseconds each, and where they go.
+
+    python -m tests.bench.call_cost [--rows N] [--lanes N] [--rounds N] [--spread SECONDS] [--profile N]
+
+The minutes' runs, the dispatcher and the delivery engine are real, and so are the sockets to a receiver in a process of
+its own. Cassandra is not: pages are there at once, and advances are made into the bytes of their request and applied a
+turn of the loop later. So what is left out is the driver; the best of many rounds differs little from run to run. All
+rows of a round are due within `--spread` seconds that have passed when it begins, unless it is negative: then they are
+still to come.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import json
+import pstats
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import uvloop
+from cassandra.cqltypes import lookup_casstype_simple
+
+from cql.binding import Binder
+from cql.connection import AnswerRows, Item, Parameters
+from cql.group_commit import GroupCommit
+from cql.schedules import CqlScheduleStore
+from cql.settings import StorageSettings
+from membership.conditional import APPLIED, Answer
+from membership.view import MembersView
+from minutehand.local.ports import free_ports
+from minutehand.running import spare_collector
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.callback import Sender
+from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.delivery.policy import NetworkPolicy
+from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.dispatcher import Dispatcher
+from poller_cluster.due_clock import DueClock
+from poller_cluster.minute import PollerMinute
+from poller_cluster.minute_admission import MinuteAdmission
+from poller_cluster.minute_run import Firing, MinuteRun
+from poller_cluster.ordering import OrderingKeys
+from poller_cluster.record_pace import RecordPace
+from poller_cluster.row_window import RowWindow
+from poller_cluster.settings import BackgroundSettings, MinuteSettings
+from poller_cluster.tenants import Tenant, Tenants
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.ids import (
+    MINUTE_MS,
+    ClientId,
+    Minute,
+    Partition,
+    PollerId,
+    UnixMillis,
+    compose_schedule_id,
+    minute_of,
+    minute_start,
+)
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.randomness import SystemRandomness
+
+CLIENT = ClientId("bench")
+SETTLING_MS = 2 * MINUTE_MS
+"""How far the clock is set on when all calls are made, so that the minutes are swept."""
+KINDS = {"t": "UTF8Type", "i": "Int32Type", "l": "LongType", "m": "TimestampType", "u": "UUIDType", "b": "BytesType"}
+COLUMNS = {
+    "schedules.advance": "libtimliu",
+    "schedules.write_outcome": "timmmitttluuutimmu".replace("uuut", "umit"),
+    "schedules.write_delivery": "tmttimmu",
+}
+"""The kinds of the parameters of what an owner writes."""
+
+
+class _Column:
+    def __init__(self, kind: str) -> None:
+        self.name, self.type = kind, lookup_casstype_simple(KINDS[kind])
+
+
+class _Prepared:
+    """What a statement looks like when the server has prepared it."""
+
+    query_id = b"0123456789abcdef"
+
+    def __init__(self, columns: str) -> None:
+        self.column_metadata = [_Column(kind) for kind in columns]
+
+
+class InstantConnection:
+    """Holds pages as the driver would answer them, applies every advance, and remembers how many rows were recorded."""
+
+    def __init__(self) -> None:
+        self._binders = {name: Binder(cast(Any, _Prepared(columns))) for name, columns in COLUMNS.items()}
+        self.rows: dict[int, list[tuple[Any, ...]]] = {}
+        self.states: dict[int, list[tuple[Any, ...]]] = {}
+        self.recorded = 0
+        self.advances = 0
+        self.all_recorded: asyncio.Future[None] | None = None
+        self.wanted = 0
+
+    async def select(self, name: str, parameters: Parameters, **options: Any) -> list[tuple[Any, ...]]:
+        poller_id, limit = parameters[1], parameters[-1]
+        await _turn()
+        swept = "sweep" in name
+        rows = (self.states if swept else self.rows)[poller_id]
+        if len(parameters) == 4:
+            return [(None, None, None, *row) for row in rows[:limit]]
+        after = parameters[3:5]
+        start = next(place for place, row in enumerate(rows) if (row[0], row[1]) == after) + 1
+        return rows[start : start + limit]
+
+    async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
+        b"".join([self._binders[name].row(parameters) for name, parameters in items])
+        await _turn()
+        self.advances += 1
+        self.recorded += len(items) - 1
+        if self.recorded >= self.wanted and self.all_recorded is not None and not self.all_recorded.done():
+            self.all_recorded.set_result(None)
+        return APPLIED
+
+    def replicas(self, name: str, parameters: Parameters) -> int:
+        return 0
+
+
+async def _turn() -> None:
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(answer.set_result, None)
+    await answer
+
+
+class ShiftedClock(SystemClock):
+    """The system's, `ahead_ms` ahead."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
+class OneTenant(Tenants):
+    """One client, known from the start."""
+
+    def __init__(self, lanes: int) -> None:
+        client = Client(
+            client_id=CLIENT,
+            poller_quota=lanes,
+            poller_ceiling=lanes,
+            state=ClientState.ACTIVE,
+            settings=ClientSettings(),
+            revision=1,
+            created_at=UnixMillis(1),
+        )
+        self._tenant = Tenant(client, client.settings.effective(poller_quota=lanes), (b"s" * 32,))
+
+    def get(self, client_id: ClientId) -> Tenant | None:
+        return self._tenant
+
+    def open_headers(self, client_id: ClientId, headers: str) -> str:
+        return headers
+
+
+class NoBalances:
+    """Of the books only what a settled minute writes is asked for."""
+
+    async def write(self, balance: Any) -> Answer[Any]:
+        return APPLIED
+
+
+class Bench:
+    """One poller's parts, and the rounds that it makes calls in."""
+
+    def __init__(self, *, lanes: int, url: str) -> None:
+        self.lanes, self._url = lanes, url
+        self.clock = ShiftedClock()
+        self.connection = InstantConnection()
+        self._settings = MinuteSettings()
+        randomness = SystemRandomness()
+        self._tasks = Tasks(lambda name, error: print(name, repr(error), file=sys.stderr))
+        commits = cast(GroupCommit, None)
+        store = CqlScheduleStore(
+            cast(Any, self.connection),
+            group_commit=commits,
+            each_quorum=commits,
+            settings=StorageSettings(),
+            tasks=self._tasks,
+            clock=self.clock,
+            randomness=randomness,
+        )
+        store.packs = lambda: True
+        self._tenants = OneTenant(lanes)
+        policy = NetworkPolicy.parse(allow=["127.0.0.0/8"])
+        self.engine = DeliveryEngine(clock=self.clock, policy=policy, settings=DeliverySettings())
+        books = Bookkeeper(
+            balances=cast(Any, NoBalances()),
+            dead_letters=cast(Any, None),
+            attempts=cast(Any, None),
+            clock=self.clock,
+            spawn=self._tasks.spawn,
+        )
+        view = MembersView(ahead_at_most_ms=0, offset_known=True)
+        self.dispatcher = Dispatcher(
+            engine=self.engine,
+            tenants=self._tenants,
+            clock=self.clock,
+            randomness=randomness,
+            sender=Sender("bench-1@1763836800000", "0.1.0"),
+            trusted=lambda: True,
+            due_clock=DueClock(clock=self.clock, view=lambda: view, limit_ms=1_000),
+            on_result=books.attempt_made,
+            on_fault=lambda what, error: print(what, repr(error), file=sys.stderr),
+            on_free=lambda client_id: self._wake(),
+        )
+        self._firing = Firing(
+            schedules=store,
+            place=cast(Any, None),
+            dispatcher=self.dispatcher,
+            clock=self.clock,
+            randomness=randomness,
+            trusted=lambda: True,
+            spawn=self._tasks.spawn,
+            books=books,
+            record_pace=RecordPace(self._settings),
+            row_window=RowWindow(self._settings),
+            page_reads=asyncio.Semaphore(self._settings.page_reads_at_once),
+            budget=BackgroundBudget(clock=self.clock, randomness=randomness, settings=BackgroundSettings()),
+            cron_children=cast(Any, None),
+            tenant=self._tenants.get,
+        )
+        self._runs: list[MinuteRun] = []
+
+    async def start(self) -> None:
+        await self.engine.start()
+        self._tasks.spawn(self.dispatcher.run(), name="dispatcher")
+
+    def fill(self, rows: int, *, spread_ms: int, round_: int) -> Minute:
+        """Rows for each lane, and the clock at the end of the time in which they are due."""
+        minute = Minute(minute_of(int(time.time() * 1000)) + 10 + 10 * round_)
+        start = minute_start(minute)
+        connection = self.connection
+        connection.rows.clear()
+        for lane in range(self.lanes):
+            found: list[tuple[Any, ...]] = []
+            for number in range(rows // self.lanes):
+                due = UnixMillis(start + number * abs(spread_ms) * self.lanes // rows)
+                id_ = compose_schedule_id(due=due, poller_id=lane, tail=number)
+                definition = (
+                    "call",
+                    "POST",
+                    self._url,
+                    "[]",
+                    b"x" * 200,
+                    "{}",
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                    start,
+                    None,
+                    0,
+                )
+                found.append((due, id_, *definition, None, None, None, None))
+            connection.rows[lane] = found
+        connection.states = {
+            lane: [(row[0], row[1], "call", start, "delivered", row[0] + 1, None, None, None) for row in found]
+            for lane, found in connection.rows.items()
+        }
+        self.clock.ahead_ms = start + max(spread_ms, 0) - int(time.time() * 1000)
+        connection.recorded, connection.wanted = 0, rows
+        connection.all_recorded = asyncio.get_running_loop().create_future()
+        return minute
+
+    async def call_all(self, minute: Minute) -> None:
+        """Until every row is recorded."""
+        self._runs = [self._run(PollerId(lane), minute) for lane in range(self.lanes)]
+        work = [asyncio.create_task(run.run()) for run in self._runs]
+        assert self.connection.all_recorded is not None
+        await self.connection.all_recorded
+        self.clock.ahead_ms += SETTLING_MS
+        self._wake()
+        await asyncio.gather(*work)
+
+    def _run(self, poller_id: PollerId, minute: Minute) -> MinuteRun:
+        admission = MinuteAdmission(
+            minute=minute,
+            order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
+            knows_order=lambda: True,
+            tenant=lambda: self._tenants.get(CLIENT),
+            dispatcher=self.dispatcher,
+            settings=self._settings,
+            window_rows=lambda: self._firing.row_window.rows,
+            on_recorded=lambda outcome: self._firing.books.counts.recorded(CLIENT, outcome),
+        )
+        machine = PollerMinute(
+            partition=Partition(CLIENT, poller_id, minute), epoch=7, settings=self._settings, admission=admission
+        )
+        return MinuteRun(machine=machine, firing=self._firing, admission=admission)
+
+    def _wake(self) -> None:
+        for run in self._runs:
+            run.wake()
+
+
+@contextmanager
+def receiver() -> Iterator[str]:
+    """The URL of a receiver in a process of its own."""
+    [port] = free_ports(1)
+    process = subprocess.Popen([sys.executable, "-m", "tests.support.receiver", "--port", str(port)])
+    try:
+        yield f"http://127.0.0.1:{port}/callbacks"
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def measure(options: argparse.Namespace, url: str, show: Callable[[str], None]) -> dict[str, float]:
+    """The best round's CPU microseconds a call: of the process, and of the loop's thread."""
+    bench = Bench(lanes=options.lanes, url=url)
+    await asyncio.sleep(0.5)
+    await bench.start()
+    figures: list[tuple[float, float]] = []
+    for number in range(options.rounds + 1):
+        minute = bench.fill(options.rows, spread_ms=round(options.spread * 1000), round_=number)
+        if number == 0:
+            spare_collector()
+        profile = cProfile.Profile() if options.profile and number == options.rounds else None
+        before = bench.connection.advances
+        if profile:
+            profile.enable()
+        cpu, thread, wall = time.process_time(), time.thread_time(), time.perf_counter()
+        await bench.call_all(minute)
+        cpu, thread, wall = time.process_time() - cpu, time.thread_time() - thread, time.perf_counter() - wall
+        if profile:
+            profile.disable()
+            pstats.Stats(profile).sort_stats("tottime").print_stats(options.profile)
+        elif number:
+            figures.append((cpu, thread))
+        show(
+            f"round {number}: {1e6 * cpu / options.rows:.1f} us a call, {options.rows / wall:,.0f}/s, "
+            f"{bench.connection.advances - before} advances"
+        )
+    await bench.engine.stop(0)
+    return {
+        "process_us": round(1e6 * min(cpu for cpu, _ in figures) / options.rows, 1),
+        "loop_us": round(1e6 * min(thread for _, thread in figures) / options.rows, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.call_cost", description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=32_000, help="calls of a round (default: %(default)s)")
+    parser.add_argument("--lanes", type=int, default=64, help="lanes they are spread over (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=6, help="rounds after the first (default: %(default)s)")
+    parser.add_argument(
+        "--spread", type=float, default=2.0, help="seconds in which they are due (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--profile", type=int, default=0, metavar="N", help="show the N costliest functions of the last"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    options = parser.parse_args()
+    show = (lambda line: print(line, file=sys.stderr)) if options.json else print
+    with receiver() as url, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        figures = runner.run(measure(options, url, show))
+    print(json.dumps(figures) if options.json else f"best: {figures['process_us']} us a call")
+
+
+if __name__ == "__main__":
+    main()

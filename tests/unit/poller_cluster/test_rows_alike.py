@@ -1,0 +1,92 @@
+"""Rows to a destination that was just looked at are judged by what was found: as if each were looked at by itself."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poller_cluster.minute_admission import MinuteAdmission
+from poller_cluster.open_rows import Hold, OpenRow, Verdict
+from poller_cluster.ordering import OrderingKeys
+from poller_cluster.settings import MinuteSettings
+from scheduler_service.domain.clients import DestinationLimit
+from scheduler_service.domain.ids import minute_of
+from scheduler_service.domain.schedules import Outcome
+from tests.support.api import NOW
+from tests.unit.poller_cluster.claimed import claim, result, tenant
+from tests.unit.poller_cluster.dispatch_bench import Bench
+
+HOSTS = ("free", "narrow", "paced", "failing")
+LIMITS = {
+    "narrow": DestinationLimit(max_in_flight=3),
+    "paced": DestinationLimit(max_per_second=2.0),
+}
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(HOSTS),
+        st.sampled_from((-500, 0, 1, 900, 1_000, 1_001, 4_000)),
+        st.sampled_from((None, None, None, "cart")),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+class Judging:
+    """One admission over a dispatcher of its own. `forgets`: it looks at each row's destination anew."""
+
+    def __init__(self, *, forgets: bool) -> None:
+        self._forgets = forgets
+        self._bench = Bench()
+        shop = self._bench.tenants.known["shop"] = tenant(max_in_flight=20, destinations=LIMITS, in_doubt="drop")
+        failing = self._bench.dispatcher.destination(shop, "https://failing/")
+        for _ in range(20):
+            failing.in_flight += 1
+            failing.ended(result(503), generation=failing.breaker.generation, now=self._bench.clock.monotonic())
+        self.admission = MinuteAdmission(
+            minute=minute_of(NOW),
+            order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
+            knows_order=lambda: True,
+            tenant=lambda: shop,
+            dispatcher=self._bench.dispatcher,
+            settings=MinuteSettings(),
+        )
+        self.admission.begin({})
+
+    def verdict(self, number: int, host: str, after_ms: int, key: str | None, in_doubt: bool = False) -> Any:
+        if self._forgets:
+            self.admission._alike = None
+        row = claim(due=NOW + after_ms, tail=number, url=f"https://{host}/", ordering_key=key).row
+        said: Verdict = self.admission.judge(OpenRow(row, redelivery=in_doubt), NOW)
+        return said.state if isinstance(said, Outcome) else said
+
+    @property
+    def told_of_room(self) -> bool:
+        return bool(self._bench.free)
+
+    @property
+    def taken(self) -> list[tuple[str, int, float]]:
+        """What the destinations know of it."""
+        known = self._bench.dispatcher._destinations.all()
+        return [(one.name, one.reserved, one._refused) for _, one in known]
+
+
+@given(ROWS)
+def test_a_row_is_judged_the_same_whatever_came_before(rows: list[tuple[str, int, str | None, bool]]) -> None:
+    one, anew = Judging(forgets=False), Judging(forgets=True)
+    for number, row in enumerate(sorted(rows, key=lambda row: row[1])):
+        assert one.verdict(number, *row) == anew.verdict(number, *row)
+    assert one.taken == anew.taken
+    one.admission.answered(), anew.admission.answered()
+    assert all(reserved == 0 for _, reserved, _ in one.taken)
+
+
+def test_what_was_found_holds_for_one_claim_only() -> None:
+    judging = Judging(forgets=False)
+    verdicts = [judging.verdict(number, "narrow", 0, None) for number in range(4)]
+    assert [isinstance(each, Hold) for each in verdicts] == [False, False, False, True]
+    judging.admission.answered()
+    assert judging.told_of_room
+    judging.admission.begin({})
+    assert judging.verdict(5, "narrow", 0, None) is None
