@@ -155,7 +155,7 @@ class Dispatcher:
         return client
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Start the attempts of rows of one owner when they are due and their turn has come. Earlier due ones first."""
+        """Start the attempts of these rows, all of one owner, when they are due and their turn has come."""
         if not jobs:
             return
         client_id = jobs[0].owner.client_id

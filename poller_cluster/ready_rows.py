@@ -4,6 +4,7 @@ way."""
 import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from poller_cluster.job import Job
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -62,9 +63,12 @@ class ClientRows:
         return True
 
 
+_due = attrgetter("due")
+
+
 class RowsByDue:
-    """Rows that are not due yet. Rows that are added together are in order already, so the heap is of such runs, by the
-    first row of each."""
+    """Rows that are not due yet. Those that are added together are kept together, in order, and the heap is of such
+    runs, by the first row of each."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int, deque[Job]]] = []
@@ -75,13 +79,11 @@ class RowsByDue:
         return self._runs[0][2][0].due if self._runs else None
 
     def add(self, jobs: Sequence[Job]) -> bool:
-        """Rows of one owner, in order of due. True: one of them is the next of all."""
-        self._push(deque(jobs))
-        return self._runs[0][1] == self._sequence
-
-    def _push(self, run: deque[Job]) -> None:
+        """Rows of one owner. True: one of them is the next of all."""
+        run = deque(sorted(jobs, key=_due))
         self._sequence += 1
         heapq.heappush(self._runs, (run[0].due, self._sequence, run))
+        return self._runs[0][1] == self._sequence
 
     def take(self, now: int) -> Iterator[Job]:
         """The rows that are due by `now`."""

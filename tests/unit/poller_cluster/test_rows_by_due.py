@@ -11,7 +11,7 @@ from scheduler_service.domain.ids import ClientId
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import RowOwner, claim
 
-RUNS = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=5).map(sorted), min_size=1, max_size=5)
+RUNS = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=5), min_size=1, max_size=5)
 
 
 def jobs(owner: RowOwner, dues: list[int]) -> list[Job]:
@@ -37,8 +37,8 @@ def test_rows_come_in_order_of_due_and_none_before_it(runs: list[list[int]], ins
 def test_adding_says_whether_the_next_row_of_all_is_among_those_added(runs: list[list[int]]) -> None:
     rows, first = RowsByDue(), 100
     for run in runs:
-        assert rows.add(jobs(RowOwner(), run)) == (run[0] < first)
-        first = min(first, run[0])
+        assert rows.add(jobs(RowOwner(), run)) == (min(run) < first)
+        first = min(first, *run)
 
 
 @given(RUNS, st.integers(0, 20))
@@ -48,7 +48,7 @@ def test_an_owner_takes_back_its_own_rows_that_are_not_due_yet(runs: list[list[i
         rows.add(jobs(owner, run))
     list(rows.take(NOW + due))
     for owner, run in zip(owners, runs, strict=True):
-        assert dues(rows.withdraw(owner)) == [each for each in run if each > due]
+        assert dues(rows.withdraw(owner)) == sorted(each for each in run if each > due)
         assert rows.withdraw(owner) == []
     assert rows.first() is None
 
