@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from poller_cluster.delivery.answer import Answer, retry_after_seconds
+from poller_cluster.delivery.answer import retry_after_seconds
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.outcome import Verdict
 from poller_cluster.delivery.policy import Refusal
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.delivery.sight import Sight
+from poller_cluster.delivery.sight import AnyAnswer, Sight
 from poller_cluster.delivery.target import Place
 
 OnDone = Callable[[AttemptResult], None]
@@ -69,7 +69,7 @@ class Attempt:
             duration_seconds=now - self.started,
         )
 
-    def with_status(self, answer: Answer, *, broke_off: bool, now: float, wall_ms: int) -> AttemptResult:
+    def with_status(self, answer: AnyAnswer, *, broke_off: bool, now: float, wall_ms: int) -> AttemptResult:
         """It got one. `broke_off`: neither did the answer end by itself, nor did we end it."""
         if answer.status < 300:
             return AttemptResult(

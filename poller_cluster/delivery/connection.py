@@ -228,6 +228,16 @@ class Connection(Generic[A]):
         if self.ending and not self.closed:
             self._owner.on_lost(self)
 
+    def hand_over(self) -> tuple[socket.socket, bytes]:
+        """The socket, for somebody else to drive, and what is yet to be sent on it. The connection is closed."""
+        self.closed = True
+        self._loop.remove_reader(self.descriptor)
+        self._loop.remove_writer(self.descriptor)
+        unsent = b"".join((self._unsent or b"", self._behind))
+        self._unsent = self.attempt = None
+        self.answer.close()
+        return self._sock, unsent
+
     def close(self) -> None:
         if not self.closed:
             self.closed = True

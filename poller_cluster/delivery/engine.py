@@ -1,4 +1,4 @@
-"""The engine: many attempts at once, each one HTTP/1.1 request, or handed to `http2` where a receiver speaks that."""
+"""The engine: many attempts at once, each one HTTP/1.1 request, or a stream of `http2` where a receiver speaks that."""
 
 import asyncio
 import errno
@@ -12,7 +12,7 @@ from poller_cluster.delivery.answer import Answer, KnownAnswers
 from poller_cluster.delivery.attempt import Attempt, MayStart, OnDone
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.deadlines import Deadlines
-from poller_cluster.delivery.http2 import Http2Attempts, Http2Receivers
+from poller_cluster.delivery.http2 import Http2Attempts, Steps
 from poller_cluster.delivery.naming import Naming
 from poller_cluster.delivery.outcome import Verdict, because, not_connected, not_secured, refused, timed_out
 from poller_cluster.delivery.policy import NetworkPolicy, judge_socket_address
@@ -21,7 +21,7 @@ from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.resolver import Found
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.delivery.sight import Sight, socket_name
+from poller_cluster.delivery.sight import AnyAnswer, Sight, socket_name
 from poller_cluster.delivery.target import place_of
 from poller_cluster.delivery.tls import Tls, client_context
 from poller_cluster.delivery.wire import BadRequest, head_of
@@ -76,7 +76,6 @@ class DeliveryEngine:
         self._timer_rings = 0.0
         self._sweep: asyncio.Handle | None = None
         self._starting: Attempt | None = None
-        self._http2_receivers = Http2Receivers()
         self._loop: asyncio.AbstractEventLoop
         self._tls_context: ssl.SSLContext
         self._naming: Naming
@@ -119,11 +118,17 @@ class DeliveryEngine:
         self._http2 = Http2Attempts(
             self._loop,
             clock=self._clock,
-            policy=self._policy,
             settings=settings,
             kept=kept_http2,
             observe=self._observe,
-            on_end=self._ended_by_http2,
+            steps=Steps(
+                may_start=self._may_start,
+                watch_sooner=self._watch_sooner,
+                begin=self._begin,
+                open_for=self._open_first,
+                fail=self._fail,
+                conclude=self._conclude,
+            ),
         )
         self._phase = _Phase.RUNNING
 
@@ -241,14 +246,15 @@ class DeliveryEngine:
         return False
 
     def _begin(self, attempt: Attempt) -> None:
-        """Make a connection for it, to its own receiver alone."""
+        """Put it on a connection over HTTP/2, or make a connection for it."""
         if attempt.over:
             return
         if attempt.sight is not None:
             attempt.sight.resolved = self._clock.monotonic()
-        if self._http2_receivers.has(attempt.place.target, self._clock.monotonic()):
-            self._hand_over(attempt)
-            return
+        if not self._http2.takes(attempt):
+            self._open_first(attempt)
+
+    def _open_first(self, attempt: Attempt) -> None:
         attempt.next_address = 0
         self._open_next(attempt)
 
@@ -352,11 +358,9 @@ class DeliveryEngine:
         if attempt.sight is not None:
             attempt.sight.secured = self._clock.monotonic()
         if connection.tls is not None and connection.tls.speaks_http2:
-            self._http2_receivers.add(attempt.place.target, self._clock.monotonic())
-            attempt.connection = None
-            connection.close()
-            self._hand_over(attempt)
+            self._http2.made(attempt, connection)
             return
+        self._http2.spoke_http1(attempt)
         self._send_on_fresh(attempt, connection)
 
     def _send_on_fresh(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
@@ -455,7 +459,8 @@ class DeliveryEngine:
 
     def _fail(self, attempt: Attempt, verdict: Verdict) -> None:
         """End it without a status."""
-        answer = None if attempt.connection is None else attempt.connection.answer
+        stream = self._http2.leave(attempt)
+        answer = stream if attempt.connection is None else attempt.connection.answer
         self._conclude(attempt, attempt.without_status(verdict, self._clock.monotonic()), answer)
 
     def _no_connection(self, attempt: Attempt) -> Verdict:
@@ -470,7 +475,7 @@ class DeliveryEngine:
             connect_timeout_seconds=attempt.connect_timeout_seconds,
         )
 
-    def _conclude(self, attempt: Attempt, result: AttemptResult, answer: Answer | None = None) -> None:
+    def _conclude(self, attempt: Attempt, result: AttemptResult, answer: AnyAnswer | None = None) -> None:
         """Nothing is left of it but its result."""
         if attempt.sight is not None and result.observation is None:
             excerpt = "" if answer is None else answer.excerpt
@@ -495,19 +500,6 @@ class DeliveryEngine:
             attempt.on_done(result)
         except Exception as error:
             self._loop.call_exception_handler({"message": "the end of an attempt was not handled", "exception": error})
-
-    def _hand_over(self, attempt: Attempt) -> None:
-        self._deadlines.remove(attempt)
-        self._http2.begin(attempt)
-
-    def _ended_by_http2(self, attempt: Attempt, result: AttemptResult, spoke_http2: bool | None) -> None:
-        """`spoke_http2`: what the receiver spoke, if it answered."""
-        if spoke_http2 is not None:
-            if spoke_http2:
-                self._http2_receivers.add(attempt.place.target, self._clock.monotonic())
-            else:
-                self._http2_receivers.forget(attempt.place.target)
-        self._conclude(attempt, result)
 
     def _watch(self, attempt: Attempt, at: float) -> None:
         attempt.due = at
@@ -542,6 +534,8 @@ class DeliveryEngine:
 
     def _overdue(self, attempt: Attempt, now: float) -> None:
         connection = attempt.connection
+        if self._http2.overdue(attempt, now):
+            return
         if connection is None and now < attempt.connect_deadline:
             self._open_next(attempt)
         elif connection is not None and connection.answer.status:
@@ -555,9 +549,9 @@ class DeliveryEngine:
         """End what is under way."""
         self._phase = _Phase.STOPPED
         unnamed = self._naming.close()
+        self._http2.close()
         for attempt in [*self._deadlines.take_all(), *unnamed]:
             self._fail(attempt, because("stopped"))
-        self._http2.close()
         for connection in self._pool.take_all():
             connection.close()
         for timer in (self._timer, self._sweep):

@@ -1,34 +1,62 @@
-"""Attempts over HTTP/2, through libcurl's multi interface, driven by the event loop; and who is called so."""
+"""Attempts over HTTP/2: which connection each goes on, who waits for one, and what ends them.
+
+    takes --a connection has room--> a stream of it --answered, refused, reset, lost, overdue--> ended, or begun again
+      |                                    ^
+      +--one is being made, or all are full--> waiting, until there is room, or none is being made any more: `open_for`
+      `--nobody makes one--> False: the engine makes it, for this attempt ("the maker")
+
+A receiver is what one client calls by one scheme, host and port. For each at most one connection is being made while
+others wait for it; where that fails, or turns out to speak HTTP/1.1, those open their own. While it is remembered that
+a receiver speaks HTTP/1.1, none waits. Of a receiver's connections the newest with room is used, so that the others
+grow old. The engine keeps the deadlines of all.
+"""
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
-
-import pycurl
+from dataclasses import dataclass
+from typing import Final
 
 from poller_cluster.delivery.attempt import Attempt
-from poller_cluster.delivery.inflow import Inflow, Inflows, shut
-from poller_cluster.delivery.observed import transfer_of
+from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.http2_connection import Http2Connection
+from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.http2_wire import headers_of
 from poller_cluster.delivery.outcome import Verdict, because
-from poller_cluster.delivery.policy import NetworkPolicy
-from poller_cluster.delivery.readiness import system_readiness
+from poller_cluster.delivery.pool import Pool
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.target import Target
-from poller_cluster.delivery.transfer import Transfer
 from scheduler_service.runtime.clock import Clock
 
-_LOOK_ROUND_SECONDS = 1.0
-"""How often attempts are asked whether their answers take too long."""
+_SWEEP_SECONDS: Final = 1.0
+"""How often idle connections are looked through for old ones."""
+_SHARE_OF_A_POOL: Final = 5
+_MOST_SENDS: Final = 6
+"""A request that its receiver says it did not look at is repeated five times."""
 REMEMBERED: Final = 10_000
 REMEMBERED_SECONDS: Final = 600.0
 
-OnEnd = Callable[[Attempt, AttemptResult, bool | None], None]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What the engine does for attempts that are here.
+
+    `may_start` asks; where the answer is no, the attempt has ended. `watch_sooner`: it is due at an instant. `begin`:
+    find a connection, or make one; `open_for`: make one. `fail`: it ends without a status, and is told to `leave`.
+    `conclude`: it has left, and ends.
+    """
+
+    may_start: Callable[[Attempt], bool]
+    watch_sooner: Callable[[Attempt, float], None]
+    begin: Callable[[Attempt], None]
+    open_for: Callable[[Attempt], None]
+    fail: Callable[[Attempt, Verdict], None]
+    conclude: Callable[[Attempt, AttemptResult, Stream[Attempt]], None]
 
 
-class Http2Receivers:
-    """Those that chose HTTP/2 in their last handshake or answer, remembered for ten minutes from then on. Of too many,
-    the one not heard of for the longest time is forgotten."""
+class Http1Receivers:
+    """Those that chose HTTP/1.1 in their last handshake, remembered for ten minutes from then on. Of too many, the one
+    not heard of for the longest time is forgotten."""
 
     def __init__(self) -> None:
         self._until: dict[Target, float] = {}
@@ -56,198 +84,311 @@ class Http2Receivers:
         self._until.pop(target, None)
 
 
+class _Receiver:
+    """Connections of one client to one receiver; those in `roomy` may have room. `waiting` for one, while there is a
+    `maker`: the attempt that one is being made for, then that connection until it is known what it admits."""
+
+    __slots__ = ("connections", "maker", "roomy", "waiting")
+
+    def __init__(self) -> None:
+        self.connections: dict[Http2Connection[Attempt], None] = {}
+        self.roomy: dict[Http2Connection[Attempt], None] = {}
+        self.waiting: dict[Attempt, None] = {}
+        self.maker: Attempt | Http2Connection[Attempt] | None = None
+
+
 class Http2Attempts:
-    """Of one engine, on its loop. `on_end` is called once for each attempt begun, not from within `begin`; with what
-    the receiver spoke, where it answered."""
+    """Of one engine, on its loop."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         *,
         clock: Clock,
-        policy: NetworkPolicy,
         settings: DeliverySettings,
         kept: int,
         observe: bool,
-        on_end: OnEnd,
+        steps: Steps,
     ) -> None:
-        """`kept`: how many connections are kept between requests."""
+        """`kept`: how many connections are kept between requests. Attempts that are observed share none."""
         self._loop = loop
         self._clock = clock
-        self._policy = policy
         self._settings = settings
         self._observe = observe
-        self._on_end = on_end
-        self._closed = False
-        self._running: dict[Transfer, None] = {}
-        self._inflows = Inflows(settings.response_bytes + settings.framing_bytes)
-        self._look_round: asyncio.Handle | None = None
-        self._idle: list[Transfer] = []
-        self._transfers: dict[Any, Transfer] = {}
-        self._turn_asked = False
-        self._timer: asyncio.Handle | None = None
-        self._timer_rings = 0.0
-        self._timer_due: float | None = None
-        self._readiness = system_readiness()
-        self._multi: Any = pycurl.CurlMulti()
-        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
-        self._multi.setopt(pycurl.M_MAXCONNECTS, kept)
-        self._loop.add_reader(self._readiness.fileno(), self._sockets_ready)
-
-    def begin(self, attempt: Attempt) -> None:
-        """Hand it to libcurl; its addresses are known."""
-        waited = self._clock.monotonic() - attempt.started
-        transfer = self._idle.pop() if self._idle else self._new_transfer()
-        try:
-            transfer.prepare(attempt)
-            transfer.aim(attempt.place.target, attempt.addresses, waited_seconds=waited)
-            self._multi.add_handle(transfer.curl)
-        except (pycurl.error, ValueError, TypeError):
-            # The request was judged before; libcurl has its own view of it, or no memory.
-            transfer.release()
-            self._idle.append(transfer)
-            verdict = Verdict("internal", "libcurl refused the request")
-            self._loop.call_soon(self._on_end, attempt, attempt.without_status(verdict, attempt.started + waited), None)
-            return
-        self._running[transfer] = None
-        if self._look_round is None:
-            self._look_round = self._loop.call_later(_LOOK_ROUND_SECONDS, self._end_slow_answers)
-
-    def _new_transfer(self) -> Transfer:
-        transfer = transfer_of(
-            settings=self._settings, policy=self._policy, inflows=self._inflows, observed=self._observe
+        self._steps = steps
+        self._http1 = Http1Receivers()
+        self._receivers: dict[tuple[str, Target], _Receiver] = {}
+        self._under_way: dict[Attempt, tuple[Http2Connection[Attempt], Stream[Attempt]]] = {}
+        self._sweep: asyncio.Handle | None = None
+        self._pool: Pool[Http2Connection[Attempt]] = Pool(
+            most=kept,
+            most_each=0 if observe else max(kept // _SHARE_OF_A_POOL, 1),
+            idle_seconds=settings.idle_seconds,
+            lifetime_seconds=settings.connection_lifetime_seconds,
         )
-        self._transfers[transfer.curl] = transfer
-        return transfer
 
-    def _watch_socket(self, what: int, descriptor: int, multi: object, data: object) -> None:
-        """libcurl tells its interest in a socket. Called from within libcurl."""
-        if self._closed:
-            return
-        if what == pycurl.POLL_REMOVE or what == pycurl.POLL_NONE:
-            self._readiness.forget(descriptor)
-        else:
-            self._readiness.watch(descriptor, what)
+    def takes(self, attempt: Attempt) -> bool:
+        """Whether it is written, waits, or has ended. Otherwise a connection is to be made for it."""
+        target = attempt.place.target
+        if self._observe or target.scheme != "https":
+            return False
+        now, name = self._clock.monotonic(), (attempt.request.client_id, target)
+        receiver = self._receivers.get(name)
+        if receiver is None:
+            if self._http1.has(target, now):
+                return False
+            receiver = self._receivers[name] = _Receiver()
+        # A repeat needs a connection that is newer than what happened.
+        elif not attempt.sends and self._place(attempt, receiver, now):
+            return True
+        if receiver.maker is None:
+            receiver.maker = attempt
+            return False
+        receiver.waiting[attempt] = None
+        self._steps.watch_sooner(attempt, attempt.connect_deadline)
+        return True
 
-    def _set_timer(self, milliseconds: int) -> None:
-        """libcurl tells when it wants a turn at the latest (-1: no need). Called from within libcurl.
+    def made(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
+        """The connection that was made for it chose HTTP/2; it is this class's from here on."""
+        now, target = self._clock.monotonic(), attempt.place.target
+        self._http1.forget(target)
+        receiver = self._receivers.setdefault((attempt.request.client_id, target), _Receiver())
+        attempt.connection = None
+        made = Http2Connection(owner=self, loop=self._loop, made=connection)
+        if receiver.maker is attempt:
+            receiver.maker = made
+        receiver.connections[made] = None
+        if not self._send(attempt, made):
+            self._steps.fail(attempt, because("reset"))
+        self._settle(made, now)
 
-        It changes its mind with every request; the loop's timer is kept and asks for the rest when it rings early.
-        """
-        if self._closed:
-            return
-        if milliseconds == 0:
-            if not self._turn_asked:
-                self._turn_asked = True
-                self._loop.call_soon(self._take_turn)
-        elif milliseconds < 0:
-            self._timer_due = None
-        else:
-            self._timer_due = due = self._loop.time() + milliseconds / 1000
-            if self._timer is not None and due < self._timer_rings:
-                self._timer.cancel()
-                self._timer = None
-            if self._timer is None:
-                self._ring_at(due)
+    def spoke_http1(self, attempt: Attempt) -> None:
+        """The connection that was made for it chose HTTP/1.1."""
+        target = attempt.place.target
+        self._http1.add(target, self._clock.monotonic())
+        self._not_made_by(attempt)
 
-    def _ring_at(self, due: float) -> None:
-        # Kept here: uvloop answers a handle that does not know its instant where that is less than a millisecond away.
-        self._timer, self._timer_rings = self._loop.call_at(due, self._timer_rang), due
+    def leave(self, attempt: Attempt) -> Stream[Attempt] | None:
+        """It has ended or ends without an answer. Its stream, if it was on one."""
+        under_way = self._under_way.pop(attempt, None)
+        if under_way is None:
+            self._not_made_by(attempt)
+            return None
+        connection, stream = under_way
+        stream.attempt = None
+        connection.leave(stream)
+        self._settle(connection, self._clock.monotonic())
+        return stream
 
-    def _timer_rang(self) -> None:
-        self._timer = None
-        if self._timer_due is None:
-            return
-        if self._timer_due > self._loop.time():
-            self._ring_at(self._timer_due)
-            return
-        self._timer_due = None
-        self._take_turn()
+    def overdue(self, attempt: Attempt, now: float) -> bool:
+        """Whether it ended by its status, being due. Otherwise nothing more is waited for."""
+        under_way = self._under_way.get(attempt)
+        if under_way is None:
+            return False
+        connection, stream = under_way
+        if stream.status:
+            if now < attempt.deadline:
+                stream.hear_end("too-long")
+            self._answered(attempt, connection, stream, now)
+            self._settle(connection, now)
+            return True
+        # Perhaps nobody is there any more: the next one is not to wait for that too.
+        connection.retired = connection.retired or connection.heard == stream.heard_at_start
+        return False
 
-    def _take_turn(self) -> None:
-        self._turn_asked = False
-        if self._closed:
-            return
-        _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
-        if running < len(self._running):
-            self._collect()
+    def _place(self, attempt: Attempt, receiver: _Receiver, now: float) -> bool:
+        """Whether it is written to a connection that has room, or has ended over that."""
+        settings, once = self._settings, attempt.request.at_most_once
+        since = attempt.connect_deadline - attempt.connect_timeout_seconds if attempt.sends else 0.0
+        for connection in reversed(list(receiver.roomy)):
+            idle_since = now if connection.session.streams else connection.idle_since
+            if (
+                not connection.has_room
+                or now - connection.opened_at >= settings.connection_lifetime_seconds
+                or now - idle_since >= settings.idle_seconds
+            ):
+                del receiver.roomy[connection]
+            elif connection.key.address not in attempt.addresses or connection.opened_at < since:
+                continue
+            elif (not once or connection.looks_alive()) and self._send(attempt, connection):
+                return True
+        return False
 
-    def _sockets_ready(self) -> None:
-        socket_action, overrun = self._multi.socket_action, self._inflows.overrun
-        running = before = len(self._running)
-        for descriptor, bits in self._readiness.ready():
-            if bits & pycurl.CSELECT_IN and (inflow := overrun(descriptor)) is not None:
-                self._cut_off(inflow)
+    def _send(self, attempt: Attempt, connection: Http2Connection[Attempt]) -> bool:
+        """Write the request, if it may (still) start. False: nothing of it has left, and the connection is lost."""
+        if not self._steps.may_start(attempt):
+            return True
+        request, settings, sight = attempt.request, self._settings, attempt.sight
+        stream = Stream(
+            attempt,
+            response_bytes=settings.response_bytes,
+            framing_bytes=settings.framing_bytes,
+            excerpt_bytes=settings.excerpt_bytes,
+            observed=sight is not None,
+        )
+        headers = headers_of(request, attempt.place)
+        try:
+            connection.request(stream, headers, request.body)
+        except OSError:
+            connection.retired = True
+            self._loop.call_soon(self.on_lost, connection)
+            return False
+        attempt.sends += 1
+        attempt.due = attempt.deadline
+        self._under_way[attempt] = (connection, stream)
+        self._pool.drop(connection)
+        if sight is not None:
+            sight.sent = tuple((name.decode(), value.decode()) for name, value in headers)
+        return True
+
+    def on_heard(self, connection: Http2Connection[Attempt], heard: list[Stream[Attempt]]) -> None:
+        now = self._clock.monotonic()
+        for stream in heard:
+            if stream.attempt is not None:
+                self._hear(stream.attempt, connection, stream, now)
+        self._settle(connection, now)
+
+    def _hear(
+        self, attempt: Attempt, connection: Http2Connection[Attempt], stream: Stream[Attempt], now: float
+    ) -> None:
+        if attempt.sight is not None and attempt.sight.first_byte is None and stream.fed:
+            attempt.sight.first_byte = now
+        if stream.refused:
+            connection.retired = True
+            self._end(attempt, connection, stream)
+            if attempt.sends < _MOST_SENDS:
+                self._begin_again(attempt, now)
             else:
-                _, running = socket_action(descriptor, bits)
-        if running < before:
-            self._collect()
+                self._steps.fail(attempt, because("reset"))
+        elif stream.end == "broken" and not stream.status:
+            self._steps.fail(attempt, because("reset"))
+        elif stream.end is not None:
+            self._answered(attempt, connection, stream, now)
+        elif stream.status and attempt.answer_due is None:
+            attempt.answer_due = now + self._settings.answer_seconds
+            self._steps.watch_sooner(attempt, min(attempt.deadline, attempt.answer_due))
 
-    def _cut_off(self, inflow: Inflow) -> None:
-        """More came on this connection than answers may be long."""
-        shut(inflow)
-        for transfer in [each for each in self._running if each.inflow is inflow]:
-            self._cut_short(transfer)
+    def _answered(
+        self, attempt: Attempt, connection: Http2Connection[Attempt], stream: Stream[Attempt], now: float
+    ) -> None:
+        """There is an answer, and nothing more is waited for."""
+        if stream.status:
+            broke_off = stream.end in (None, "broken")
+            result = attempt.with_status(stream, broke_off=broke_off, now=now, wall_ms=self._clock.wall_ms())
+        else:
+            result = attempt.without_status(because("bad-response"), now)
+        self._end(attempt, connection, stream)
+        self._steps.conclude(attempt, result, stream)
 
-    def _cut_short(self, transfer: Transfer) -> None:
-        """Wait for no more of its answer. libcurl closes the connection, or resets the stream."""
-        self._multi.remove_handle(transfer.curl)
-        del self._running[transfer]
-        self._conclude(transfer, transfer.cut_short(now=self._clock.monotonic()))
+    def _end(self, attempt: Attempt, connection: Http2Connection[Attempt], stream: Stream[Attempt]) -> None:
+        del self._under_way[attempt]
+        stream.attempt = None
+        connection.leave(stream)
 
-    def _end_slow_answers(self) -> None:
-        """Asks those that have been under way for a while; the first ones began first."""
-        self._look_round = None
-        now, slow = self._clock.monotonic(), []
-        for transfer in self._running:
-            if now - transfer.attempt.started < _LOOK_ROUND_SECONDS:
-                break
-            if transfer.answering_seconds(now) >= self._settings.answer_seconds:
-                slow.append(transfer)
-        for transfer in slow:
-            self._cut_short(transfer)
-        if self._running and self._look_round is None:
-            self._look_round = self._loop.call_later(_LOOK_ROUND_SECONDS, self._end_slow_answers)
+    def _begin_again(self, attempt: Attempt, now: float) -> None:
+        attempt.connect_deadline = min(attempt.deadline, now + attempt.connect_timeout_seconds)
+        self._steps.begin(attempt)
 
-    def _collect(self) -> None:
-        """Finish the attempts that libcurl holds for done."""
-        _, succeeded, failed = self._multi.info_read()
-        for curl in succeeded:
-            self._finish(curl, 0, "")
-        for curl, code, message in failed:
-            self._finish(curl, code, message)
+    def on_lost(self, connection: Http2Connection[Attempt]) -> None:
+        if connection.closed:
+            return
+        now, streams = self._clock.monotonic(), list(connection.session.streams.values())
+        self._close(connection, now)
+        for stream in streams:
+            attempt = stream.attempt
+            if attempt is None:
+                continue
+            if stream.status:
+                stream.hear_end("broken")
+                self._answered(attempt, connection, stream, now)
+            elif connection.session.broken:
+                self._steps.fail(attempt, because("bad-response"))
+            elif stream.on_kept and not stream.fed and attempt.sends == 1 and not attempt.request.at_most_once:
+                self._end(attempt, connection, stream)
+                self._begin_again(attempt, now)
+            else:
+                self._steps.fail(attempt, because("reset"))
 
-    def _finish(self, curl: Any, code: int, message: str) -> None:
-        transfer = self._transfers[curl]
-        self._multi.remove_handle(curl)
-        del self._running[transfer]
-        self._conclude(transfer, transfer.result(code, message, now=self._clock.monotonic()))
+    def _settle(self, connection: Http2Connection[Attempt], now: float) -> None:
+        """Something has changed on the connection: let others have its room; keep it, or close it, when it is idle."""
+        if connection.closed:
+            return
+        receiver = self._receivers[connection.key.client_id, connection.key.target]
+        if connection.has_room:
+            receiver.roomy[connection] = None
+        if receiver.maker is connection and connection.session.settled:
+            receiver.maker = None
+        self._serve(receiver, now)
+        if connection.session.streams:
+            return
+        if connection.retired or connection.session.going:
+            self._close(connection, now)
+        elif connection not in self._pool and (unfit := self._pool.put(connection, now)) is not None:
+            self._close(unfit, now)
+        if self._sweep is None and len(self._pool):
+            self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated)
 
-    def _conclude(self, transfer: Transfer, result: AttemptResult) -> None:
-        attempt, spoke_http2 = transfer.attempt, transfer.spoke_http2()
-        transfer.release()
-        self._idle.append(transfer)
-        self._on_end(attempt, result, spoke_http2)
+    def _serve(self, receiver: _Receiver, now: float) -> None:
+        """Let those go on that wait; where there is no room, the first has another connection made."""
+        while receiver.waiting:
+            attempt = next(iter(receiver.waiting))
+            if self._place(attempt, receiver, now):
+                receiver.waiting.pop(attempt, None)
+            elif receiver.maker is None:
+                del receiver.waiting[attempt]
+                receiver.maker = attempt
+                self._steps.open_for(attempt)
+            else:
+                return
+
+    def _not_made_by(self, attempt: Attempt) -> None:
+        """It does not wait, and makes no connection that others could wait for; those that did open their own."""
+        name = (attempt.request.client_id, attempt.place.target)
+        receiver = self._receivers.get(name)
+        if receiver is None:
+            return
+        receiver.waiting.pop(attempt, None)
+        if receiver.maker is not attempt:
+            return
+        receiver.maker = None
+        waiting = list(receiver.waiting)
+        receiver.waiting.clear()
+        self._forget_empty(name, receiver)
+        for other in waiting:
+            if not other.over:
+                self._steps.open_for(other)
+
+    def _forget_empty(self, name: tuple[str, Target], receiver: _Receiver) -> None:
+        if not receiver.connections and not receiver.waiting and receiver.maker is None:
+            self._receivers.pop(name, None)
+
+    def _close(self, connection: Http2Connection[Attempt], now: float) -> None:
+        connection.close()
+        self._pool.drop(connection)
+        name = (connection.key.client_id, connection.key.target)
+        receiver = self._receivers[name]
+        receiver.roomy.pop(connection, None)
+        receiver.connections.pop(connection, None)
+        if receiver.maker is connection:
+            receiver.maker = None
+        self._serve(receiver, now)
+        self._forget_empty(name, receiver)
+
+    def _close_outdated(self) -> None:
+        now = self._clock.monotonic()
+        for connection in self._pool.outdated(now):
+            self._close(connection, now)
+        kept = len(self._pool)
+        self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated) if kept else None
 
     def close(self) -> None:
-        """End what is under way, as `stopped`."""
-        self._collect()
-        self._closed = True
-        self._loop.remove_reader(self._readiness.fileno())
-        self._readiness.close()
-        for timer in (self._timer, self._look_round):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._look_round = None
-        running = list(self._running)
-        self._running.clear()
-        now = self._clock.monotonic()
-        for transfer in running:
-            self._multi.remove_handle(transfer.curl)
-            self._conclude(transfer, transfer.attempt.without_status(because("stopped"), now))
-        self._multi.close()
-        for transfer in self._transfers.values():
-            transfer.close()
-        self._transfers.clear()
-        self._idle.clear()
+        """Close all connections; what was under way is the engine's to end."""
+        for receiver in self._receivers.values():
+            for connection in receiver.connections:
+                connection.close()
+        self._receivers.clear()
+        self._under_way.clear()
+        self._pool.take_all()
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None

@@ -40,6 +40,9 @@ class Pool(Generic[T]):
     def __len__(self) -> int:
         return len(self._idle)
 
+    def __contains__(self, connection: T) -> bool:
+        return connection in self._idle
+
     def take(self, key: PoolKey, now: float) -> T | None:
         """The newest one that is fit for use; it is kept no more."""
         pool = self._pools.get(key)

@@ -1,8 +1,9 @@
 """What an engine that observes sees of its attempts beside their results."""
 
-from typing import Final
+from typing import Any, Final
 
 from poller_cluster.delivery.answer import Answer
+from poller_cluster.delivery.http2_stream import Stream
 from poller_cluster.delivery.result import Observation
 
 MAX_HEADERS: Final = 64
@@ -10,13 +11,17 @@ MAX_HEADER_BYTES: Final = 8_192
 """Of a receiver's headers so many are kept."""
 
 
+AnyAnswer = Answer | Stream[Any]
+
+
 class Sight:
     """Of one attempt; instants are monotonic seconds."""
 
     def __init__(self, *, started: float, head: bytes) -> None:
-        """`head` as it is to be written."""
+        """`head` as it is to be written over HTTP/1.1; `sent` are the headers that were written over HTTP/2."""
         self._started = started
         self._head = head
+        self.sent: tuple[tuple[str, str], ...] | None = None
         self.addresses: list[str] = []
         self.connected_to: str | None = None
         self.resolved: float | None = None
@@ -24,10 +29,10 @@ class Sight:
         self.secured: float | None = None
         self.first_byte: float | None = None
 
-    def observation(self, answer: Answer | None) -> Observation:
+    def observation(self, answer: AnyAnswer | None) -> Observation:
         answered = answer is not None and answer.status > 0
         return Observation(
-            headers=_headers(self._head),
+            headers=_headers(self._head) if self.sent is None else self.sent,
             addresses=tuple(self.addresses),
             connected_to=self.connected_to,
             resolved_seconds=self._since_start(self.resolved),

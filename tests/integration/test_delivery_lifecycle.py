@@ -35,28 +35,6 @@ def test_many_at_once_on_either_loop(loop_factory: Callable[[], asyncio.Abstract
         runner.run(load())
 
 
-@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_timer_that_rings_a_little_early_is_set_again(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """uvloop answers a handle of another kind for what is less than a millisecond away."""
-
-    async def rings() -> None:
-        engine = DeliveryEngine(clock=CLOCK, policy=LOOPBACK, settings=DeliverySettings())
-        await engine.start()
-        loop = asyncio.get_running_loop()
-        http2 = engine._http2
-        http2._timer_due = loop.time() + 0.000_2
-        http2._timer_rang()
-        assert http2._timer is not None
-        http2._set_timer(1)
-        http2._set_timer(5)
-        async with RawReceiver() as receiver:
-            assert (await attempt(engine, post(receiver.url()))).succeeded
-        await engine.stop()
-
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(rings())
-
-
 class TestLifecycle:
     async def test_the_bound_on_attempts(self, make_engine: EngineMaker, receiver: RawReceiver) -> None:
         engine = await make_engine(max_in_flight=2)

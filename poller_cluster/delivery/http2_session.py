@@ -1,0 +1,265 @@
+"""HTTP/2 of one connection between bytes and bytes, by the library `h2`. No socket and no clock is known here.
+
+    request --receive, until a stream's `end` is set, or nobody waits for it--> leave
+        `-- `going` (GOAWAY): no more requests -- `broken`: the connection has to be closed
+
+The library keeps the protocol's states, windows and header tables. Of what it leaves open this module sees to:
+
+- What comes is handed on frame by frame, so that what was heard before a violation counts. A frame is refused by its
+  length alone, before it is there.
+- Everything is counted. A frame costs its bytes, `FRAME_COST` at least. Answers' frames are taken off what their stream
+  may bring; beyond it the stream ends as `too-long`. Frames for streams that were given up are taken off an allowance
+  that each such stream adds to: what may be under way. All others (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody
+  knows) are taken off `_CONTROL_COST`, of which each request and each piece of a body gives some back. Beyond either
+  the connection is broken.
+- A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds).
+- Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them.
+"""
+
+from typing import Final, Generic, TypeVar
+
+from h2.config import H2Configuration
+from h2.connection import ConnectionInputs, ConnectionState, H2Connection, H2ConnectionStateMachine
+from h2.errors import ErrorCodes
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    Event,
+    InformationalResponseReceived,
+    RemoteSettingsChanged,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+)
+from h2.settings import SettingCodes, Settings
+
+from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.http2_wire import Header, LiteralEncoder
+
+A = TypeVar("A")
+
+MOST_STREAMS: Final = 100
+"""At a time on one connection, whatever the receiver admits: what one connection's end can take with it."""
+FRAME_COST: Final = 256
+"""Small frames cost the time of about so many bytes."""
+CONTROL_COST: Final = 65_536
+_CONTROL_REGAINED: Final = 2_048
+_UNDER_WAY: Final = 262_144
+"""What may come for a stream that was given up: a window full, in small frames."""
+_FRAME_HEADER: Final = 9
+_MOST_A_FRAME: Final = 16_384
+_CONNECTION_WINDOW: Final = 1_048_576
+_INITIAL_WINDOW: Final = 65_535
+_ANSWER_FRAMES: Final = frozenset({0x0, 0x1, 0x9})
+"""DATA, HEADERS, CONTINUATION."""
+_SETTINGS: Final = 0x4
+_GOAWAY: Final = 0x7
+_OF_STREAMS: Final = (ResponseReceived, InformationalResponseReceived, DataReceived, StreamEnded, StreamReset)
+
+
+class _GoesOn(H2ConnectionStateMachine):
+    _transitions = H2ConnectionStateMachine._transitions | {
+        (ConnectionState.CLIENT_OPEN, ConnectionInputs.RECV_GOAWAY): (None, ConnectionState.CLIENT_OPEN)
+    }
+
+
+class _Library(H2Connection):
+    MAX_CLOSED_STREAMS = 4_096
+
+
+class Session(Generic[A]):
+    """`streams` are those under way, by their ids. `settled`: the receiver's settings are there, as they have to be
+    before all else; `most_streams` may be at a time, one before that. `going`: no more requests may be written.
+    `broken`: the connection has to be closed. `answers`: how many streams the receiver ended."""
+
+    __slots__ = (
+        "_begun",
+        "_control",
+        "_given_up",
+        "_h2",
+        "_said",
+        "_unacknowledged",
+        "_unsent",
+        "answers",
+        "broken",
+        "going",
+        "most_streams",
+        "settled",
+        "streams",
+    )
+
+    def __init__(self) -> None:
+        h2 = self._h2 = _Library(
+            H2Configuration(
+                client_side=True,
+                header_encoding=None,
+                # `wire` judges them before.
+                validate_outbound_headers=False,
+                normalize_outbound_headers=False,
+            )
+        )
+        h2.state_machine = _GoesOn()
+        h2.encoder = LiteralEncoder()  # type: ignore[assignment]
+        h2.local_settings = Settings(
+            client=True,
+            initial_values={
+                SettingCodes.ENABLE_PUSH: 0,
+                SettingCodes.MAX_HEADER_LIST_SIZE: H2Connection.DEFAULT_MAX_HEADER_LIST_SIZE,
+            },
+        )
+        h2.initiate_connection()
+        h2.increment_flow_control_window(_CONNECTION_WINDOW - _INITIAL_WINDOW)
+        self.streams: dict[int, Stream[A]] = {}
+        self.most_streams = 1
+        self.settled = self.going = self.broken = False
+        self.answers = 0
+        self._unsent: dict[Stream[A], None] = {}
+        self._begun = b""
+        self._said = b""
+        self._control = CONTROL_COST
+        self._given_up = 0
+        self._unacknowledged = 0
+
+    def request(self, stream: Stream[A], headers: list[Header], body: bytes) -> None:
+        """Write a request's head; `write_bodies` writes its body."""
+        number = stream.number = self._h2.get_next_available_stream_id()
+        self._h2.send_headers(number, headers, end_stream=not body)
+        self._regain()
+        self.streams[number] = stream
+        stream.on_kept = self.answers > 0
+        if body:
+            stream.unsent = memoryview(body)
+            self._unsent[stream] = None
+
+    def write_bodies(self, most: int) -> None:
+        """As much of the bodies as the receiver's windows admit, `most` bytes about, a frame of each in turn."""
+        wrote = True
+        while wrote and most > 0:
+            wrote = False
+            for stream in list(self._unsent):
+                wrote_bytes = self._write_piece(stream)
+                wrote = wrote or wrote_bytes > 0
+                most -= wrote_bytes
+                if most <= 0:
+                    break
+
+    def _write_piece(self, stream: Stream[A]) -> int:
+        assert stream.unsent is not None
+        h2, number = self._h2, stream.number
+        room = min(h2.local_flow_control_window(number), h2.max_outbound_frame_size, _MOST_A_FRAME)
+        if room <= 0:
+            return 0
+        piece, rest = stream.unsent[:room], stream.unsent[room:]
+        h2.send_data(number, piece, end_stream=not rest)
+        self._regain()
+        del self._unsent[stream]
+        if rest:
+            stream.unsent = rest
+            self._unsent[stream] = None
+        else:
+            stream.unsent = None
+        return len(piece)
+
+    def _regain(self) -> None:
+        self._control = min(self._control + _CONTROL_REGAINED, CONTROL_COST)
+
+    def leave(self, stream: Stream[A]) -> bool:
+        """Nobody waits for it any more. Whether the receiver is to be told: not where both sides are done with it."""
+        if self.streams.pop(stream.number, None) is None:
+            return False
+        self._unsent.pop(stream, None)
+        state = self._h2.streams.get(stream.number)
+        if self.broken or state is None or state.closed:
+            return False
+        self._h2.reset_stream(stream.number, ErrorCodes.CANCEL)
+        self._given_up += _UNDER_WAY
+        return True
+
+    def take(self) -> bytes:
+        """What is to be sent."""
+        said, self._said = self._said, b""
+        return said + self._h2.data_to_send() if said else self._h2.data_to_send()
+
+    def receive(self, data: bytes) -> list[Stream[A]]:
+        """Take in what came. The streams of which more is known now."""
+        heard: dict[Stream[A], None] = {}
+        if self._begun:
+            data = self._begun + data
+        at, size = 0, len(data)
+        while size - at >= _FRAME_HEADER and not self.broken:
+            length = int.from_bytes(data[at : at + 3], "big")
+            if length > _MOST_A_FRAME:
+                self.broken = True
+                break
+            end = at + _FRAME_HEADER + length
+            if end > size:
+                break
+            self._receive_frame(data[at:end], heard)
+            at = end
+        self._begun = data[at:]
+        return list(heard)
+
+    def _receive_frame(self, frame: bytes, heard: dict[Stream[A], None]) -> None:
+        kind, number = frame[3], int.from_bytes(frame[5:9], "big") & 0x7FFF_FFFF
+        cost = max(len(frame), FRAME_COST)
+        stream = None
+        if kind not in _ANSWER_FRAMES:
+            self._control -= cost
+        elif (stream := self.streams.get(number)) is not None:
+            stream.left -= cost
+        else:
+            self._given_up -= cost
+        if self._control < 0 or self._given_up < 0 or (kind != _SETTINGS and not self.settled):
+            self.broken = True
+            return
+        if kind == _GOAWAY:
+            # What is yet to be sent would be forgotten.
+            self._said += self._h2.data_to_send()
+        try:
+            events = self._h2.receive_data(frame)
+        except Exception:
+            # Mostly H2Error; but what it did not foresee is the receiver's doing as well.
+            self.broken = True
+            return
+        for event in events:
+            self._hear(event, heard)
+        if stream is not None and stream.left < 0 and stream.end is None:
+            stream.end = "too-long"
+            heard[stream] = None
+
+    def _hear(self, event: Event, heard: dict[Stream[A], None]) -> None:
+        stream: Stream[A] | None
+        if isinstance(event, RemoteSettingsChanged):
+            self.settled = True
+            self.most_streams = min(self._h2.remote_settings.max_concurrent_streams, MOST_STREAMS)
+        elif isinstance(event, ConnectionTerminated):
+            self.going = True
+            for stream in self.streams.values():
+                if stream.number > (event.last_stream_id or 0):
+                    stream.hear_refusal()
+                    heard[stream] = None
+        elif isinstance(event, _OF_STREAMS) and (stream := self.streams.get(event.stream_id)) is not None:
+            heard[stream] = None
+            if isinstance(event, DataReceived):
+                stream.hear_body(event.data)
+                self._acknowledge(stream, event)
+            elif isinstance(event, StreamEnded):
+                self.answers += 1
+                stream.hear_end("complete")
+            elif not isinstance(event, StreamReset):
+                stream.hear_head(event.headers)
+            elif event.error_code is ErrorCodes.REFUSED_STREAM:
+                stream.hear_refusal()
+            else:
+                stream.hear_end("broken")
+
+    def _acknowledge(self, stream: Stream[A], data: DataReceived) -> None:
+        """Give windows back by halves, of a stream as long as more is to come."""
+        self._unacknowledged += data.flow_controlled_length
+        stream.unacknowledged += data.flow_controlled_length
+        if self._unacknowledged >= _CONNECTION_WINDOW // 2:
+            self._h2.increment_flow_control_window(self._unacknowledged)
+            self._unacknowledged = 0
+        if stream.unacknowledged >= _INITIAL_WINDOW // 2 and data.stream_ended is None and stream.end is None:
+            self._h2.increment_flow_control_window(stream.unacknowledged, stream.number)
+            stream.unacknowledged = 0
