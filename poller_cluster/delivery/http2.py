@@ -20,7 +20,7 @@ from poller_cluster.delivery.attempt import Attempt
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.http2_connection import Http2Connection
 from poller_cluster.delivery.http2_stream import Stream
-from poller_cluster.delivery.http2_wire import headers_of
+from poller_cluster.delivery.http2_wire import block_of, headers_of
 from poller_cluster.delivery.outcome import Verdict, because
 from poller_cluster.delivery.pool import Pool
 from poller_cluster.delivery.result import AttemptResult
@@ -128,7 +128,7 @@ class Http2Attempts:
         )
 
     def takes(self, attempt: Attempt) -> bool:
-        """Whether it is written, waits, or has ended. Otherwise a connection is to be made for it."""
+        """Whether it is to be written, or waits. Otherwise a connection is to be made for it."""
         target = attempt.place.target
         if self._observe or target.scheme != "https":
             return False
@@ -150,7 +150,7 @@ class Http2Attempts:
 
     def made(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
         """The connection that was made for it chose HTTP/2; it is this class's from here on."""
-        now, target = self._clock.monotonic(), attempt.place.target
+        target = attempt.place.target
         self._http1.forget(target)
         receiver = self._receivers.setdefault((attempt.request.client_id, target), _Receiver())
         attempt.connection = None
@@ -158,9 +158,8 @@ class Http2Attempts:
         if receiver.maker is attempt:
             receiver.maker = made
         receiver.connections[made] = None
-        if not self._send(attempt, made):
-            self._steps.fail(attempt, because("reset"))
-        self._settle(made, now)
+        made.queued.append(attempt)
+        self._write_queued(made)
 
     def spoke_http1(self, attempt: Attempt) -> None:
         """The connection that was made for it chose HTTP/1.1."""
@@ -197,8 +196,8 @@ class Http2Attempts:
         return False
 
     def _place(self, attempt: Attempt, receiver: _Receiver, now: float) -> bool:
-        """Whether it is written to a connection that has room, or has ended over that."""
-        settings, once = self._settings, attempt.request.at_most_once
+        """Whether it is to be written to a connection that has room, in this turn of the loop or the next."""
+        settings = self._settings
         since = attempt.connect_deadline - attempt.connect_timeout_seconds if attempt.sends else 0.0
         for connection in reversed(list(receiver.roomy)):
             idle_since = now if connection.session.streams else connection.idle_since
@@ -208,16 +207,34 @@ class Http2Attempts:
                 or now - idle_since >= settings.idle_seconds
             ):
                 del receiver.roomy[connection]
-            elif connection.key.address not in attempt.addresses or connection.opened_at < since:
-                continue
-            elif (not once or connection.looks_alive()) and self._send(attempt, connection):
+            elif connection.key.address in attempt.addresses and connection.opened_at >= since:
+                if not connection.queued:
+                    self._loop.call_soon(self._write_queued, connection)
+                connection.queued.append(attempt)
+                self._pool.drop(connection)
+                attempt.due = attempt.deadline
                 return True
         return False
 
-    def _send(self, attempt: Attempt, connection: Http2Connection[Attempt]) -> bool:
-        """Write the request, if it may (still) start. False: nothing of it has left, and the connection is lost."""
-        if not self._steps.may_start(attempt):
-            return True
+    def _write_queued(self, connection: Http2Connection[Attempt]) -> None:
+        """Write those requests that may (still) start, at once: a write costs as much as what is in it."""
+        queued, connection.queued = connection.queued, []
+        if any(attempt.request.at_most_once for attempt in queued) and not connection.looks_alive():
+            connection.retired = True
+        is_open = connection.is_open
+        begun: list[tuple[Attempt, Stream[Attempt]]] = []
+        for attempt in queued:
+            if attempt.over:
+                continue
+            if not is_open:
+                self._steps.begin(attempt)
+            elif self._steps.may_start(attempt):
+                begun.append((attempt, self._begin_stream(attempt, connection)))
+        if begun:
+            self._send(connection, begun)
+        self._settle(connection, self._clock.monotonic())
+
+    def _begin_stream(self, attempt: Attempt, connection: Http2Connection[Attempt]) -> Stream[Attempt]:
         request, settings, sight = attempt.request, self._settings, attempt.sight
         stream = Stream(
             attempt,
@@ -226,20 +243,30 @@ class Http2Attempts:
             excerpt_bytes=settings.excerpt_bytes,
             observed=sight is not None,
         )
-        headers = headers_of(request, attempt.place)
-        try:
-            connection.request(stream, headers, request.body)
-        except OSError:
-            connection.retired = True
-            self._loop.call_soon(self.on_lost, connection)
-            return False
-        attempt.sends += 1
-        attempt.due = attempt.deadline
-        self._under_way[attempt] = (connection, stream)
-        self._pool.drop(connection)
+        block = block_of(request, attempt.place)
         if sight is not None:
-            sight.sent = tuple((name.decode(), value.decode()) for name, value in headers)
-        return True
+            sight.sent = headers_of(block)
+        connection.begin(stream, method=request.method, block=block, body=request.body)
+        return stream
+
+    def _send(self, connection: Http2Connection[Attempt], begun: list[tuple[Attempt, Stream[Attempt]]]) -> None:
+        try:
+            connection.send()
+        except OSError:
+            fresh = not connection.session.answers
+            for _, stream in begun:
+                stream.attempt = None
+            self.on_lost(connection)
+            for attempt, _ in begun:
+                if fresh:
+                    self._steps.fail(attempt, because("reset"))
+                else:
+                    self._steps.begin(attempt)
+            return
+        for attempt, stream in begun:
+            attempt.sends += 1
+            attempt.due = attempt.deadline
+            self._under_way[attempt] = (connection, stream)
 
     def on_heard(self, connection: Http2Connection[Attempt], heard: list[Stream[Attempt]]) -> None:
         now = self._clock.monotonic()
@@ -319,7 +346,7 @@ class Http2Attempts:
         if receiver.maker is connection and connection.session.settled:
             receiver.maker = None
         self._serve(receiver, now)
-        if connection.session.streams:
+        if connection.session.streams or connection.queued:
             return
         if connection.retired or connection.session.going:
             self._close(connection, now)

@@ -1,8 +1,8 @@
 """An HTTP/2 connection to a receiver: the socket and the TLS of a `Connection` that chose `h2`, and its session.
 
-    Connection --hand_over--> request, request ... --on_heard--> ... --on_lost: it ended, broke, or has to be closed
+    Connection --hand_over--> begin, begin, send ... --on_heard--> ... --on_lost: it ended, broke, or has to be closed
 
-As over HTTP/1.1 the socket is the engine's own: a request is written at once, or nothing of it has left and nothing
+As over HTTP/1.1 the socket is the engine's own: requests are written at once, or nothing of them has left and nothing
 will. So none is begun while something is still unsent, and what is unsent is bounded: pieces of bodies are written when
 all before them has left, and of what the protocol makes us say to a receiver that reads nothing, `_BEHIND_BYTES`.
 """
@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.http2_session import Session
 from poller_cluster.delivery.http2_stream import Stream
-from poller_cluster.delivery.http2_wire import Header
 
 A = TypeVar("A")
 
@@ -38,7 +37,8 @@ class Owner(Protocol):
 
 
 class Http2Connection(Generic[A]):
-    """`heard`: how often something came. `retired`: no request may be begun on it any more."""
+    """`queued`: whose requests are to be written in this turn of the loop or the next. `heard`: how often something
+    came. `retired`: no request may be begun on it any more."""
 
     __slots__ = (
         "_behind",
@@ -54,6 +54,7 @@ class Http2Connection(Generic[A]):
         "idle_since",
         "key",
         "opened_at",
+        "queued",
         "retired",
         "session",
     )
@@ -76,6 +77,7 @@ class Http2Connection(Generic[A]):
         self._descriptor = self._sock.fileno()
         self._unsent = bytearray()
         self._behind = self._sealed = 0
+        self.queued: list[A] = []
         self.heard = 0
         self.retired = self.closed = False
         self.session: Session[A] = Session()
@@ -87,25 +89,24 @@ class Http2Connection(Generic[A]):
         loop.call_soon(self._hear, b"")
 
     @property
-    def has_room(self) -> bool:
-        """Whether a request may be begun now."""
+    def is_open(self) -> bool:
+        """Whether requests may be begun now."""
         session = self.session
-        return not (
-            self.retired
-            or self.closed
-            or session.going
-            or session.broken
-            or self._unsent
-            or len(session.streams) >= session.most_streams
-        )
+        return not (self.retired or self.closed or session.going or session.broken or self._unsent)
 
-    def request(self, stream: Stream[A], headers: list[Header], body: bytes) -> None:
-        """Begin a request, where there is room. Raises OSError where nothing of it has left: the connection has to be
-        closed then."""
-        if self._unsent:
-            raise BlockingIOError
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may be."""
+        return self.is_open and len(self.session.streams) + len(self.queued) < self.session.most_streams
+
+    def begin(self, stream: Stream[A], *, method: str, block: bytes, body: bytes) -> None:
+        """Prepare a request, where it is open; `send` follows in the same turn."""
         stream.heard_at_start = self.heard
-        self.session.request(stream, headers, body)
+        self.session.request(stream, method=method, block=block, body=body)
+
+    def send(self) -> None:
+        """Write the requests that were begun. Raises OSError where nothing of them has left: the connection has to be
+        closed then."""
         self.session.write_bodies(_BODIES_AT_ONCE)
         self._send(self._tls.seal(self.session.take()))
 
@@ -116,6 +117,8 @@ class Http2Connection(Generic[A]):
 
     def looks_alive(self) -> bool:
         """Whether the system knows of no end of the connection and, where nothing is under way, of no byte."""
+        if self.closed:
+            return False
         try:
             begins = self._sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):

@@ -7,15 +7,16 @@ The library keeps the protocol's states, windows and header tables. Of what it l
 
 - What comes is handed on frame by frame, so that what was heard before a violation counts. A frame is refused by its
   length alone, before it is there.
-- Everything is counted. A frame costs its bytes, `FRAME_COST` at least. Answers' frames are taken off what their stream
-  may bring; beyond it the stream ends as `too-long`. Frames for streams that were given up are taken off an allowance
-  that each such stream adds to: what may be under way. All others (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody
-  knows) are taken off `_CONTROL_COST`, of which each request and each piece of a body gives some back. Beyond either
-  the connection is broken.
+- Everything is counted. A frame costs its bytes, a multiple of them where it takes longer to read, and `FRAME_COST` at
+  least. Answers' frames are taken off what their stream may bring; beyond it the stream ends as `too-long`. Frames for
+  streams that were given up are taken off an allowance that each such stream adds to: what may be under way. All others
+  (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are taken off `CONTROL_COST`, of which each request and each
+  piece of a body gives some back. Beyond either the connection is broken.
 - A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds).
 - Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them.
 """
 
+from struct import Struct
 from typing import Final, Generic, TypeVar
 
 from h2.config import H2Configuration
@@ -34,7 +35,6 @@ from h2.events import (
 from h2.settings import SettingCodes, Settings
 
 from poller_cluster.delivery.http2_stream import Stream
-from poller_cluster.delivery.http2_wire import Header, LiteralEncoder
 
 A = TypeVar("A")
 
@@ -42,19 +42,24 @@ MOST_STREAMS: Final = 100
 """At a time on one connection, whatever the receiver admits: what one connection's end can take with it."""
 FRAME_COST: Final = 256
 """Small frames cost the time of about so many bytes."""
+_SLOW: Final = 4
+"""All but DATA costs the time of so many times its bytes."""
 CONTROL_COST: Final = 65_536
 _CONTROL_REGAINED: Final = 2_048
 _UNDER_WAY: Final = 262_144
 """What may come for a stream that was given up: a window full, in small frames."""
 _FRAME_HEADER: Final = 9
-_MOST_A_FRAME: Final = 16_384
+_MOST_A_FRAME: Final = 16_384 + _FRAME_HEADER
+_read_header: Final = Struct(">HBBxL").unpack_from
 _CONNECTION_WINDOW: Final = 1_048_576
 _INITIAL_WINDOW: Final = 65_535
-_ANSWER_FRAMES: Final = frozenset({0x0, 0x1, 0x9})
+_DATA: Final = 0x0
+_ANSWER_FRAMES: Final = frozenset({_DATA, 0x1, 0x9})
 """DATA, HEADERS, CONTINUATION."""
 _SETTINGS: Final = 0x4
 _GOAWAY: Final = 0x7
-_OF_STREAMS: Final = (ResponseReceived, InformationalResponseReceived, DataReceived, StreamEnded, StreamReset)
+_OF_STREAMS: Final = (ResponseReceived, DataReceived, StreamEnded, InformationalResponseReceived, StreamReset)
+_OfStream = ResponseReceived | DataReceived | StreamEnded | InformationalResponseReceived | StreamReset
 
 
 class _GoesOn(H2ConnectionStateMachine):
@@ -63,8 +68,28 @@ class _GoesOn(H2ConnectionStateMachine):
     }
 
 
+class _WrittenBefore:
+    """In the place of an encoder: the block is written already (`http2_wire`)."""
+
+    header_table_size = 4_096
+    """Set by the library to what the receiver admits; no table is used."""
+    block = b""
+
+    def encode(self, headers: object) -> bytes:
+        return self.block
+
+
 class _Library(H2Connection):
     MAX_CLOSED_STREAMS = 4_096
+
+    @property
+    def open_outbound_streams(self) -> int:
+        """Asked before each request. Counting looks through all streams and forgets those that ended: now and then is
+        enough, for the session counts too."""
+        return super().open_outbound_streams if len(self.streams) > 2 * MOST_STREAMS else 0
+
+    def forget_ended(self) -> None:
+        self._open_streams(1)
 
 
 class Session(Generic[A]):
@@ -75,6 +100,7 @@ class Session(Generic[A]):
     __slots__ = (
         "_begun",
         "_control",
+        "_encoder",
         "_given_up",
         "_h2",
         "_said",
@@ -93,13 +119,15 @@ class Session(Generic[A]):
             H2Configuration(
                 client_side=True,
                 header_encoding=None,
-                # `wire` judges them before.
+                # `wire` judges them before; and what of an answer's is used is judged by `http2_stream`.
                 validate_outbound_headers=False,
                 normalize_outbound_headers=False,
+                validate_inbound_headers=False,
+                normalize_inbound_headers=False,
             )
         )
         h2.state_machine = _GoesOn()
-        h2.encoder = LiteralEncoder()  # type: ignore[assignment]
+        self._encoder = h2.encoder = _WrittenBefore()  # type: ignore[assignment]
         h2.local_settings = Settings(
             client=True,
             initial_values={
@@ -120,10 +148,11 @@ class Session(Generic[A]):
         self._given_up = 0
         self._unacknowledged = 0
 
-    def request(self, stream: Stream[A], headers: list[Header], body: bytes) -> None:
-        """Write a request's head; `write_bodies` writes its body."""
+    def request(self, stream: Stream[A], *, method: str, block: bytes, body: bytes) -> None:
+        """Write a request's head, `block` being its headers; `write_bodies` writes its body."""
         number = stream.number = self._h2.get_next_available_stream_id()
-        self._h2.send_headers(number, headers, end_stream=not body)
+        self._encoder.block = block
+        self._h2.send_headers(number, [(":method", method)], end_stream=not body)
         self._regain()
         self.streams[number] = stream
         stream.on_kept = self.answers > 0
@@ -168,12 +197,14 @@ class Session(Generic[A]):
         if self.streams.pop(stream.number, None) is None:
             return False
         self._unsent.pop(stream, None)
-        state = self._h2.streams.get(stream.number)
-        if self.broken or state is None or state.closed:
-            return False
-        self._h2.reset_stream(stream.number, ErrorCodes.CANCEL)
-        self._given_up += _UNDER_WAY
-        return True
+        state, told = self._h2.streams.get(stream.number), False
+        if not self.broken and state is not None and not state.closed:
+            self._h2.reset_stream(stream.number, ErrorCodes.CANCEL)
+            self._given_up += _UNDER_WAY
+            told = True
+        if not self.streams:
+            self._h2.forget_ended()
+        return told
 
     def take(self) -> bytes:
         """What is to be sent."""
@@ -187,21 +218,20 @@ class Session(Generic[A]):
             data = self._begun + data
         at, size = 0, len(data)
         while size - at >= _FRAME_HEADER and not self.broken:
-            length = int.from_bytes(data[at : at + 3], "big")
-            if length > _MOST_A_FRAME:
+            high, low, kind, number = _read_header(data, at)
+            end = at + _FRAME_HEADER + (high << 8) + low
+            if end - at > _MOST_A_FRAME:
                 self.broken = True
+            elif end > size:
                 break
-            end = at + _FRAME_HEADER + length
-            if end > size:
-                break
-            self._receive_frame(data[at:end], heard)
+            else:
+                self._receive_frame(kind, number & 0x7FFF_FFFF, data[at:end], heard)
             at = end
         self._begun = data[at:]
         return list(heard)
 
-    def _receive_frame(self, frame: bytes, heard: dict[Stream[A], None]) -> None:
-        kind, number = frame[3], int.from_bytes(frame[5:9], "big") & 0x7FFF_FFFF
-        cost = max(len(frame), FRAME_COST)
+    def _receive_frame(self, kind: int, number: int, frame: bytes, heard: dict[Stream[A], None]) -> None:
+        cost = max(len(frame) if kind == _DATA else _SLOW * len(frame), FRAME_COST)
         stream = None
         if kind not in _ANSWER_FRAMES:
             self._control -= cost
@@ -228,8 +258,12 @@ class Session(Generic[A]):
             heard[stream] = None
 
     def _hear(self, event: Event, heard: dict[Stream[A], None]) -> None:
-        stream: Stream[A] | None
-        if isinstance(event, RemoteSettingsChanged):
+        if isinstance(event, _OF_STREAMS):
+            stream = self.streams.get(event.stream_id)
+            if stream is not None:
+                heard[stream] = None
+                self._hear_stream(stream, event)
+        elif isinstance(event, RemoteSettingsChanged):
             self.settled = True
             self.most_streams = min(self._h2.remote_settings.max_concurrent_streams, MOST_STREAMS)
         elif isinstance(event, ConnectionTerminated):
@@ -238,20 +272,20 @@ class Session(Generic[A]):
                 if stream.number > (event.last_stream_id or 0):
                     stream.hear_refusal()
                     heard[stream] = None
-        elif isinstance(event, _OF_STREAMS) and (stream := self.streams.get(event.stream_id)) is not None:
-            heard[stream] = None
-            if isinstance(event, DataReceived):
-                stream.hear_body(event.data)
-                self._acknowledge(stream, event)
-            elif isinstance(event, StreamEnded):
-                self.answers += 1
-                stream.hear_end("complete")
-            elif not isinstance(event, StreamReset):
-                stream.hear_head(event.headers)
-            elif event.error_code is ErrorCodes.REFUSED_STREAM:
-                stream.hear_refusal()
-            else:
-                stream.hear_end("broken")
+
+    def _hear_stream(self, stream: Stream[A], event: _OfStream) -> None:
+        if isinstance(event, DataReceived):
+            stream.hear_body(event.data)
+            self._acknowledge(stream, event)
+        elif isinstance(event, StreamEnded):
+            self.answers += 1
+            stream.hear_end("complete")
+        elif not isinstance(event, StreamReset):
+            stream.hear_head(event.headers)
+        elif event.error_code is ErrorCodes.REFUSED_STREAM:
+            stream.hear_refusal()
+        else:
+            stream.hear_end("broken")
 
     def _acknowledge(self, stream: Stream[A], data: DataReceived) -> None:
         """Give windows back by halves, of a stream as long as more is to come."""

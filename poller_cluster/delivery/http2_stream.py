@@ -1,10 +1,10 @@
 """One request on an HTTP/2 connection and what came of its answer, as `answer` is of HTTP/1.1."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 from poller_cluster.delivery.answer import End
-from poller_cluster.delivery.http2_wire import Header
 
 A = TypeVar("A")
 
@@ -12,6 +12,10 @@ _SWITCHING_PROTOCOLS: Final = 101
 _FIRST_FINAL_STATUS: Final = 200
 _FIRST_KEPT_STATUS: Final = 300
 _STATUS_DIGITS: Final = 3
+_NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
+_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+
+Header = tuple[bytes, bytes]
 
 
 class Stream(Generic[A]):
@@ -67,20 +71,23 @@ class Stream(Generic[A]):
         self._pieces: list[bytes] = []
         self._body_bytes = 0
 
-    def hear_head(self, headers: Iterable[Header]) -> None:
-        """A head, of an interim answer or of the final one. A status is three digits, as over HTTP/1.1."""
+    def hear_head(self, headers: Sequence[Header]) -> None:
+        """A head, of an interim answer or of the final one. Its status comes first and is three digits, as over
+        HTTP/1.1. Of kept headers that could not be written over that, the end is `broken`."""
         if self.end is not None:
             return
         self.fed = True
-        digits = next((value for name, value in headers if name == b":status"), b"")
-        status = int(digits) if len(digits) == _STATUS_DIGITS and digits.isdigit() else 0
+        name, digits = headers[0] if headers else (b"", b"")
+        status = int(digits) if name == b":status" and len(digits) == _STATUS_DIGITS and digits.isdigit() else 0
         if status < 100 or status == _SWITCHING_PROTOCOLS:
             self.end = "malformed"
         elif status >= _FIRST_FINAL_STATUS:
             self.status = status
             self._keeps = self._keeps or status >= _FIRST_KEPT_STATUS
             if self._keeps:
-                self._headers = [header for header in headers if not header[0].startswith(b":")]
+                self._headers = list(headers[1:])
+                if not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in self._headers):
+                    self._headers, self.end = [], "broken"
 
     def hear_body(self, piece: bytes) -> None:
         if self.end is not None:

@@ -1,8 +1,14 @@
-"""What an HTTP/2 request is as headers, and headers as bytes. Of requests that `wire` has judged."""
+"""What an HTTP/2 request is as bytes: its header block. Of requests that `wire` has judged.
 
-from collections.abc import Iterable
+Each header is written as it is, to be put into no table, ours or an intermediary's (RFC 7541, 6.2.3). Nearly all that
+differs between two callbacks is a secret, a signature or an id, so a table would save little, take much time to search,
+and let lengths tell of secrets.
+"""
+
 from functools import lru_cache
 from typing import Final
+
+from hpack import Decoder
 
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.target import Place
@@ -12,64 +18,52 @@ _OF_HTTP1: Final = frozenset({"http2-settings", "keep-alive", "proxy-connection"
 """Headers of a connection over HTTP/1.1 that `wire` admits; HTTP/2 knows none of them (RFC 9113, 8.2.2)."""
 _REMEMBERED: Final = 4_096
 _NEVER_INDEXED: Final = b"\x10"
-_LENGTH_BITS: Final = 7
 _MOST_SHORT: Final = 127
+_SHORT: Final = tuple(bytes((length,)) for length in range(_MOST_SHORT))
 
-Header = tuple[bytes, bytes]
 
-
-def headers_of(request: CallbackRequest, place: Place) -> list[Header]:
-    """All of them, pseudo-headers first, names in lower case."""
-    headers = [
-        (b":method", request.method.encode()),
-        (b":scheme", place.target.scheme.encode()),
-        (b":authority", place.authority.encode()),
-        (b":path", place.resource.encode()),
-    ]
-    for name, value in request.headers:
-        known = _name(name)
-        if known:
-            headers.append((known, value.strip(" \t").encode()))
+def block_of(request: CallbackRequest, place: Place) -> bytes:
+    """All headers, pseudo-headers first."""
+    parts: list[bytes] = []
+    headers = (
+        (":method", request.method),
+        (":scheme", place.target.scheme),
+        (":authority", place.authority),
+        (":path", place.resource),
+        *request.headers,
+    )
+    for name, text in headers:
+        written = _name(name)
+        if written:
+            value = text.strip(" \t").encode()
+            length = len(value)
+            parts += (written, _SHORT[length] if length < _MOST_SHORT else _long(length), value)
     if sends_body(request):
-        headers.append((b"content-length", b"%d" % len(request.body)))
-    return headers
+        value = b"%d" % len(request.body)
+        parts += (_name("content-length"), _SHORT[len(value)], value)
+    return b"".join(parts)
+
+
+def headers_of(block: bytes) -> tuple[tuple[str, str], ...]:
+    """What is in a block of ours."""
+    return tuple((name.decode(), value.decode()) for name, value in Decoder(len(block) * 32).decode(block, raw=True))
 
 
 @lru_cache(_REMEMBERED)
 def _name(name: str) -> bytes:
+    """What a name begins its header with; nothing where it is not to be sent."""
     lower = name.lower()
-    return b"" if lower in _OF_HTTP1 else lower.encode()
+    if lower in _OF_HTTP1:
+        return b""
+    length = len(lower)
+    return _NEVER_INDEXED + (_SHORT[length] if length < _MOST_SHORT else _long(length)) + lower.encode()
 
 
-class LiteralEncoder:
-    """Writes each header as it is, to be put into no table, ours or an intermediary's (RFC 7541, 6.2.3).
-
-    Nearly all that differs between two callbacks is a secret, a signature or an id, so a table would save little, take
-    much time to search, and let lengths tell of secrets. In the place of an encoder of `hpack`.
-    """
-
-    header_table_size = 4_096
-    """Set by the library to what the receiver admits, and of no consequence."""
-
-    def encode(self, headers: Iterable[Header]) -> bytes:
-        parts: list[bytes] = []
-        for name, value in headers:
-            size = len(value)
-            parts += (_literal_name(name), bytes((size,)) if size < _MOST_SHORT else _long(size), value)
-        return b"".join(parts)
-
-
-@lru_cache(_REMEMBERED)
-def _literal_name(name: bytes) -> bytes:
-    size = len(name)
-    return _NEVER_INDEXED + (bytes((size,)) if size < _MOST_SHORT else _long(size)) + name
-
-
-def _long(size: int) -> bytes:
+def _long(length: int) -> bytes:
     """A length of 127 and above (RFC 7541, 5.1)."""
-    size, encoded = size - _MOST_SHORT, bytearray((_MOST_SHORT,))
-    while size >> _LENGTH_BITS:
-        encoded.append(size & 0x7F | 0x80)
-        size >>= _LENGTH_BITS
-    encoded.append(size)
+    length, encoded = length - _MOST_SHORT, bytearray((_MOST_SHORT,))
+    while length >> 7:
+        encoded.append(length & 0x7F | 0x80)
+        length >>= 7
+    encoded.append(length)
     return bytes(encoded)
