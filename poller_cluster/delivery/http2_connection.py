@@ -38,7 +38,7 @@ class Owner(Protocol):
 
 class Http2Connection(Generic[A]):
     """`queued`: whose requests are to be written in this turn of the loop or the next. `heard`: how often something
-    came. `retired`: no request may be begun on it any more."""
+    of HTTP/2 came. `retired`: no request may be begun on it any more."""
 
     __slots__ = (
         "_behind",
@@ -107,7 +107,7 @@ class Http2Connection(Generic[A]):
     def send(self) -> None:
         """Write the requests that were begun. Raises OSError where nothing of them has left: the connection has to be
         closed then."""
-        self.session.write_bodies(_BODIES_AT_ONCE)
+        self._write_bodies()
         self._send(self._tls.seal(self.session.take()))
 
     def leave(self, stream: Stream[A]) -> None:
@@ -126,6 +126,10 @@ class Http2Connection(Generic[A]):
         except OSError:
             return False
         return bool(begins and self.session.streams)
+
+    def _write_bodies(self) -> None:
+        if self.session.write_bodies(_BODIES_AT_ONCE):
+            self._loop.add_writer(self._descriptor, self._send_more)
 
     def _flush(self) -> None:
         """Send what the session and TLS have to say, behind what was not sent yet."""
@@ -154,7 +158,8 @@ class Http2Connection(Generic[A]):
 
     def _send_more(self) -> None:
         try:
-            del self._unsent[: self._sock.send(self._unsent)]
+            if self._unsent:
+                del self._unsent[: self._sock.send(self._unsent)]
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -164,7 +169,7 @@ class Http2Connection(Generic[A]):
             self._behind = 0
             self._loop.remove_writer(self._descriptor)
             if not self.retired and not self.session.broken:
-                self.session.write_bodies(_BODIES_AT_ONCE)
+                self._write_bodies()
                 self._flush()
             self._owner.on_heard(self, [])
 
@@ -179,7 +184,6 @@ class Http2Connection(Generic[A]):
         if not data:
             self._owner.on_lost(self)
             return
-        self.heard += 1
         self._hear(data)
 
     def _hear(self, data: bytes) -> None:
@@ -192,9 +196,10 @@ class Http2Connection(Generic[A]):
             self._owner.on_lost(self)
             return
         self._sealed = max(self._sealed + len(data) - 2 * len(opened), 0)
+        self.heard += bool(opened)
         heard = session.receive(opened) if opened else []
         if not session.broken and not self._unsent:
-            session.write_bodies(_BODIES_AT_ONCE)
+            self._write_bodies()
         self._flush()
         self._owner.on_heard(self, heard)
         if self._behind > _BEHIND_BYTES or self._sealed > _SEALED_BYTES:

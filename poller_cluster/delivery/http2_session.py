@@ -160,8 +160,9 @@ class Session(Generic[A]):
             stream.unsent = memoryview(body)
             self._unsent[stream] = None
 
-    def write_bodies(self, most: int) -> None:
-        """As much of the bodies as the receiver's windows admit, `most` bytes about, a frame of each in turn."""
+    def write_bodies(self, most: int) -> bool:
+        """As much of the bodies as the receiver's windows admit, `most` bytes about, a frame of each in turn. Whether
+        more of them may go."""
         wrote = True
         while wrote and most > 0:
             wrote = False
@@ -171,6 +172,7 @@ class Session(Generic[A]):
                 most -= wrote_bytes
                 if most <= 0:
                     break
+        return most <= 0
 
     def _write_piece(self, stream: Stream[A]) -> int:
         assert stream.unsent is not None

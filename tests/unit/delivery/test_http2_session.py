@@ -1,0 +1,410 @@
+"""HTTP/2 between bytes and bytes, against receivers that keep to it and against those that do not."""
+
+from typing import Any
+
+import pytest
+
+from poller_cluster.delivery.http2_session import CONTROL_COST, FRAME_COST, MOST_STREAMS, Session
+from poller_cluster.delivery.http2_stream import Stream
+from tests.support import http2_frames as h2
+from tests.support.http2_frames import Frame, data, frame, frames_of, goaway, head, settings
+
+RESPONSE_BYTES = 65_536
+FRAMING_BYTES = 393_216
+BLOCK = h2.block((":method", "POST"), (":scheme", "https"), (":authority", "h"), (":path", "/"))
+
+
+def stream(**differing: Any) -> Stream[str]:
+    values: dict[str, Any] = {
+        "response_bytes": RESPONSE_BYTES,
+        "framing_bytes": FRAMING_BYTES,
+        "excerpt_bytes": 10,
+        "observed": False,
+    }
+    return Stream("an attempt", **(values | differing))
+
+
+def session(**given: int) -> Session[str]:
+    """The receiver's settings are there, and what was said about them is taken."""
+    made: Session[str] = Session()
+    made.receive(settings(**given))
+    made.take()
+    return made
+
+
+def begun(on: Session[str], body: bytes = b"", **differing: Any) -> Stream[str]:
+    made = stream(**differing)
+    on.request(made, method="POST", block=BLOCK, body=body)
+    on.write_bodies(1_000_000)
+    return made
+
+
+def taken(of: Session[str], kind: int) -> list[Frame]:
+    return [each for each in frames_of(of.take()) if each.kind == kind]
+
+
+class TestRequests:
+    def test_a_head_and_a_body(self) -> None:
+        to = session()
+        one = begun(to, b"{}")
+        assert list(frames_of(to.take())) == [
+            Frame(h2.HEADERS, h2.END_HEADERS, 1, BLOCK),
+            Frame(h2.DATA, h2.END_STREAM, 1, b"{}"),
+        ]
+        two = begun(to)
+        assert list(frames_of(to.take())) == [Frame(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM, 3, BLOCK)]
+        assert to.streams == {1: one, 3: two}
+
+    def test_no_push_is_taken(self) -> None:
+        made: Session[str] = Session()
+        (ours, window) = frames_of(made.take())
+        assert (2).to_bytes(2, "big") + bytes(4) in [ours.payload[at : at + 6] for at in range(0, len(ours.payload), 6)]
+        assert (window.kind, window.stream) == (h2.WINDOW_UPDATE, 0)
+        made.receive(settings())
+        begun(made)
+        made.receive(frame(h2.PUSH_PROMISE, h2.END_HEADERS, 1, (2).to_bytes(4, "big") + BLOCK))
+        assert made.broken
+
+    def test_bodies_go_as_the_windows_admit_in_turns(self) -> None:
+        to = session(initial_window_size=20_000)
+        first, second = stream(), stream()
+        for each in (first, second):
+            to.request(each, method="POST", block=BLOCK, body=b"x" * 30_000)
+        to.write_bodies(1_000_000)
+        sent = taken(to, h2.DATA)
+        assert [(each.stream, len(each.payload)) for each in sent] == [(1, 16_384), (3, 16_384), (1, 3_616), (3, 3_616)]
+        to.receive(frame(h2.WINDOW_UPDATE, 0, 3, (50_000).to_bytes(4, "big")))
+        to.write_bodies(1_000_000)
+        assert [(each.stream, each.flags, len(each.payload)) for each in taken(to, h2.DATA)] == [(3, 1, 10_000)]
+        # Of the connection's 65,535 so much is left.
+        to.receive(frame(h2.WINDOW_UPDATE, 0, 1, (50_000).to_bytes(4, "big")))
+        third = stream()
+        to.request(third, method="POST", block=BLOCK, body=b"x" * 30_000)
+        to.write_bodies(1_000_000)
+        assert sum(len(each.payload) for each in taken(to, h2.DATA)) == 65_535 - 50_000
+        to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (50_000).to_bytes(4, "big")))
+        to.write_bodies(1_000_000)
+        # Of the third one a window full.
+        assert sum(len(each.payload) for each in taken(to, h2.DATA)) == 30_000 + 30_000 + 20_000 - 65_535
+
+    def test_no_more_is_prepared_than_asked_for(self) -> None:
+        to = session(initial_window_size=1_000_000)
+        to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (1_000_000).to_bytes(4, "big")))
+        one = stream()
+        to.request(one, method="POST", block=BLOCK, body=b"x" * 500_000)
+        to.write_bodies(65_536)
+        assert sum(len(each.payload) for each in taken(to, h2.DATA)) == 65_536
+
+    def test_how_many_there_may_be(self) -> None:
+        unsettled: Session[str] = Session()
+        assert (unsettled.settled, unsettled.most_streams) == (False, 1)
+        assert session(max_concurrent_streams=7).most_streams == 7
+        assert session(max_concurrent_streams=70_000).most_streams == MOST_STREAMS
+        assert session().most_streams == MOST_STREAMS
+
+
+class TestAnswers:
+    def test_one_in_pieces(self) -> None:
+        to = session()
+        one = begun(to)
+        told = head(1, "500", ("retry-after", "5")) + data(1, b"0123456") + data(1, b"789ab", ends=True)
+        for at in range(len(told)):
+            heard = to.receive(told[at : at + 1])
+            assert heard in ([], [one])
+        assert (one.status, one.end, one.excerpt) == (500, "complete", "0123456789")
+        assert one.fields() == [("retry-after", "5")]
+
+    def test_headers_of_one_that_succeeded_are_not_kept_unless_it_is_observed(self) -> None:
+        to = session()
+        plain, observed = begun(to), begun(to, observed=True)
+        to.receive(head(1, "200", ("x", "1")) + data(1, b"ok", ends=True))
+        to.receive(head(3, "200", ("x", "1")) + data(3, b"ok", ends=True))
+        assert (plain.fields(), plain.excerpt) == ([], "")
+        assert (observed.fields(), observed.excerpt) == ([("x", "1")], "ok")
+
+    @pytest.mark.parametrize("status", ["101", "099", "20", "2000", "abc", "", "+20"])
+    def test_what_is_no_status(self, status: str) -> None:
+        to = session()
+        one, other = begun(to), begun(to)
+        assert to.receive(head(1, status)) == [one]
+        assert (one.status, one.end) == (0, "malformed")
+        assert (other.end, to.broken) == (None, False)
+
+    def test_a_head_without_a_status(self) -> None:
+        to = session()
+        one = begun(to)
+        to.receive(frame(h2.HEADERS, h2.END_HEADERS, 1, h2.block(("x", "1"))))
+        assert (one.status, one.end, to.broken) == (0, "malformed", False)
+
+    def test_interim_answers_are_skipped(self) -> None:
+        to = session()
+        one = begun(to)
+        to.receive(head(1, "103", ("link", "x")) + head(1, "100"))
+        assert (one.status, one.end, one.fed) == (0, None, True)
+        to.receive(head(1, "204", ends=True))
+        assert (one.status, one.end) == (204, "complete")
+
+    @pytest.mark.parametrize("value", ["a\x1b[2Jb", "a\nb", "a\0b", "a\x7f"])
+    def test_headers_that_could_do_harm_are_not_kept(self, value: str) -> None:
+        to = session()
+        one = begun(to)
+        to.receive(head(1, "500", ("x", value)))
+        assert (one.status, one.end, one.fields()) == (500, "broken", [])
+
+    def test_what_came_before_a_violation_counts(self) -> None:
+        to = session()
+        one, two = begun(to), begun(to)
+        heard = to.receive(head(1, "201", ends=True) + frame(h2.PING, 0, 0, b"short") + head(3, "202", ends=True))
+        assert (one.status, one.end) == (201, "complete")
+        assert (two.status, two.end) == (0, None)
+        assert heard == [one]
+        assert to.broken
+
+    def test_a_body_that_is_too_long(self) -> None:
+        to = session()
+        one, other = begun(to), begun(to)
+        to.receive(head(1, "500"))
+        for _ in range(5):
+            to.receive(data(1, b"x" * 16_000))
+        assert (one.end, other.end, to.broken) == ("too-long", None, False)
+        assert to.leave(one)
+        assert [each.stream for each in taken(to, h2.RST_STREAM)] == [1]
+
+    def test_windows_are_given_back(self) -> None:
+        """Much more than a connection's window at once comes over many answers, and a whole answer over one stream."""
+        to = session()
+        stream_window, connection_window = 65_535, 1_048_576
+        for number in range(1, 101, 2):
+            one = begun(to)
+            to.receive(head(number))
+            for ends in (False, False, False, True):
+                to.receive(data(number, b"x" * 16_000, ends=ends))
+                updates = taken(to, h2.WINDOW_UPDATE)
+                connection_window += sum(int.from_bytes(each.payload, "big") for each in updates if not each.stream)
+                connection_window -= 16_000
+                assert connection_window >= 16_000
+            assert one.end == "complete"
+            to.leave(one)
+        one = begun(to)
+        to.receive(head(101))
+        for _ in range(4):
+            to.receive(data(101, b"x" * 16_000))
+            updates = taken(to, h2.WINDOW_UPDATE)
+            stream_window += sum(int.from_bytes(each.payload, "big") for each in updates if each.stream == 101) - 16_000
+        assert stream_window >= 32_000
+
+
+class TestEndsOfStreams:
+    def test_nobody_is_told_of_what_both_sides_are_done_with(self) -> None:
+        to = session()
+        one = begun(to, b"{}")
+        to.take()
+        to.receive(head(1, ends=True))
+        assert not to.leave(one)
+        assert to.take() == b""
+
+    def test_an_answer_before_the_body_was_read(self) -> None:
+        to = session(initial_window_size=1)
+        one = begun(to, b"x" * 100)
+        to.receive(head(1, "413", ends=True))
+        assert (one.status, one.end) == (413, "complete")
+        assert to.leave(one)
+        to.write_bodies(1_000)
+        assert [each.kind for each in frames_of(to.take())][-1] == h2.RST_STREAM
+
+    def test_what_comes_for_one_that_was_given_up(self) -> None:
+        """A window full may be under way; the connection is fit for others even so."""
+        to = session()
+        one, other = begun(to), begun(to)
+        to.receive(head(1))
+        to.leave(one)
+        for _ in range(64):
+            to.receive(data(1, b"x" * 1_000))
+        to.receive(head(3, ends=True))
+        assert (other.end, to.broken) == ("complete", False)
+
+    def test_but_not_without_an_end(self) -> None:
+        to = session()
+        one = begun(to)
+        to.leave(one)
+        to.take()
+        came = said = 0
+        while not to.broken:
+            to.receive(data(1, b""))
+            came += 1
+            said += len(to.take())
+            assert came < 2_000
+        assert said < 50_000
+
+    @pytest.mark.parametrize(("code", "refused"), [(7, True), (8, False), (0, False)])
+    def test_resets(self, code: int, refused: bool) -> None:
+        to = session()
+        one, other = begun(to), begun(to)
+        to.receive(frame(h2.RST_STREAM, 0, 1, code.to_bytes(4, "big")))
+        assert (one.end, one.refused, other.end) == ("broken", refused, None)
+
+    def test_going_away(self) -> None:
+        to = session()
+        one, two = begun(to), begun(to)
+        assert to.receive(goaway(1)) == [two]
+        assert (to.going, one.refused, two.refused, two.end) == (True, False, True, "broken")
+        to.leave(two)
+        to.receive(head(1) + data(1, b"ok", ends=True))
+        assert (one.status, one.end, to.broken) == (200, "complete", False)
+
+    def test_going_away_in_two_steps(self) -> None:
+        to = session()
+        one, two = begun(to), begun(to)
+        assert to.receive(goaway(0x7FFF_FFFF)) == []
+        assert to.receive(goaway(1)) == [two]
+        assert (one.end, two.refused) == (None, True)
+
+    def test_what_is_to_be_sent_is_not_forgotten_over_it(self) -> None:
+        to = session()
+        to.receive(frame(h2.PING, 0, 0, b"12345678") + goaway(1))
+        assert [each.payload for each in taken(to, h2.PING)] == [b"12345678"]
+
+
+CONTROL = {
+    "settings": settings(max_concurrent_streams=10),
+    "empty settings": settings(),
+    "acknowledgements": frame(h2.SETTINGS, h2.ACK),
+    "pings": frame(h2.PING, 0, 0, b"12345678"),
+    "answers to pings": frame(h2.PING, h2.ACK, 0, b"12345678"),
+    "windows": frame(h2.WINDOW_UPDATE, 0, 0, (1).to_bytes(4, "big")),
+    "windows of a stream": frame(h2.WINDOW_UPDATE, 0, 1, (1).to_bytes(4, "big")),
+    "priorities": frame(h2.PRIORITY, 0, 1, (3).to_bytes(4, "big") + b"\x10"),
+    "unknown": frame(h2.UNKNOWN, 0, 0, b"x"),
+    "going away": goaway(0x7FFF_FFFF),
+}
+
+
+class TestBounds:
+    """Of all that a receiver may send without an end."""
+
+    @pytest.mark.parametrize("told", CONTROL.values(), ids=CONTROL)
+    def test_frames_that_are_no_answer(self, told: bytes) -> None:
+        to = session()
+        begun(to)
+        to.take()
+        said = 0
+        for _ in range(CONTROL_COST // FRAME_COST - 1):
+            to.receive(told)
+            said += len(to.take())
+        assert not to.broken
+        assert said <= 17 * CONTROL_COST // FRAME_COST
+        to.receive(told * 2)
+        assert to.broken
+
+    def test_large_frames_that_nobody_knows(self) -> None:
+        to = session()
+        to.receive(frame(h2.UNKNOWN, 0, 0, b"x" * 16_000))
+        assert not to.broken
+        to.receive(frame(h2.UNKNOWN, 0, 0, b"x" * 16_000))
+        assert to.broken
+
+    def test_each_request_allows_some_more(self) -> None:
+        to = session()
+        for number in range(1, 401, 2):
+            one = begun(to)
+            to.receive(frame(h2.PING, 0, 0, b"12345678") * 8 + head(number, ends=True))
+            to.take()
+            assert (one.end, to.broken) == ("complete", False)
+            to.leave(one)
+
+    def test_what_is_allowed_does_not_add_up(self) -> None:
+        to = session()
+        for number in range(1, 401, 2):
+            one = begun(to)
+            to.receive(head(number, ends=True))
+            to.leave(one)
+        to.receive(frame(h2.PING, 0, 0, b"12345678") * (CONTROL_COST // FRAME_COST + 1))
+        assert to.broken
+
+    def test_a_frame_that_is_too_large_before_it_is_there(self) -> None:
+        to = session()
+        to.receive(frame(h2.DATA, 0, 1, b"x" * 16_385)[:9])
+        assert to.broken
+
+    @pytest.mark.parametrize("payload", [b"", b"x"])
+    def test_small_pieces_of_a_body(self, payload: bytes) -> None:
+        to = session()
+        one, other = begun(to), begun(to)
+        to.receive(head(1))
+        came = 0
+        while one.end is None:
+            to.receive(data(1, payload))
+            came += 1
+            assert came <= (RESPONSE_BYTES + FRAMING_BYTES) // FRAME_COST
+        assert (one.end, one.status, to.broken, other.end) == ("too-long", 200, False, None)
+
+    def test_interim_answers(self) -> None:
+        to = session()
+        one = begun(to)
+        came = 0
+        while one.end is None:
+            to.receive(head(1, "103", ("link", "x" * 1_000)))
+            came += 1
+            assert came < 150
+        assert (one.end, one.status, to.broken) == ("too-long", 0, False)
+
+    def test_continuations(self) -> None:
+        to = session()
+        begun(to)
+        to.receive(frame(h2.HEADERS, 0, 1, h2.block((":status", "200"))))
+        for _ in range(64):
+            to.receive(frame(h2.CONTINUATION, 0, 1))
+        assert to.broken
+
+    def test_headers_that_unfold(self) -> None:
+        """One header of 4 KB in the table, named again and again by a byte."""
+        to = session()
+        begun(to)
+        held = b"\x40\x01x\x7f\xa1\x1d" + b"y" * 3_872
+        to.receive(frame(h2.HEADERS, h2.END_HEADERS, 1, h2.block((":status", "103")) + held))
+        assert not to.broken
+        to.receive(frame(h2.HEADERS, h2.END_HEADERS, 1, h2.block((":status", "200")) + b"\xbe" * 10_000))
+        assert to.broken
+
+    def test_settings_come_first(self) -> None:
+        made: Session[str] = Session()
+        made.receive(frame(h2.PING, 0, 0, b"12345678"))
+        assert made.broken
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            head(5),
+            data(2, b"x"),
+            frame(h2.CONTINUATION, h2.END_HEADERS, 1, b""),
+            frame(h2.WINDOW_UPDATE, 0, 0, bytes(4)),
+            frame(h2.SETTINGS, h2.ACK, 0, b"123456"),
+            frame(h2.HEADERS, h2.END_HEADERS, 1, b"\xff\xff\xff\xff\xff"),
+            frame(
+                h2.HEADERS, h2.END_HEADERS | 0x20, 1, (1).to_bytes(4, "big") + b"\x10" + h2.block((":status", "200"))
+            ),
+            frame(h2.DATA, 0x8, 1, b"\xff"),
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            b"\0" * 9,
+        ],
+    )
+    def test_nonsense(self, told: bytes) -> None:
+        to = session()
+        begun(to)
+        to.receive(told)
+        assert to.broken
+
+    def test_nothing_of_many_streams_is_held(self) -> None:
+        to = session()
+        for number in range(1, 2_001, 2):
+            one = begun(to)
+            to.receive(head(number, ends=True))
+            to.leave(one)
+        assert (to.streams, len(to._h2.streams)) == ({}, 0)
+        held = begun(to)
+        for number in range(2_003, 4_003, 2):
+            one = begun(to)
+            to.receive(head(number, ends=True))
+            to.leave(one)
+        assert to.streams == {2_001: held}
+        assert len(to._h2.streams) <= 2 * MOST_STREAMS + 1
