@@ -10,8 +10,10 @@ has claimed its row, and decides by the result what follows.
 
 The rooms: `target` reads the URL and `wire` writes the request; `naming` finds addresses; `connection` is a socket on
 the loop, with `tls` between bytes and bytes; `answer` reads what comes; `pool` says which connection to use again,
-`deadlines` what is due; `engine` lets them work together; `outcome` names what went wrong. All but `naming`,
-`connection` and `engine` are pure. `http2`, `transfer`, `inflow`, `readiness` and `observed` are libcurl's part.
+`deadlines` what is due; `engine` lets them work together; `outcome` names what went wrong. Of HTTP/2, `http2_wire`
+writes header blocks, `http2_session` is the protocol and `http2_stream` one request of it, `http2_connection` is the
+socket, and `http2` decides which attempt goes on which. All but `naming`, `connection`, `http2_connection`, `http2` and
+`engine` are pure.
 
 What holds:
 - `on_done` is called exactly once for every attempt that was accepted, never from within `start_attempt`, also when the
@@ -22,12 +24,12 @@ What holds:
   data is not used.
 - The address is judged when the socket is opened, after DNS, and it is what the socket is connected to, so a name that
   changes its address gains nothing. Kept connections were judged when they were opened; the policy of an engine never
-  changes. Over HTTP/1.1 they are used only for an address that the name has now.
+  changes. They are used only for an address that the name has now.
 - A final status (200 and above) decides. What breaks after it, while the rest of the answer is read, changes nothing:
   the receiver has answered. At most 64 KB of an answer's body are read, and 1 KiB is kept.
-- A status is believed where its line is one: HTTP/1.0 or HTTP/1.1 (HTTP/2 where that is spoken) and three digits.
-  Another line, and 101, end the attempt as `bad-response` at once; of all else below 200 there may be any number before
-  the final status.
+- A status is believed where its line is one: HTTP/1.0 or HTTP/1.1 and three digits; over HTTP/2, where it is three
+  digits and comes first. Another one, and 101, end the attempt as `bad-response` at once; of all else below 200 there
+  may be any number before the final status.
 - Where an answer ends, only one reading is accepted: Content-Length twice or beside Transfer-Encoding, folded headers,
   lines without CR and the like end the answer, and the connection with it. So do bytes that come after the answer
   (line ends in the same segment excepted: they are skipped), and any byte on an idle connection: they are never taken
@@ -41,41 +43,51 @@ What holds:
   before it has read everything; its connection is not used again then.
 - A header's name or value never holds a line break on the wire, whatever was stored: `wire` refuses it, and names that
   belong to the framing.
-- Connections over HTTP/1.1 are kept for each client, scheme, host, port and address on their own, bounded in number,
-  idle time and age. While they are idle nothing of what came on them is held.
+- Connections are kept for each client, scheme, host, port and address on their own, bounded in number, idle time and
+  age. While they are idle nothing of what came on them is held; over HTTP/2, a table of headers and a begun frame.
 
 What does not hold: that a receiver is called at most once per attempt. When a kept connection breaks before a byte was
 answered, the request is repeated once, on a fresh one. Requests marked `at_most_once` are repeated only where nothing
-of them has left; otherwise the attempt ends as `reset`, and something may have been sent. Before they are written to a
-kept connection, the system is asked whether that has ended or has bytes that nobody asked for; other requests are
-spared that call, so a byte that comes unasked in the very turn of the loop in which a request is written is read as the
-beginning of its answer.
+of them has left, or where the receiver says over HTTP/2 that it did not look at them; otherwise the attempt ends as
+`reset`, and something may have been sent. Before they are written to a kept connection, the system is asked whether
+that has ended or has bytes that nobody asked for; other requests are spared that call, so a byte that comes unasked in
+the very turn of the loop in which a request is written is read as the beginning of its answer.
 
 Where a name has several addresses, the families take turns, eight addresses of each at most; the next one is tried
 beside the first after a quarter of a second, or at once where one failed. Two at a time at most: none is given up for
 another within the time for connecting, so where two don't answer at all the rest are not tried.
 
-HTTP/2 is left to libcurl. In a TLS handshake `h2` is offered; a receiver that chooses it is called by libcurl from then
-on, over connections of its own, until it is not heard of for ten minutes or answers by HTTP/1.1. Attempts are then
-streams of one connection, whichever client they are of: who fills it or uses up its streams does so to all that call
-the receiver. libcurl keys its connections by host and port and uses them for as long as it keeps them, also when the
-name has come to lead elsewhere. What befalls one stream, a reset, a time-out, an answer that is too long, trust
-lost before it was sent, leaves the others alone. A stream that the receiver says it did not look at (REFUSED_STREAM, or
-above GOAWAY's last) is repeated on a fresh connection, 5 times at most, under the same rules as any repeat. The first
-attempts to a receiver open a connection each, for none waits for another's. The bounds are looser there (`inflow`): two
-reads of the socket go uncounted, of 352 KiB at most each, and time is looked at once a second.
+HTTP/2 is spoken with receivers that choose `h2` in the TLS handshake, on the connection just made: requests are streams
+of it, 100 at a time at most, fewer where the receiver admits fewer. Where all are full, going away or too old, another
+connection is made, one at a time for each client and receiver, for which others wait: within their time for connecting,
+which the first settings of the receiver are waited for in too, and until it turns out that it speaks HTTP/1.1.
+
+    may_start? --HEADERS written--> answered | reset | timeout | too-long     this stream's alone
+                     |------------> refused: REFUSED_STREAM, or above the last of GOAWAY; begun again, 5 times at most
+                     `------------> the connection is lost, or broken: all its streams
+
+- All requests of a turn of the loop are written at once: `may_start` is asked for each, and the write follows in the
+  same turn. Nothing is written to a connection that has something unsent.
+- A stream that the receiver says it did not look at is begun again on a fresh connection, under `may_start`, also for
+  `at_most_once` requests: it is the receiver's word that nothing was done. A connection lost is as over HTTP/1.1 for
+  each of its streams; "kept" is one that had brought an answer before.
+- Bounds are those of HTTP/1.1 for each stream, a frame counting as 256 bytes at least and headers fourfold. What
+  belongs to no answer (SETTINGS, PING, WINDOW_UPDATE, unknown frames) is bounded for the connection, idle or not: 64
+  KB, of which a request gives 2 KB back; headers unpack to 64 KB at most. Beyond that, and at any violation of the
+  protocol, the connection is closed; those of its streams that have no status end as `bad-response`.
+- Bodies are written as the receiver's windows admit, in turns. What the protocol makes us say to a receiver that reads
+  nothing is bounded by 8 KB.
+- A connection on which nothing came since a request was written that timed out is used for no other.
 
 Names are looked up by c-ares on the loop (`resolver` decides who asks when and what is remembered, `resolver_cares`
-asks). libcurl looks none up: it is told the addresses by an entry of a DNS cache that is the handle's own, and refused
-where it would ask (`Transfer._may_resolve`). A client has a share of the look-ups under way, so names that nobody
-answers delay those of no other client: with 100 such names a second, another client's calls to names that are not
-remembered took 21 ms at p99. The time for a look-up is part of the time for connecting; what is not resolved within
-that is a `timeout`, and no answer or no address a `resolve-failed`. The names of hosts files and of search domains are
-found as the system finds them.
+asks). A client has a share of the look-ups under way, so names that nobody answers delay those of no other client: with
+100 such names a second, another client's calls to names that are not remembered took 21 ms at p99. The time for a
+look-up is part of the time for connecting; what is not resolved within that is a `timeout`, and no answer or no address
+a `resolve-failed`. The names of hosts files and of search domains are found as the system finds them.
 
-An engine that observes (`sight`, and `observed` of libcurl) makes the same attempts and tells what there was to see:
-the headers as written and as received, the addresses, the times of the steps. Its attempts keep no connection. API
-processes send samples with one, see `poller_cluster.sample_calls`.
+An engine that observes (`sight`) makes the same attempts and tells what there was to see: the headers as written and as
+received, the addresses, the times of the steps. Its attempts keep no connection. API processes send samples with one,
+see `poller_cluster.sample_calls`.
 
 Failure: an engine that can't open sockets (file descriptors) ends attempts as `internal` with nothing sent. A bundle of
 authorities that can't be read lets `start` fail. TLS sessions are not resumed: OpenSSL takes 116 us to hand one out and

@@ -147,7 +147,6 @@ class Http2Connection(Generic[A]):
             self._unsent += data
             self._loop.add_writer(self._descriptor, self._send_more)
         except OSError:
-            # The receiver reads no more; the end of the connection is told by reading.
             self.retired = True
 
     def _send(self, data: bytes) -> None:
@@ -163,12 +162,15 @@ class Http2Connection(Generic[A]):
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
+            # The receiver reads no more; it may have answered, and the end of the connection is told by reading.
             self._unsent.clear()
+            self._loop.remove_writer(self._descriptor)
             self.retired = True
+            return
         if not self._unsent:
             self._behind = 0
             self._loop.remove_writer(self._descriptor)
-            if not self.retired and not self.session.broken:
+            if not self.session.broken:
                 self._write_bodies()
                 self._flush()
             self._owner.on_heard(self, [])

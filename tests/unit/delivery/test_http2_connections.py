@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from h2.settings import SettingCodes
 
+from poller_cluster.delivery import http2_session
 from poller_cluster.delivery.answer import Answer
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.engine import DeliveryEngine
@@ -20,7 +21,7 @@ from poller_cluster.delivery.target import Target
 from scheduler_service.runtime.clock import SystemClock
 from tests.support.certificates import Authority
 from tests.support.delivery import LONG_SECONDS, LOOPBACK, Trust, attempt, begin, engines, post
-from tests.support.http2_frames import PING, data, frame, frames_of, settings
+from tests.support.http2_frames import PING, frame, frames_of, settings
 from tests.support.http2_receiver import Http2Receiver, Session, held
 from tests.support.turns import until
 
@@ -147,6 +148,26 @@ class TestLost:
         receiver.script["/x"] = lambda stream: stream.session.close()
         assert await endings([begin(engine, post(receiver.url("/x")))]) == [(None, "reset", False)]
         assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
+
+    async def test_a_fresh_one_is_not(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
+        receiver.script["/x"] = lambda stream: stream.session.close()
+        assert await endings([begin(engine, post(receiver.url("/x")))]) == [(None, "reset", False)]
+        assert len(receiver.streams) == 1
+
+    async def test_no_request_is_repeated_twice(
+        self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also where the connection of the repeat has brought an answer meanwhile."""
+        request = http2_session.Session.request
+
+        def on_kept(of: Any, stream: Stream[Any], **given: Any) -> None:
+            request(of, stream, **given)
+            stream.on_kept = True
+
+        monkeypatch.setattr(http2_session.Session, "request", on_kept)
+        receiver.script["/x"] = lambda stream: stream.session.close()
+        assert await endings([begin(engine, post(receiver.url("/x")))]) == [(None, "reset", False)]
+        assert len(receiver.streams) == 2
 
     async def test_not_for_what_may_be_sent_once(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
         assert (await attempt(engine, post(receiver.url()))).succeeded
@@ -309,7 +330,7 @@ UPDATE = b"u" * 27
 
 
 class Tls:
-    """Passes all but `x` on, and has something to say each time that comes."""
+    """Passes all but `x` on, and has something to say each time that comes. `along`: what came with the handshake."""
 
     ended = False
     says = UPDATE
@@ -317,12 +338,14 @@ class Tls:
     def __init__(self) -> None:
         self._said = b""
         self.opened = 0
+        self.along = b""
 
     def seal(self, data: bytes) -> bytes:
         return data
 
     def open(self, data: bytes) -> bytes:
         self.opened += len(data)
+        data, self.along = self.along + data, b""
         if data.strip(b"x"):
             return data
         self._said = self.says if data else b""
@@ -384,7 +407,8 @@ class TestSocket:
         connection.send()
         return stream
 
-    async def test_a_body_goes_as_it_is_read(self, peer: tuple[socket.socket, socket.socket]) -> None:
+    @pytest.mark.parametrize("retired", [False, True])
+    async def test_a_body_goes_as_it_is_read(self, peer: tuple[socket.socket, socket.socket], retired: bool) -> None:
         ours, theirs = peer
         owner = Owner()
         connection = self.connection(ours, owner)
@@ -393,11 +417,24 @@ class TestSocket:
         assert connection._unsent
         assert not connection.has_room
         assert len(connection._unsent) < 70_000
+        connection.retired = retired
         came = b""
         while len(came) < len(body) or connection._unsent or connection.session._unsent:
             came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
         assert b"".join(each.payload for each in frames_of(came) if each.kind == 0) == body
-        assert connection.has_room
+        assert connection.has_room is not retired
+        connection.close()
+
+    async def test_it_goes_on_where_all_was_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
+        """No window that opens and no room in the socket tells of it."""
+        ours, theirs = peer
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
+        connection = self.connection(ours, Owner())
+        await self.begun(connection, theirs, b"x" * 100_000)
+        assert not connection._unsent
+        came = b""
+        while sum(len(each.payload) for each in frames_of(came) if each.kind == 0) < 100_000:
+            came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
         connection.close()
 
     async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(
@@ -424,8 +461,15 @@ class TestSocket:
         await self.tell(connection, theirs, settings())
         await self.tell(connection, theirs, b"x" * 8_192, 8)
         assert owner.lost == 0
-        await self.tell(connection, theirs, data(9) + b"x")  # even of a frame that nobody asked for
+        await self.tell(connection, theirs, b"x")
         assert owner.lost == 1
+
+    async def test_settings_that_came_along_with_the_handshake(self, peer: tuple[socket.socket, socket.socket]) -> None:
+        connection = self.connection(peer[0], Owner())
+        tls: Any = connection._tls
+        tls.along = settings(max_concurrent_streams=7)
+        await until(lambda: connection.session.most_streams == 7)
+        connection.close()
 
     async def test_whether_it_looks_alive(self, peer: tuple[socket.socket, socket.socket]) -> None:
         ours, theirs = peer
