@@ -219,7 +219,9 @@ class Http2Attempts:
     def _write_queued(self, connection: Http2Connection[Attempt]) -> None:
         """Write those requests that may (still) start, at once: a write costs as much as what is in it."""
         queued, connection.queued = connection.queued, []
-        if any(attempt.request.at_most_once for attempt in queued) and not connection.looks_alive():
+        # On a fresh connection the receiver's settings may be there.
+        once = connection.session.settled and any(attempt.request.at_most_once for attempt in queued)
+        if once and not connection.looks_alive():
             connection.retired = True
         is_open = connection.is_open
         begun: list[tuple[Attempt, Stream[Attempt]]] = []

@@ -14,8 +14,8 @@ def client_context(ca_file: str | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # As libcurl has them: Python's own list refuses receivers that OpenSSL's security level admits, and a bundle may
-    # hold an intermediate authority or a receiver's certificate alone.
+    # Python's own list refuses receivers that OpenSSL's security level admits, and a bundle may hold an intermediate
+    # authority or a receiver's certificate alone.
     context.set_ciphers("DEFAULT")
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if ca_file is None:
@@ -24,13 +24,6 @@ def client_context(ca_file: str | None) -> ssl.SSLContext:
         context.load_verify_locations(ca_file)
     context.set_alpn_protocols([ALPN_HTTP2, "http/1.1"])
     return context
-
-
-def default_authorities() -> tuple[str | None, str | None]:
-    """The file and the directory, where they exist, that `client_context` has authorities from without a `ca_file`. Of
-    a list of directories (SSL_CERT_DIR may be one) nothing is told here."""
-    paths = ssl.get_default_verify_paths()
-    return paths.cafile, paths.capath
 
 
 class Tls:

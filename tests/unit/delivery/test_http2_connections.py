@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
 from poller_cluster.delivery import http2_session
@@ -15,6 +16,7 @@ from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.http2_connection import Http2Connection
 from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.outcome import because
 from poller_cluster.delivery.pool import PoolKey
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.target import Target
@@ -138,6 +140,8 @@ class TestKept:
         result = await attempt(engine, post(receiver.url()))
         assert result.observation is not None
         assert (receiver.handshakes, result.excerpt) == (2, "ok")
+        await asyncio.gather(*(attempt(engine, post(receiver.url())) for _ in range(3)))
+        assert receiver.handshakes == 5
         await asyncio.wait_for(receiver.until(lambda: not receiver.sessions), LONG_SECONDS)
         await engine.stop(0)
 
@@ -176,6 +180,16 @@ class TestLost:
         assert await endings([once]) == [(None, "reset", False)]
         assert len(receiver.streams) == 2
 
+    async def test_what_may_be_sent_once_is_not_written_to_one_that_ended(
+        self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also where the loop does not know of it yet. A fresh connection is not asked: settings may be there."""
+        monkeypatch.setattr(Http2Connection, "looks_alive", lambda _: False)
+        assert (await attempt(engine, post(receiver.url(), at_most_once=True))).succeeded
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert (await attempt(engine, post(receiver.url(), at_most_once=True))).succeeded
+        assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
+
     async def test_not_where_an_answer_had_begun(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
         assert (await attempt(engine, post(receiver.url()))).succeeded
         one, two = await held_attempts(engine, receiver, 2)
@@ -191,16 +205,23 @@ class TestLost:
     async def test_repeats_use_no_connection_that_may_be_lost_as_well(
         self, engine: DeliveryEngine, receiver: Http2Receiver
     ) -> None:
-        receiver.max_streams = 1
-        first = await held_attempts(engine, receiver, 2)
-        for stream in receiver.streams:
-            stream.answer()
-        assert await endings(first) == [(200, None, False)] * 2
-        (waiting,) = await held_attempts(engine, receiver, 1)
+        """Of two, one makes a connection, and the other waits for that also where an older one has room."""
+        receiver.max_streams = 2
+        for count in (3, 4):
+            attempts = await held_attempts(engine, receiver, count)
+            if count == 3:
+                for stream in receiver.streams:
+                    stream.answer()
+                await endings(attempts)
+        shares = {number: [s for s in receiver.streams[3:] if s.connection == number] for number in (1, 2)}
+        assert [len(share) for share in shares.values()] == [2, 2]
         receiver.script.clear()
-        next(each for each in receiver.sessions if each.number == receiver.streams[-1].connection).close()
-        assert await endings([waiting]) == [(200, None, False)]
-        assert receiver.streams[-1].connection == 3
+        next(session for session in receiver.sessions if session.number == 1).close()
+        await until(lambda: any(each.waiting for each in engine._http2._receivers.values()))
+        for stream in shares[2]:
+            stream.answer()
+        assert await endings(attempts) == [(200, None, False)] * 4
+        assert {stream.connection for stream in receiver.streams[7:]} == {3}
 
     async def test_writes_that_fail_before_anything_has_left(
         self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
@@ -234,6 +255,18 @@ class TestLost:
 
 
 class TestMisuse:
+    async def test_one_that_refused_a_stream_is_left_alone(
+        self, engine: DeliveryEngine, receiver: Http2Receiver
+    ) -> None:
+        receiver.max_streams = 1
+        (waiting,) = await held_attempts(engine, receiver, 1)
+        receiver.streams[0].reset(ErrorCodes.REFUSED_STREAM)
+        await asyncio.wait_for(receiver.came(2), LONG_SECONDS)
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert [stream.connection for stream in receiver.streams] == [1, 2, 3]
+        receiver.streams[1].answer()
+        assert await endings([waiting]) == [(200, None, False)]
+
     async def test_a_violation_ends_all_that_is_under_way(
         self, engine: DeliveryEngine, receiver: Http2Receiver
     ) -> None:
@@ -296,7 +329,7 @@ class TestMisuse:
         assert await endings(attempts) == [(200, None, False)] * 3
         assert sorted(bytes(stream.body) for stream in receiver.streams) == bodies
 
-    async def test_a_receiver_that_says_nothing(self, engine: DeliveryEngine, authority: Authority) -> None:
+    async def test_a_receiver_that_says_nothing(self, authority: Authority) -> None:
         """Those that wait for its settings wait no longer than for a connection."""
         context = authority.server_context("127.0.0.1")
         context.set_alpn_protocols(["h2"])
@@ -309,12 +342,34 @@ class TestMisuse:
 
         server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
         url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        attempts = [begin(engine, post(url, timeout_seconds=0.5)) for _ in range(5)]
-        assert await endings(attempts) == [(None, "timeout", False)] + [(None, "timeout", True)] * 4
-        assert sum(piece.count(b"PRI * HTTP/2.0") for piece in came) == 1
-        assert engine._http2._receivers == {}
-        await engine.stop(0)
+        async with engines() as make:
+            engine = await make(ca_file=str(authority.bundle), connect_timeout_seconds=0.3)
+            attempts = [begin(engine, post(url, timeout_seconds=1.0)) for _ in range(5)]
+            assert await endings(attempts[1:]) == [(None, "timeout", True)] * 4
+            assert not attempts[0].done()
+            assert await endings(attempts[:1]) == [(None, "timeout", False)]
+            assert sum(piece.count(b"PRI * HTTP/2.0") for piece in came) == 1
+            assert engine._http2._receivers == {}
         server.close()
+
+    async def test_one_that_ends_before_it_is_written(
+        self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        (connection,) = engine._http2._pool.take_all()
+        write, written = engine._http2._write_queued, asyncio.Event()
+
+        def overdue(of: Http2Connection[Any]) -> None:
+            engine._fail(of.queued[0], because("stopped"))
+            write(of)
+            written.set()
+
+        monkeypatch.setattr(engine._http2, "_write_queued", overdue)
+        trusted = Trust(1)
+        ended = begin(engine, post(receiver.url()), trusted)
+        await asyncio.wait_for(written.wait(), LONG_SECONDS)
+        assert await endings([ended]) == [(None, "stopped", True)]
+        assert (trusted.left, connection.session.streams, connection.queued) == (0, {}, [])
 
     async def test_trust_lost_while_waiting(self, engine: DeliveryEngine, receiver: Http2Receiver) -> None:
         trusted = Trust(2)
@@ -463,6 +518,24 @@ class TestSocket:
         assert owner.lost == 0
         await self.tell(connection, theirs, b"x")
         assert owner.lost == 1
+
+    async def test_what_of_the_handshake_is_yet_to_be_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
+        ours, theirs = peer
+        loop = asyncio.get_running_loop()
+        first: Connection[str] = Connection(
+            owner=Owner(),  # type: ignore[arg-type]
+            loop=loop,
+            sock=ours,
+            key=PoolKey("shop", Target("https", "h", 443, None), "192.0.2.1"),
+            attempt="an attempt",
+            opened_at=0.0,
+            answer=Answer(response_bytes=10_000, framing_bytes=10_000, excerpt_bytes=10),
+        )
+        first.send(b"y" * 100_000)
+        assert first.sending
+        sock, unsent = first.hand_over()
+        assert (sock, loop.remove_reader(sock), loop.remove_writer(sock), first.closed) == (ours, False, False, True)
+        assert theirs.recv(100_000) + unsent == b"y" * 100_000
 
     async def test_settings_that_came_along_with_the_handshake(self, peer: tuple[socket.socket, socket.socket]) -> None:
         connection = self.connection(peer[0], Owner())

@@ -1,0 +1,54 @@
+"""Header blocks of requests over HTTP/2."""
+
+import pytest
+
+from poller_cluster.delivery.http2_wire import block_of, headers_of
+from poller_cluster.delivery.target import place_of
+from tests.support.delivery import post
+
+
+def written(url: str = "https://Example.com:8443/a?b", body: bytes = b"", **differing: object) -> list[tuple[str, str]]:
+    place = place_of(url)
+    assert place is not None
+    return list(headers_of(block_of(post(url, body, **differing), place)))
+
+
+def test_pseudo_headers_come_first_and_names_are_small() -> None:
+    assert written(headers=(("X-One", "As Given"), ("accept", "a")), body=b"{}") == [
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "Example.com:8443"),
+        (":path", "/a?b"),
+        ("x-one", "As Given"),
+        ("accept", "a"),
+        ("content-length", "2"),
+    ]
+
+
+def test_a_length_is_said_where_one_is_expected() -> None:
+    assert ("content-length", "0") in written(method="PUT")
+    assert "content-length" not in dict(written(method="GET"))
+
+
+def test_headers_of_a_connection_are_left_out() -> None:
+    given = (("Keep-Alive", "5"), ("Proxy-Connection", "x"), ("HTTP2-Settings", "x"), ("X", "1"))
+    assert written(headers=given, method="GET")[4:] == [("x", "1")]
+
+
+def test_values_have_no_space_around_them() -> None:
+    assert written(headers=(("X", " \ta b\t "), ("Y", "")), method="GET")[4:] == [("x", "a b"), ("y", "")]
+
+
+@pytest.mark.parametrize("length", [0, 1, 126, 127, 128, 254, 255, 256, 16_510, 16_511, 100_000])
+def test_lengths(length: int) -> None:
+    value, name = "v" * length, "n" * max(length, 1)
+    assert written(headers=((name, value),), method="GET")[4:] == [(name, value)]
+
+
+def test_nothing_is_for_a_table() -> None:
+    """Neither the receiver's nor an intermediary's (RFC 7541, 6.2.3)."""
+    place = place_of("https://h/")
+    assert place is not None
+    block = block_of(post("https://h/", b"", method="GET", headers=(("authorization", "secret"),)), place)
+    assert b"\x10\x0dauthorization\x06secret" in block
+    assert block.count(b"\x10") == 5
