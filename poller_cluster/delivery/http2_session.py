@@ -13,7 +13,8 @@ The library keeps the protocol's states, windows and header tables. Of what it l
   (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are taken off `CONTROL_COST`, of which each request and each
   piece of a body gives some back. Beyond either the connection is broken.
 - A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds).
-- Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them.
+- Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them. It would
+  also answer each frame of a stream that was reset by another reset.
 """
 
 from struct import Struct
@@ -32,7 +33,9 @@ from h2.events import (
     StreamEnded,
     StreamReset,
 )
+from h2.exceptions import StreamClosedError, StreamIDTooLowError
 from h2.settings import SettingCodes, Settings
+from hyperframe.frame import Frame
 
 from poller_cluster.delivery.http2_stream import Stream
 
@@ -87,6 +90,20 @@ class _Library(H2Connection):
         """Asked before each request. Counting looks through all streams and forgets those that ended: now and then is
         enough, for the session counts too."""
         return super().open_outbound_streams if len(self.streams) > 2 * MOST_STREAMS else 0
+
+    def _receive_frame(self, frame: Frame) -> list[Event]:
+        """As the library does it, but for the text of each frame that it makes for a log which is off, and for the
+        resets that answer what comes on streams that were reset before."""
+        events: list[Event]
+        try:
+            frames, events = self._frame_dispatch_table[frame.__class__](frame)
+        except (StreamClosedError, StreamIDTooLowError) as error:
+            if self._stream_is_closed_by_reset(error.stream_id):
+                return []
+            raise
+        if frames:
+            self._prepare_for_sending(frames)
+        return events
 
     def forget_ended(self) -> None:
         self._open_streams(1)

@@ -223,6 +223,25 @@ class TestEndsOfStreams:
         to.receive(head(3, ends=True))
         assert (other.end, to.broken) == ("complete", False)
 
+    def test_heads_of_one_that_was_given_up_change_the_tables_of_all(self) -> None:
+        to = session()
+        one, other = begun(to), begun(to, observed=True)
+        to.leave(one)
+        to.take()
+        held = b"\x40\x01x\x01y"  # a name and a value, for the table
+        to.receive(frame(h2.HEADERS, h2.END_HEADERS, 1, h2.block((":status", "200")) + held))
+        assert (to.take(), to.broken) == (b"", False)
+        to.receive(frame(h2.HEADERS, h2.END_HEADERS, 3, h2.block((":status", "200")) + b"\xbe"))
+        assert other.fields() == [("x", "y")]
+
+    def test_frames_of_one_that_had_ended_break_the_connection(self) -> None:
+        to = session()
+        one = begun(to)
+        to.receive(head(1, ends=True))
+        to.leave(one)
+        to.receive(head(1))
+        assert to.broken
+
     def test_but_not_without_an_end(self) -> None:
         to = session()
         one = begun(to)
