@@ -236,9 +236,12 @@ class TestEndsOfStreams:
 
     def test_frames_of_one_that_had_ended_break_the_connection(self) -> None:
         to = session()
-        one = begun(to)
+        one, given_up = begun(to), begun(to)
         to.receive(head(1, ends=True))
-        to.leave(one)
+        for each in (one, given_up):
+            to.leave(each)
+        to.receive(head(3))
+        assert not to.broken
         to.receive(head(1))
         assert to.broken
 
