@@ -196,9 +196,7 @@ class DeliveryEngine:
             attempt.sight = Sight(started=started, head=head)
         self._in_flight += 1
         self._starting = attempt
-        addresses = place.target.addresses
-        if addresses is None:
-            addresses = self._naming.find(attempt, place.target, self._named)
+        addresses = self._naming.find(attempt, place.target, self._named)
         if addresses is not None:
             self._watch(attempt, attempt.deadline)
             attempt.addresses = addresses
