@@ -21,7 +21,7 @@ from minutehand.client._pace import Pace
 
 HEADER = "minutehand-once"
 REFUSED = "once-refused"
-RUN_LENGTH = 50
+RUN_LENGTH = 200
 """Creates for one minute that go to one poller, one after the other: they are written, and claimed, together."""
 _RELIED_ON_SECONDS = 600.0
 _BETTERED_SECONDS = 60.0

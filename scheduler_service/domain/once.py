@@ -7,8 +7,8 @@ client's quota it was asked under, the lane to begin with, and something random.
 derives the same ids, and a repeat inserts equal values into the same cells of the same rows.
 
     tail of an id   BLAKE2b, under the client's id, of token and body, plus the item's position by golden steps
-    lane            of its ordering key under POLLERS; else POLLER, and the next one after every `RUN_LENGTH` items of a
-                    batch that are due in one minute, whether or not they are found right
+    lane            of its ordering key under POLLERS; else POLLER, and the next one after every `ITEMS_PER_LANE` items
+                    of a batch that are due in one minute, whether or not they are found right
     due, created_at as of ASKED_AT
 
 Why nobody can do harm with one: the partition begins with the client of the path, so only rows of that client are
@@ -35,13 +35,17 @@ import re
 from typing import Final, NamedTuple
 
 from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, compose_schedule_id, minute_of
-from scheduler_service.domain.quotas import RUN_LENGTH, pinned_lane
+from scheduler_service.domain.quotas import pinned_lane
 
 MAX_AGE_MS: Final = 15 * 60_000
 """Longer than callers repeat what got no answer."""
 MAX_AHEAD_MS: Final = 60_000
 """For clocks that differ, and estimates of them."""
 ONCE_PATTERN: Final = r"^[1-9][0-9]{0,14}\.[1-9][0-9]{0,3}\.(0|[1-9][0-9]{0,3})\.[0-9A-Za-z_-]{16,64}$"
+
+ITEMS_PER_LANE: Final = 50
+"""Part of what a token stands for: with another number, a repeat in an API process of another version would create the
+later items of a batch a second time, in other lanes."""
 
 _parts = re.compile(ONCE_PATTERN.strip("^$")).fullmatch
 _STEP: Final = 0x9E3779B97F4A7C15
@@ -95,7 +99,7 @@ class OnceIds:
         if ordering_key is not None:
             poller_id = pinned_lane(self._client_id, ordering_key, quota=self._once.pollers)
         else:
-            turn = self.pass_over(due) // RUN_LENGTH
+            turn = self.pass_over(due) // ITEMS_PER_LANE
             poller_id = PollerId((self._once.poller + turn) % self._once.pollers)
         return poller_id, compose_schedule_id(due=due, poller_id=poller_id, tail=self._tail + position * _STEP)
 

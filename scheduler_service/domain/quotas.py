@@ -19,8 +19,9 @@ from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
 from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.runtime.randomness import Randomness
 
-RUN_LENGTH = 50
-"""Rows in a row to one lane: enough to share a write, and a divisor of what a lane is guaranteed a minute."""
+RUN_LENGTH = 200
+"""Rows in a row to one lane: what one write carries, and a divisor of what a lane is guaranteed a minute. Fewer spread
+the rows of a sparse minute over more lanes, each with an index row and writes of its own."""
 REMEMBERED_MINUTES = 65_536
 """(client, minute) pairs whose turn is remembered. Forgetting one only begins a new turn at a random lane."""
 

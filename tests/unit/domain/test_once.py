@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, due_of, is_schedule_id, poller_of
 from scheduler_service.domain.once import Once, OnceIds, parse_once
-from scheduler_service.domain.quotas import RUN_LENGTH, pinned_lane
+from scheduler_service.domain.quotas import pinned_lane
 
 SHOP = ClientId("shop")
 AT = 1_795_253_400_000
@@ -78,8 +78,9 @@ def test_another_token_body_or_client_is_another_schedule(once: Once, other: Onc
 
 def test_what_is_due_in_one_minute_fills_lanes_by_turns() -> None:
     ids = OnceIds(SHOP, parse_once(f"{AT}.3.2.{NONCE}"), b"")
-    lanes = [ids.at(position, due=AT, ordering_key=None)[0] for position in range(3 * RUN_LENGTH)]
-    assert lanes == [2] * RUN_LENGTH + [0] * RUN_LENGTH + [1] * RUN_LENGTH
+    lanes = [ids.at(position, due=AT, ordering_key=None)[0] for position in range(150)]
+    # Not of a constant of ours: whatever version answers a repeat, it has to find the same.
+    assert lanes == [2] * 50 + [0] * 50 + [1] * 50
     spread = Counter(ids.at(0, due=AT + minute * MINUTE_MS, ordering_key=None)[0] for minute in range(1, 20))
     assert spread == {2: 19}
 
