@@ -186,6 +186,7 @@ class Connection(RequestHandler):
         "_socket",
         "_unread",
         "_unwanted",
+        "_whole",
         "_wire_bytes",
         "known",
     )
@@ -203,6 +204,8 @@ class Connection(RequestHandler):
         self._unwanted = False
         self._wire_bytes = 0
         """Since the request's head."""
+        self._whole = True
+        """All that came so far were requests of one piece each, so the next byte is the first of one."""
         self._parked: asyncio.Future[None] | None = None
         """What aiohttp's task waits by for the next request, while one is under way without it."""
         self.known: KnownClient | None = None
@@ -246,8 +249,10 @@ class Connection(RequestHandler):
             return
         parsing = self._kept.parsing
         if not data or (len(data) <= READ_BYTES and not self._unread and parsing.at_once()):
-            parsing.spend(self._parse, data)
-            self._begin_next()
+            begun = self._begin_alike(data) if self._whole and data else None
+            if not begun:
+                parsing.spend(self._parse, data)
+                self._begin_next(raw=data if self._whole else b"", judged=begun is False)
             return
         if not self._unread:
             parsing.wait(self)
@@ -282,13 +287,9 @@ class Connection(RequestHandler):
             super().data_received(data)
         finally:
             self._waiter = idle
+        self._whole = self._whole and self._request_count == before + 1 and self._just_parsed(data)
         if self._request_count != before:
-            self._kept.heard(self)
-            if self._head is not None:
-                self._head.over()
-                self._head, self._head_bytes = None, 0
-            self._answered = False
-            self._wire_bytes = 0
+            self._request_came()
         elif data and idle is not None and not idle.done():
             self._head_bytes += len(data)
             if self._head is None:
@@ -298,20 +299,50 @@ class Connection(RequestHandler):
         elif data:
             self._judge_frames(len(data))
 
-    def _begin_next(self) -> None:
-        """The first request that was parsed, if nothing is under way."""
+    def _just_parsed(self, data: bytes) -> bool:
+        """Whether the last request that was parsed is all of these bytes."""
+        _, payload = self._messages[-1]
+        whole = data.find(b"\r\n\r\n") + 4 + payload.total_bytes == len(data)
+        return whole and payload.is_eof() and not self._upgraded
+
+    def _request_came(self) -> None:
+        """Its head is complete."""
+        self._kept.heard(self)
+        if self._head is not None:
+            self._head.over()
+            self._head, self._head_bytes = None, 0
+        self._answered = False
+        self._wire_bytes = 0
+
+    def _begin_alike(self, raw: bytes) -> bool | None:
+        """As `PlainCreates.begin_alike`, if nothing is under way."""
         idle = self._waiter
-        if idle is not None and not idle.done() and self._messages and not self._begin_plain(idle):
+        ending = self._close or self._force_close or self._answer is not None
+        if idle is None or idle.done() or self._messages or ending:
+            return None
+        self._waiter, self._parked = None, idle
+        begun = self._kept.plain.begin_alike(self, raw)
+        if begun:
+            self._request_came()
+        else:
+            self._waiter, self._parked = idle, None
+        return begun
+
+    def _begin_next(self, *, raw: bytes = b"", judged: bool = False) -> None:
+        """The first request that was parsed, if nothing is under way. `raw`: see `PlainCreates.begin`. `judged`: it is
+        known not to be a plain create."""
+        idle = self._waiter
+        if idle is not None and not idle.done() and self._messages and (judged or not self._begin_plain(idle, raw)):
             idle.set_result(None)
 
-    def _begin_plain(self, idle: "asyncio.Future[None]") -> bool:
+    def _begin_plain(self, idle: "asyncio.Future[None]", raw: bytes) -> bool:
         """Whether the next request is a plain create, and is on its way."""
         message, payload = self._messages.popleft()
         self._waiter, self._parked = None, idle
         if (
             isinstance(message, RawRequestMessage)
             and self._answer is None
-            and self._kept.plain.begin(self, message, payload)
+            and self._kept.plain.begin(self, message, payload, raw)
         ):
             if self._parser is not None:
                 self._parser.message_consumed()

@@ -1,7 +1,8 @@
 """Plain creates: the commonest request, answered without a task, a request object or a router.
 
     bytes -> aiohttp's parser -> plain? --yes--> key -> rate -> decode -> rules, lane, id -> group commit -> answer
-                                   \\--no, or anything is wrong---> aiohttp's request and task -> endpoint -> handler
+        \\                        | \\--no, or anything is wrong---> aiohttp's request and task -> endpoint -> handler
+         \\--headers known as plain-/
 
 A short cut through `routes.schedules.CREATE`, which stays the only description of the route: it takes what that route
 would answer 201, by the same functions in the same order, and hands on everything else before anything of it is kept.
@@ -12,22 +13,28 @@ A request is plain when it is whole, stands alone on its connection, carries a c
 process, and none of the headers by which a request asks for something else. Administrators' creates are recorded in the
 audit log, and those with an `Idempotency-Key` written down first: neither is plain.
 
+Callers send the same headers again and again. Those of plain creates are remembered, and a request that is a line of
+the usual form, such headers to the byte and a body of the length they announce is not parsed: what the parser would
+make of it is known. Whatever else comes, in pieces or several at once, is the parser's, and so is all that follows it
+on its connection. That makes 41 of 51 µs a create.
+
 It costs about half of the other way (`tests.bench.create_cost`): there is no task and no future for each request, so
 the answer of one write wakes all who waited for it in one turn of the loop.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 from aiohttp import HttpVersion11, StreamReader
 from aiohttp.http import RawRequestMessage
 
-from scheduler_service.api.endpoint import REQUEST_ID, crashed, refused, request_id_of, too_slow
+from scheduler_service.api.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.metrics import RouteMetrics
 from scheduler_service.api.once import plain_once, told_at
@@ -46,6 +53,13 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.usecases.authenticate import KnownClient, Principal
 
 _BEFORE, _BEHIND = CREATE.path.split("{client_id}")
+REMEMBERED_HEADERS: Final = 1_024
+"""Blocks of headers, each of `REMEMBERED_BYTES` at most. Only callers with a good key fill them."""
+REMEMBERED_BYTES: Final = 1_024
+_END: Final = b"\r\n\r\n"
+_usual_line = re.compile(
+    f"POST ({re.escape(_BEFORE)}[a-z0-9._-]+{re.escape(_BEHIND)})(?:[?]([0-9A-Za-z=._-]+))? HTTP/1[.]1".encode()
+).fullmatch
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,6 +72,13 @@ class Asker(Protocol):
         """Once, for what was begun."""
 
 
+class _Headers(NamedTuple):
+    """Of a request that was plain, and the length of its body."""
+
+    headers: Mapping[str, str]
+    length: int
+
+
 class PlainCreates:
     """Those of one server."""
 
@@ -67,24 +88,49 @@ class PlainCreates:
         self.series = series
         self.limits = Patience(settings.request_timeout_seconds, clock=services.clock)
         self.tasks = Tasks(_never)
+        self._remembered: dict[bytes, _Headers] = {}
 
     async def close(self) -> None:
         """Forget the time limits, and end what the late rule has begun."""
         self.limits.close()
         await self.tasks.close()
 
-    def begin(self, asker: Asker, message: RawRequestMessage, payload: StreamReader) -> bool:
-        """Whether it is plain and right so far: then `asker` will be answered. Else nothing has happened."""
+    def begin(self, asker: Asker, message: RawRequestMessage, payload: StreamReader, raw: bytes = b"") -> bool:
+        """Whether it is plain and right so far: then `asker` will be answered. Else nothing has happened. `raw`: what
+        it was parsed from, where that was all of it and nothing else."""
         if message.method != "POST":
             return False
-        path, _, query = message.path.partition("?")
-        if not path.endswith(_BEHIND):
+        path, asks, query = message.path.partition("?")
+        if not path.endswith(_BEHIND) or (asks and not query):
             return False
         data = self._body(message, payload)
         if data is None:
             return False
+        begun = self._begin(asker, message, path, query, data)
+        if begun and raw:
+            self._remember(raw, message.headers)
+        return begun
+
+    def begin_alike(self, asker: Asker, raw: bytes) -> bool | None:
+        """The same for bytes that were not parsed. None: they have to be, to tell whether they are a plain create."""
+        line_end, head_end = raw.find(b"\r\n"), raw.find(_END) + len(_END)
+        known = self._remembered.get(raw[line_end:head_end])
+        if known is None or len(raw) - head_end != known.length or (line := _usual_line(raw, 0, line_end)) is None:
+            return None
+        path, query = line.groups(b"")
+        return self._begin(asker, known, path.decode(), query.decode(), raw[head_end:])
+
+    def _remember(self, raw: bytes, headers: Mapping[str, str]) -> None:
+        line_end, head_end = raw.find(b"\r\n"), raw.find(_END) + len(_END)
+        if head_end - line_end > REMEMBERED_BYTES or _usual_line(raw, 0, line_end) is None:
+            return
+        if len(self._remembered) >= REMEMBERED_HEADERS:
+            self._remembered.clear()
+        self._remembered[raw[line_end:head_end]] = _Headers(headers, len(raw) - head_end)
+
+    def _begin(self, asker: Asker, request: HasHeaders, path: str, query: str, data: bytes) -> bool:
         services, began = self.services, self.services.clock.monotonic()
-        known = services.authenticate.known_client(message.headers.get("Authorization"), asker.known)
+        known = services.authenticate.known_client(request.headers.get("Authorization"), asker.known)
         if known is None:
             return False
         asker.known, principal = known, known.principal
@@ -94,14 +140,14 @@ class PlainCreates:
             return False
         now = services.clock.wall_ms()
         once = plain_once(query, client, now=now) if query else None
-        if once is None and "?" in message.path:
+        if once is None and query:
             return False
         try:
             services.create_schedules.admit(client)
             rate = {**services.rate_limit.take(client), **told_at(client, now=now)}
         except MinutehandError:
             return False
-        request_id = request_id_of(message, services)
+        request_id = request_id_of(request, services)
         create = _PlainCreate(self, asker, principal, client, rate=rate, request_id=request_id, began=began)
         if create.begin(data, once):
             return True
