@@ -84,11 +84,11 @@ _PREFIXED: dict[str, Serialize] = {
 class BoundBatch(BatchStatement):  # type: ignore[misc]
     """An unlogged batch of rows that are bytes already, routed like its first one."""
 
-    def __init__(self, first: BoundStatement, rows: "EncodedRows") -> None:
+    def __init__(self, rows: "EncodedRows", *, routing_key: bytes | None, keyspace: str) -> None:
         super().__init__(BatchType.UNLOGGED)
         self._statements_and_parameters = rows
-        self.routing_key = first.routing_key
-        self.keyspace = first.keyspace
+        self.routing_key = routing_key
+        self.keyspace = keyspace
 
 
 class EncodedRows(list[bytes]):
@@ -138,6 +138,19 @@ class Binder:
         bound.values = self.values(parameters)
         return bound
 
+    @property
+    def keyspace(self) -> str:
+        keyspace: str = self._prepared.keyspace
+        return keyspace
+
+    def routing_key(self, parameters: Parameters) -> bytes | None:
+        """What a request with these values is routed by, as the driver would answer once it were bound: the partition
+        key's columns. None: the statement doesn't have them all."""
+        key = [self._serialize[place](parameters[place]) for place in self._prepared.routing_key_indexes or ()]
+        if len(key) > 1:
+            return b"".join([_SHORT.pack(len(value)) + value + b"\0" for value in key])
+        return key[0] if key else None
+
     def row(self, parameters: Parameters) -> bytes:
         """A part of a batch, as it goes over the wire. Raises as `bind` does."""
         try:
@@ -167,7 +180,8 @@ class Binder:
 def bind_batch(parts: Sequence[tuple[Binder, Parameters]]) -> BoundBatch:
     """One request for several statements."""
     binder, parameters = parts[0]
-    return BoundBatch(binder.bind(parameters), EncodedRows([one.row(values) for one, values in parts]))
+    rows = EncodedRows([one.row(values) for one, values in parts])
+    return BoundBatch(rows, routing_key=binder.routing_key(parameters), keyspace=binder.keyspace)
 
 
 def _serializer(kind: Any) -> Serialize:

@@ -160,7 +160,7 @@ class Session:
         return Rejected([_met(row) for row in rows if len(row) > 1])
 
     def replicas(self, name: str, parameters: Parameters) -> Hashable:
-        key = self._binders[name].bind(parameters).routing_key
+        key = self._binders[name].routing_key(parameters)
         return frozenset(self._cluster.metadata.get_replicas(self._driver.keyspace, key))
 
     def nodes(self) -> list[tuple[str, int]]:
