@@ -132,7 +132,7 @@ async def test_a_grown_quota_is_used(api: ApiHarness, key: str) -> None:
     path = "/v1/clients/shop/schedules:batch"
 
     async def lanes() -> set[int]:
-        reply = await api.send("POST", path, key=key, json={"items": [schedule()] * 200})
+        reply = await api.send("POST", path, key=key, json={"items": [schedule()] * 800})
         return {item["schedule"]["poller_id"] for item in reply.json["items"]}
 
     assert await lanes() == {0}

@@ -291,7 +291,7 @@ async def test_more_than_memory_is_for_is_not_taken() -> None:
 
 
 async def test_runs_share_requests_within_the_servers_limits() -> None:
-    connection, storage = opened()
+    connection, storage = opened(group_commit_partitions=10)
     connection.homes = lambda parameters: parameters[0]
     clients = [ClientId(f"client-{number}") for number in range(2)]
     few = [run(client, 1, name=f"c{number}") for number in range(25) for client in clients]

@@ -69,10 +69,10 @@ async def test_an_ordering_key_pins_the_lane(world: ApiHarness) -> None:
 
 async def test_a_batch_fills_lanes_evenly(world: ApiHarness) -> None:
     client = await registered(world)
-    made = await world.services.create_schedules.many(client, [request(delay_seconds=90)] * 400)
+    made = await world.services.create_schedules.many(client, [request(delay_seconds=90)] * 800)
     lanes = Counter(item.poller_id for item in made if isinstance(item, Definition))
-    assert lanes == {0: 100, 1: 100, 2: 100, 3: 100}
-    assert len({item.schedule_id for item in made if isinstance(item, Definition)}) == 400
+    assert lanes == {0: 200, 1: 200, 2: 200, 3: 200}
+    assert len({item.schedule_id for item in made if isinstance(item, Definition)}) == 800
 
 
 @pytest.mark.parametrize("delay", [1, 3600])
