@@ -52,7 +52,7 @@ from typing import Any
 
 from cql.connection import Connection, Item
 from cql.measures import CommitCounts
-from cql.schedule_rows import definition_bytes, definition_parameters
+from cql.schedule_rows import definition_bytes, definition_item
 from cql.settings import StorageSettings
 from cql.submissions import Part, Queue, Submission, end_all
 from scheduler_service.domain.clients import WriteConsistency
@@ -64,7 +64,6 @@ from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 
 _HOUR_MS = 3_600_000
-_INSERT = "schedules.insert_definition"
 _INDEX_IN_FLIGHT = 2
 """Requests with index rows under way at once. New partitions gather meanwhile: an hour's index is one partition."""
 _COMPANIONS_LOOKED_AT = 40
@@ -108,10 +107,10 @@ class GroupCommit:
         """Inserts that are not yet acknowledged."""
         return self._rows
 
-    async def insert(self, definition: Definition) -> None:
-        """As `ScheduleStore.insert`."""
+    async def insert(self, definition: Definition, *, packs: bool = False) -> None:
+        """As `ScheduleStore.insert`. `packs`: whether everybody can read packed cells."""
         answer: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        submission = self._begin(definition, answer.set_result, answer)
+        submission = self._begin(definition, packs, answer.set_result, answer)
         try:
             error = await answer
         finally:
@@ -119,12 +118,12 @@ class GroupCommit:
         if error is not None:
             raise error
 
-    def begin(self, definition: Definition, answered: Answered) -> Callable[[], None]:
+    def begin(self, definition: Definition, answered: Answered, *, packs: bool = False) -> Callable[[], None]:
         """As `ScheduleStore.begin_insert`."""
-        return partial(self._give_up, self._begin(definition, answered))
+        return partial(self._give_up, self._begin(definition, packs, answered))
 
     def _begin(
-        self, definition: Definition, answered: Answered, waiter: asyncio.Future[Any] | None = None
+        self, definition: Definition, packs: bool, answered: Answered, waiter: asyncio.Future[Any] | None = None
     ) -> Submission:
         size = definition_bytes(definition)
         if size > self._settings.max_write_bytes:
@@ -136,12 +135,14 @@ class GroupCommit:
 
         submission = self._admit(1, size, answer, waiter)
         part = Part(submission, definition.partition)
-        part.add(definition_parameters(definition), 0, size)
+        part.add(definition_item(definition, packs=packs), 0, size)
         self._enqueue(part)
         self._schedule_flush()
         return submission
 
-    async def insert_many(self, definitions: Sequence[Definition]) -> list[MinutehandError | None]:
+    async def insert_many(
+        self, definitions: Sequence[Definition], *, packs: bool = False
+    ) -> list[MinutehandError | None]:
         """As `ScheduleStore.insert_many`."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -152,7 +153,7 @@ class GroupCommit:
         sizes = [definition_bytes(definition) for definition in definitions]
         submission = self._admit(len(sizes), sum(sizes), answered, answer)
         try:
-            for part in self._split(definitions, sizes, submission):
+            for part in self._split(definitions, sizes, packs, submission):
                 self._enqueue(part)
             self._schedule_flush()
             if submission.parts:
@@ -197,7 +198,9 @@ class GroupCommit:
             end_all(queue.parts, StoreUnavailable("The store was closed before the row was sent."))
         self._queues, self._unindexed, self._index_waiting = {}, {}, {}
 
-    def _split(self, definitions: Sequence[Definition], sizes: Sequence[int], submission: Submission) -> Iterable[Part]:
+    def _split(
+        self, definitions: Sequence[Definition], sizes: Sequence[int], packs: bool, submission: Submission
+    ) -> Iterable[Part]:
         """By partition, each part within what one request carries. A row that none carries is an error right away."""
         settings = self._settings
         most_rows, most_bytes = settings.group_commit_rows, settings.max_write_bytes
@@ -213,7 +216,7 @@ class GroupCommit:
             if part is None or len(part.rows) >= most_rows or part.size + size > most_bytes:
                 part = filling[partition] = Part(submission, partition)
                 parts.append(part)
-            part.add(definition_parameters(definition), position, size)
+            part.add(definition_item(definition, packs=packs), position, size)
         return parts
 
     def _enqueue(self, part: Part) -> None:
@@ -283,7 +286,7 @@ class GroupCommit:
         if error is not None:
             end_all(queue.parts, error)
             return
-        queue.replicas = self._known[partition] = self._connection.replicas(_INSERT, queue.parts[0].rows[0])
+        queue.replicas = self._known[partition] = self._connection.replicas(*queue.parts[0].rows[0])
         self._queues[partition] = queue
         self._unsent += queue.rows
 
@@ -369,7 +372,7 @@ class GroupCommit:
 
     async def _write(self, group: Sequence[Part]) -> None:
         try:
-            items = [(_INSERT, row) for part in group for row in part.rows]
+            items = [row for part in group for row in part.rows]
             self._counts.rows.observe(len(items))
             await self._connection.write_batch(items, consistency=self._consistency)
         except ContentTooLarge:

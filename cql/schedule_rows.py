@@ -1,15 +1,10 @@
 """Schedules as Cassandra holds them: parameters of the statements, and the rows that come back. Pure.
 
-What an owner records most is a call that was delivered, and what a write costs Cassandra are its cells. So beside
-`state` and `finished_at`, which conditions test, `delivery` is one text instead of five columns, readable as it is:
-
-    attempts first_attempt_at last_status fired_epoch fired_by          1 1763836800123 204 7 node-1@1763836790000
-
-It is written over rows that had no outcome, where `minute.pack_deliveries` is set, by owners that see no node whose
-program can't read it. Every other outcome is columns, `attempts` among them. So a row without `attempts` is what
-`delivery` says; where a later outcome is in columns these hold, and what that left as it was (`first_attempt_at`,
-`fired_by`, `fired_epoch`) `delivery` still says. An advance that is repeated may take the other form: by its version
-only one of the two is applied.
+Definitions and outcomes are written as columns or in cells that stand for several of them (`packed`), and read in
+either form. Outcomes are packed over rows that had none; every other outcome is columns, `attempts` among them. So a
+row without `attempts` is what `delivery` says; where a later outcome is in columns these hold, and what that left as it
+was (`first_attempt_at`, `fired_by`, `fired_epoch`) `delivery` still says. An advance that is repeated may take the
+other form: by its version only one of the two is applied.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,14 +14,17 @@ from uuid import UUID
 from msgspec.structs import astuple, replace
 
 from cql.connection import UNSET, AnswerRows, Item, Parameters
+from cql.packed import pack_content, pack_delivery, unpack_content, unpack_delivery
 from scheduler_service.domain.books import CountedRow
 from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
     NO_STATICS,
     Advance,
+    Content,
     Definition,
     Edit,
+    Kind,
     Outcome,
     Row,
     RowWrite,
@@ -40,9 +38,6 @@ ROW_OVERHEAD_BYTES = 300
 """What the server counts for a row beside its texts and body: 230 with the least columns, 380 with all."""
 OUTCOME_BYTES = 250
 
-DELIVERIES_SINCE = 14
-"""The migration that programs must know to read them."""
-
 _ID_BYTES = 16
 _STATICS = 3
 _STAMP = 2
@@ -52,7 +47,7 @@ _NO_CONTENT = astuple(NO_CONTENT)
 _FIELDS = Row.__struct_fields__
 _TO_STATE = _FIELDS.index("state") + 1
 _NO_OUTCOME = (None,) * (len(_FIELDS) - _TO_STATE)
-_TO_CALL = _TO_STATE + len(("next_attempt_at", "reason", "redelivered_at"))
+_TO_CALL = _TO_STATE + len(("next_attempt_at", "reason", "redelivered_at", "content"))
 _SWEPT = len(SweptRow._fields)
 
 
@@ -60,20 +55,18 @@ def partition_parameters(partition: Partition) -> Parameters:
     return partition.client_id, partition.poller_id, partition.minute * MINUTE_MS
 
 
-def definition_parameters(definition: Definition) -> Parameters:
-    """For `schedules.insert_definition`. What is None was never set, so it is left unset: no tombstones."""
-    return (
+def definition_item(definition: Definition, *, packs: bool = False) -> Item:
+    """Its insert. `packs`: whether everybody can read packed cells. What is None was never set, so it is left unset: no
+    tombstones."""
+    keys = (
         definition.client_id,
         definition.poller_id,
         definition.due // MINUTE_MS * MINUTE_MS,
         definition.due,
         definition.schedule_id,
-        definition.kind.value,
-        definition.method,
-        definition.url,
-        definition.headers,
-        definition.body,
-        definition.options,
+    )
+    content = definition.method, definition.url, definition.headers, definition.body, definition.options
+    beside = (
         UNSET if definition.label is None else definition.label,
         UNSET if definition.ordering_key is None else definition.ordering_key,
         UNSET if definition.cron_id is None else definition.cron_id,
@@ -81,7 +74,17 @@ def definition_parameters(definition: Definition) -> Parameters:
         UNSET if definition.rescheduled_from is None else definition.rescheduled_from,
         UNSET if definition.created_at is None else definition.created_at,
         UNSET if definition.origin_due is None else definition.origin_due,
-        definition.attempt_base,
+    )
+    kind, attempts = definition.kind, definition.attempt_base
+    if not packs:
+        return "schedules.insert_definition", (*keys, kind.value, *content, *beside, attempts)
+    packed = pack_content(*content)
+    return "schedules.insert_packed", (
+        *keys,
+        UNSET if kind is Kind.CALL else kind.value,
+        packed,
+        *beside,
+        attempts or UNSET,
     )
 
 
@@ -121,7 +124,8 @@ def row_of(values: Sequence[Any]) -> Row | None:
     """A row as the `read_*` statements answer it; None for the null keys of a partition that has statics only."""
     if values[_STATICS] is None:
         return None
-    row, delivery = Row(*values[_STATICS:_ROW_END]), values[_ROW_END]
+    delivery, content = values[_ROW_END : _ROW_END + 2]
+    row = Row(*_with_content(values[_STATICS:_ROW_END], content))
     return row if delivery is None else _delivered(row, delivery)
 
 
@@ -136,13 +140,13 @@ def lean_row_of(values: Sequence[Any]) -> Row | None:
 
 def row_to_call_of(values: Sequence[Any]) -> Row | None:
     """The same of the `read_*_page_to_call` statements, with statics or without."""
-    values = values[-_TO_CALL:]
+    *values, content = values[-_TO_CALL:]
     if values[0] is None:
         return None
-    if values[_TO_STATE - 1] is None:
-        return Row(*values[:_TO_STATE], *_NO_OUTCOME)
+    known = Row(*_with_content(values[:_TO_STATE], content), *_NO_OUTCOME)
+    if known.state is None:
+        return known
     next_attempt_at, reason, redelivered_at = values[_TO_STATE:]
-    known = Row(*values[:_TO_STATE], *_NO_OUTCOME)
     return replace(known, next_attempt_at=next_attempt_at, reason=reason, redelivered_at=redelivered_at)
 
 
@@ -163,8 +167,20 @@ def counted_row_of(values: Sequence[Any]) -> CountedRow | None:
     return CountedRow(due, schedule_id, kind, created_at, state, _first_attempt_at(first, delivery))
 
 
+def content_of(values: Sequence[Any], content: bytes | None) -> Content:
+    """As `read_content` answers it: the columns, and the cell that may stand for them."""
+    return Content(*(values if content is None else unpack_content(content)))
+
+
+def _with_content(values: Sequence[Any], content: bytes | None) -> Sequence[Any]:
+    """A row's values with what `content` stands for."""
+    if content is None:
+        return values
+    return (*values[:_KEY_AND_KIND], *unpack_content(content), *values[_KEY_AND_KIND + len(_NO_CONTENT) :])
+
+
 def _delivered(row: Row, delivery: str) -> Row:
-    if (said := _said(delivery)) is None:
+    if (said := unpack_delivery(delivery)) is None:
         return row
     attempts, first_attempt_at, last_status, fired_epoch, fired_by = said
     packed = row.attempts is None
@@ -178,23 +194,14 @@ def _delivered(row: Row, delivery: str) -> Row:
     )
 
 
-def _said(delivery: str) -> tuple[int, UnixMillis, int, int, str] | None:
-    """What the text says; None for one that this program can't read, lest it keep its whole page from being read."""
-    try:
-        attempts, first_attempt_at, last_status, fired_epoch, fired_by = delivery.split(" ", 4)
-        return int(attempts), UnixMillis(int(first_attempt_at)), int(last_status), int(fired_epoch), fired_by
-    except ValueError:
-        return None
-
-
 def _first_attempt_at(column: UnixMillis | None, delivery: str | None) -> UnixMillis | None:
-    if delivery is None or column is not None or (said := _said(delivery)) is None:
+    if delivery is None or column is not None or (said := unpack_delivery(delivery)) is None:
         return column
     return said[1]
 
 
 def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:
-    """The owner's conditional batch. `packs`: whether everybody can read `delivery`."""
+    """The owner's conditional batch. `packs`: whether everybody can read packed cells."""
     keys = partition_parameters(advance.partition)
     version = (advance.version or 0) + 1
     statics = (
@@ -210,36 +217,16 @@ def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:
     else:
         items = [("schedules.advance_past_edits", statics)]
     for write in advance.writes:
-        delivery = _packed(write) if packs else None
+        # Where a state is tested somebody may have written the row before.
+        delivery = pack_delivery(write.outcome) if packs and write.expect_state is None else None
         if delivery is None:
             items.append(outcome_item(keys, write))
         else:
             outcome, key = write.outcome, write.key
             values = outcome.state.value, outcome.finished_at, delivery
             items.append(("schedules.write_delivery", (*values, *keys, key.due, key.schedule_id)))
-    items.extend(("schedules.insert_definition", definition_parameters(copy)) for copy in advance.copies)
+    items.extend(definition_item(copy, packs=packs) for copy in advance.copies)
     return items
-
-
-def _packed(write: RowWrite) -> str | None:
-    """`delivery` of this outcome; None for one that says less, or more, or is written over what the row may have."""
-    one = write.outcome
-    if (
-        one.state is not State.DELIVERED
-        or write.expect_state is not None
-        or one.finished_at is None
-        or one.first_attempt_at is None
-        or one.last_status is None
-        or one.fired_epoch is None
-        or one.fired_by is None
-        or one.next_attempt_at is not None
-        or one.last_error is not None
-        or one.reason is not None
-        or one.rescheduled_to is not None
-        or one.redelivered_at is not None
-    ):
-        return None
-    return f"{one.attempts} {one.first_attempt_at} {one.last_status} {one.fired_epoch} {one.fired_by}"
 
 
 def advance_bytes(advance: Advance) -> int:

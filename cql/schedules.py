@@ -11,6 +11,7 @@ from cql.schedule_rows import (
     OUTCOME_BYTES,
     advance_bytes,
     advance_items,
+    content_of,
     counted_row_of,
     edit_items,
     lean_row_of,
@@ -114,20 +115,20 @@ class CqlScheduleStore:
         }
         self._max_write_bytes = settings.max_write_bytes
         self.packs: Callable[[], bool] = lambda: False
-        """Whether every program that runs can read `delivery` (`schedule_rows`)."""
+        """Whether every program that runs can read packed cells (`packed`)."""
 
     async def insert(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
-        await self._commits[consistency].insert(definition)
+        await self._commits[consistency].insert(definition, packs=self.packs())
 
     def begin_insert(
         self, definition: Definition, answered: Answered, *, consistency: WriteConsistency = "LOCAL_QUORUM"
     ) -> Callable[[], None]:
-        return self._commits[consistency].begin(definition, answered)
+        return self._commits[consistency].begin(definition, answered, packs=self.packs())
 
     async def insert_many(
         self, definitions: Sequence[Definition], *, consistency: WriteConsistency = "LOCAL_QUORUM"
     ) -> Sequence[MinutehandError | None]:
-        return await self._commits[consistency].insert_many(definitions)
+        return await self._commits[consistency].insert_many(definitions, packs=self.packs())
 
     async def read_page(
         self,
@@ -250,7 +251,11 @@ class CqlScheduleStore:
         for start in range(0, len(wanted), KEYS_PER_READ):
             parameters = (*partition_parameters(partition), wanted[start : start + KEYS_PER_READ])
             answer = await self._connection.select("schedules.read_content", parameters, consistency=consistency)
-            found.update((RowKey(due, id_), Content(*content)) for due, id_, *content in answer if due is not None)
+            found.update(
+                (RowKey(due, id_), content_of(columns, packed))
+                for due, id_, *columns, packed in answer
+                if due is not None
+            )
         return found
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:

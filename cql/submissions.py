@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from cql.connection import Parameters
+from cql.connection import Item
 from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import Partition
 
@@ -61,12 +61,12 @@ class Part:
         submission.parts += 1
         self.submission = submission
         self.partition = partition
-        self.rows: list[Parameters] = []
+        self.rows: list[Item] = []
         self.positions: list[int] = []
         self.size = 0
         self.ended = False
 
-    def add(self, row: Parameters, position: int, size: int) -> None:
+    def add(self, row: Item, position: int, size: int) -> None:
         self.rows.append(row)
         self.positions.append(position)
         self.size += size

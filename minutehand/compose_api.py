@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 import structlog
 
 from cql.measures import METRICS as STORAGE_METRICS
+from cql.packed import PACKED_SINCE
 from cql.storage import open_storage
 from minutehand.config import Settings
 from minutehand.health_of_several import told_health
@@ -46,6 +47,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         tasks = Tasks(stop.crashed)
         parts.push_async_callback(tasks.close)
         members = WatchMembers(store=storage.members, clock=clock, settings=settings.membership, on_crash=stop.crashed)
+        storage.schedules.packs = lambda: members.knows >= PACKED_SINCE
         timekeeper = Timekeeper(
             clock=clock,
             witnesses=lambda: members.witnesses,

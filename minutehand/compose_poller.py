@@ -7,7 +7,7 @@ import structlog
 
 from cql.measures import METRICS as STORAGE_METRICS
 from cql.migrate import load_migrations
-from cql.schedule_rows import DELIVERIES_SINCE
+from cql.packed import PACKED_SINCE
 from cql.storage import open_storage
 from membership.heartbeater import new_life
 from membership.identity import Life, NodeId
@@ -114,8 +114,7 @@ async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal)
             hints=hints,
             knows=len(load_migrations()),
         )
-        if settings.node.minute.pack_deliveries:
-            storage.schedules.packs = lambda: node.heartbeater.view.all_know(DELIVERIES_SINCE)
+        storage.schedules.packs = lambda: node.heartbeater.view.all_know(PACKED_SINCE)
         storage.measures.requests.listener = node.budget.observe
         targets.watch(lambda: node.heartbeater.view)
         edits = storage.measures.edits

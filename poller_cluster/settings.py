@@ -22,10 +22,6 @@ class MinuteSettings:
     record_rows: int = 500
     """Outcomes in one advance; as many waiting make it due at once. More: fewer writes for Cassandra, each of which
     takes longer, and more in doubt after a crash."""
-    pack_deliveries: bool = False
-    """Record a delivered call as one text instead of five columns, which costs Cassandra less. Only where every API
-    process and every Spark job is of a version that reads it (migration 0014): others find such a call without its
-    attempts and status. Pollers that don't read it are waited for."""
     window_rows: int = 2_000
     """Rows of one minute held in memory; what does not fit stays in Cassandra and is read when there is room."""
     rows_memory_mb: int = 160

@@ -10,11 +10,13 @@ from minutehand.cli.options import (
     AsJson,
     AttemptTimeout,
     ClientId,
+    ConfigFile,
     IdempotencyKey,
     KeyText,
     MaxAttempts,
     Url,
     connect,
+    environment,
 )
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.client import Schedule
@@ -83,6 +85,37 @@ def get(
     """Show a schedule and what became of it."""
     with connect(url, key) as api:
         show_schedule(api.client(client_id).schedules.get(schedule_id), as_json)
+
+
+@app.command(epilog="Example: minutehand schedules show shop 01a1fe8c-3c6a-8000-8000-1f6d8a5bd3c1 --raw")
+def show(
+    client_id: ClientId,
+    schedule_id: ScheduleId,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Each cell as it is stored: packed ones are shown with what is in them.")
+    ] = False,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a schedule's row in Cassandra, for operators.
+
+    As programs read it, with the statics of its partition; --raw shows the cells instead. It asks no API: it reads the
+    same settings as one, for where Cassandra is. Headers stay as they are stored,
+    encrypted where there is a key ring. Of long bodies the beginning is shown.
+    """
+    import asyncio
+
+    from minutehand.cli.stored_schedule import flat, stored_schedule
+    from minutehand.config import FOR_STORAGE, load_settings
+    from scheduler_service.runtime.logging import configure_logging
+
+    settings = load_settings(environment=environment(), file=config, required=FOR_STORAGE)
+    configure_logging(settings.logging, identity={"program": "schedules"})
+    found = asyncio.run(stored_schedule(settings.cassandra, client_id, schedule_id, raw=raw))
+    if as_json:
+        print_json(found)
+    else:
+        print_fields(flat(found))
 
 
 @app.command()

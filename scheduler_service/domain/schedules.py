@@ -142,8 +142,8 @@ NO_CONTENT = Content(None, None, None, None, None)
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One row as read: key, definition (null while only a pointer is there), outcome (state null while scheduled).
 
-    A lean row was read without its content (see `Content`), which is None. The field order is the column order of the
-    `read_*` statements.
+    A lean row was read without its content (see `Content`), which is None. What says nothing may be null: the `kind` of
+    a call, an `attempt_base` of 0. The field order is the column order of the `read_*` statements.
     """
 
     due: UnixMillis

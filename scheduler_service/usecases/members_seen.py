@@ -94,6 +94,9 @@ class MembersSeen:
         self.older_programs = False
         """Whether a node claims to live whose program does not tell its machine's clock: nor can that read what only
         newer ones write."""
+        self.knows = 0
+        """The last change of the stored form of things that the programs of all nodes which claim to live can read
+        (`Heartbeat`). 0 while there are none."""
         self.witnesses: Sequence[Witness] = ()
         """What the members' clocks say where one's own machine's clock was stepped."""
 
@@ -124,7 +127,9 @@ class MembersSeen:
         self._compare_clocks(beating, apart_ms)
         self._compare_first(beating, apart_ms, begins=begins)
         self.witnesses = self._clocks.witnesses(beating, me=None)
-        self.older_programs = any(row.system_ms is None and not self._state(row.life).ended for row in rows.values())
+        living = [row for life, row in rows.items() if not self._state(life).ended]
+        self.older_programs = any(row.system_ms is None for row in living)
+        self.knows = min((row.knows for row in living), default=0)
         self._aim(beating)
 
     def to_ask(self) -> Sequence[Life]:

@@ -91,6 +91,11 @@ class WatchMembers:
         return self._seen.older_programs
 
     @property
+    def knows(self) -> int:
+        """The last change of the stored form of things that all nodes can read; 0 while there are none."""
+        return self._seen.knows
+
+    @property
     def settled(self) -> bool:
         """Whether the members were watched for long enough to say who does not beat."""
         return self._seen.settled

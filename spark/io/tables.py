@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark.transforms.rows import PACKED, unpacked
+from spark.transforms.rows import packed_in, unpacked
 from spark.window import HOUR, Window
 
 _FORMAT = "org.apache.spark.sql.cassandra"
@@ -58,10 +58,8 @@ class Tables:
         partitions = self.occupied(clients, window)
         # A few clients are one task; their minutes are many.
         spread = partitions.repartition(8 * self._session.sparkContext.defaultParallelism, *partitions.columns)
-        if not {*PACKED}.intersection(columns):
-            return self.by_key(spread, "schedules", ("due", "schedule_id", *columns))
-        read = dict.fromkeys(("due", "schedule_id", *columns, "attempts", "delivery"))
-        return unpacked(self.by_key(spread, "schedules", tuple(read))).select(
+        read = ("due", "schedule_id", *columns, *packed_in(columns))
+        return unpacked(self.by_key(spread, "schedules", read)).select(
             *partitions.columns, "due", "schedule_id", *columns
         )
 

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from cql.packed import PACKED_SINCE
 from cql.settings import StorageSettings
 from cql.storage import open_storage
+from membership.ports import MemberStore, NodeState
 from scheduler_service.domain.bulk_loads import BulkLoad
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import Client, ClientState
@@ -83,6 +85,8 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
         return await _Task(work, judge, None, work.client)(rows)
     storage = await open_storage(work.storage)
     try:
+        packs = await all_know(storage.members, PACKED_SINCE)
+        storage.schedules.packs = lambda: packs
         found = await storage.clients.read_client(work.client.client_id)
         if found is None or found.state is not ClientState.ACTIVE:
             raise ClientSuspended(f"client {work.client.client_id!r} was suspended or deleted meanwhile")
@@ -98,6 +102,17 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
         return await _Task(work, judge, load, work.bounds.in_force(found))(rows)
     finally:
         await storage.close()
+
+
+async def all_know(members: MemberStore, number: int) -> bool:
+    """Whether the programs of all nodes can read the stored form of things since this change of it (`Heartbeat`). False
+    where there are no nodes."""
+    claiming = [one for one in await members.read_heartbeats() if one.state is not NodeState.LEFT]
+    for life in (one.life for one in claiming if one.knows < number):
+        record = await members.read_life(life)
+        if record is not None and record.alive:
+            return False
+    return any(one.knows >= number for one in claiming)
 
 
 class _Task:

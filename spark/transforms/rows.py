@@ -1,12 +1,20 @@
 """What the columns of `schedules` mean, as the domain says it."""
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from cql.packed import FORM, LENGTH_BYTES, TEXTS, UNREADABLE
 from scheduler_service.domain.schedules import Kind, State
 
-PACKED = ("attempts", "first_attempt_at", "last_status", "fired_epoch", "fired_by")
-"""The columns that `delivery` may say instead, in its order (`cql.schedule_rows`)."""
+DELIVERY = ("attempts", "first_attempt_at", "last_status", "fired_epoch", "fired_by")
+"""The columns that `delivery` may say instead, in its order (`cql.packed`)."""
+CONTENT = ("method", "url", "headers", "options", "body")
+"""Those that `content` may."""
+UNSET = ("kind", "attempt_base")
+"""Those that say nothing of most rows, and then aren't set."""
+_HEAD_BYTES = 1 + TEXTS * LENGTH_BYTES
 ENDED = tuple(state.value for state in State if state.ended)
 
 
@@ -27,19 +35,68 @@ def lateness_ms(due: Column, first_attempt_at: Column) -> Column:
     return F.when(first_attempt_at.isNotNull(), late)
 
 
+def packed_in(columns: Iterable[str]) -> tuple[str, ...]:
+    """What is to be read beside these columns for `unpacked` to know what they mean."""
+    wanted = {*columns}
+    needed = (
+        *(("attempts", "delivery") if wanted.intersection(DELIVERY) else ()),
+        *(("content",) if wanted.intersection(CONTENT) else ()),
+        *(("created_at",) if wanted.intersection(UNSET) else ()),
+    )
+    return tuple(name for name in needed if name not in wanted)
+
+
 def unpacked(rows: DataFrame) -> DataFrame:
-    """The rows without `delivery`, with what it says in the columns that it stands for, as far as they were read.
-    `rows` has `attempts` too."""
-    said = F.split("delivery", " ", len(PACKED))
-    meant = {
+    """The rows without `delivery` and `content`, with what they say in the columns that they stand for. `rows` has what
+    `packed_in` its other columns names."""
+    meant: dict[str, Column] = {}
+    if "delivery" in rows.columns:
+        meant |= _of_delivery()
+    if "content" in rows.columns:
+        meant |= _of_content()
+    if "created_at" in rows.columns:
+        defined = F.col("created_at").isNotNull()
+        meant["kind"] = F.coalesce("kind", F.when(defined, F.lit(Kind.CALL.value)))
+        meant["attempt_base"] = F.coalesce("attempt_base", F.when(defined, F.lit(0)))
+    kept = [name for name in rows.columns if name not in ("delivery", "content")]
+    return rows.select(*(meant[name].alias(name) if name in meant else F.col(name) for name in kept))
+
+
+def _of_delivery() -> dict[str, Column]:
+    said = F.split("delivery", " ", len(DELIVERY))
+    return {
         "attempts": F.coalesce("attempts", said[0].cast("int")),
         "first_attempt_at": F.coalesce("first_attempt_at", F.timestamp_millis(said[1].cast("long"))),
         "last_status": F.when(F.col("attempts").isNull(), said[2].cast("int")).otherwise(F.col("last_status")),
         "fired_epoch": F.coalesce("fired_epoch", said[3].cast("long")),
         "fired_by": F.coalesce("fired_by", said[4]),
     }
-    kept = [name for name in rows.columns if name != "delivery"]
-    return rows.select(*(meant[name].alias(name) if name in meant else F.col(name) for name in kept))
+
+
+def _of_content() -> dict[str, Column]:
+    content = F.col("content")
+    form, *lengths = (
+        F.conv(F.hex(F.substring(content, at, width)), 16, 10).cast("long")
+        for at, width in ((1, 1), *((2 + LENGTH_BYTES * text, LENGTH_BYTES) for text in range(TEXTS)))
+    )
+    meant: dict[str, Column] = {}
+    start: Column = F.lit(_HEAD_BYTES)
+    for name, length in zip(CONTENT, lengths, strict=False):
+        meant[name] = F.decode(content.substr((start + 1).cast("int"), length.cast("int")), "UTF-8")
+        start = start + length
+    meant["body"] = content.substr((start + 1).cast("int"), F.octet_length(content))
+    texts = content.substr(F.lit(_HEAD_BYTES + 1), (start - _HEAD_BYTES).cast("int"))
+    # Of what is no UTF-8 `decode` makes other text, where the other programs find it unreadable.
+    readable = (
+        (form == FORM) & (start <= F.octet_length(content)) & (F.encode(F.decode(texts, "UTF-8"), "UTF-8") == texts)
+    )
+    unreadable = {"headers": F.lit(UNREADABLE), "options": F.lit(UNREADABLE), "body": content}
+    return {
+        name: F.when(content.isNull(), F.col(name))
+        .when(F.coalesce(readable, F.lit(False)), column)
+        .otherwise(unreadable.get(name, F.lit(None)))
+        for name, column in meant.items()
+    }
 
 
 def how_many(condition: Column) -> Column:

@@ -86,6 +86,13 @@ def test_a_client_its_key_and_its_schedules(cluster: Deployment) -> None:
     assert books == {"accepted": 3, "delivered": 1, "failed": 0, "cancelled": 1, "skipped": 0, "open": 1}
     (call,) = cluster.receiver.calls()
     assert call["id"] == soon["schedule_id"]
+    settings = str(cluster.directory / "minutehand.toml")
+    stored = answer(cluster, "", "schedules", "show", "shop", soon["schedule_id"], "--raw", "--config", settings)
+    assert stored["partition"]["version"] >= 1
+    assert (stored["row"]["content"]["url"], stored["row"]["content"]["body"]["text"]) == (url, '{"a":1}')
+    assert stored["row"]["delivery"]["attempts"] == 1
+    none = sentence(cluster, "", "schedules", "show", "shop", "nobody", "--config", settings)
+    assert none == "nobody is not the id of a schedule."
 
     assert answer(cluster, admin, "keys", "revoke", "shop", made["key_id"])["revoked"] is True
     (revoked,) = answer(cluster, admin, "keys", "list", "shop")

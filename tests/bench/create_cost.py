@@ -36,7 +36,11 @@ REQUESTS = 640
 ROWS = 16_000
 """In a round of batches."""
 KINDS = {"t": "UTF8Type", "i": "Int32Type", "m": "TimestampType", "u": "UUIDType", "b": "BytesType"}
-COLUMNS = {"schedules.insert_definition": "timmuttttbttttmummi", "occupied_minutes.insert": "tmmi"}
+COLUMNS = {
+    "schedules.insert_definition": "timmuttttbttttmummi",
+    "schedules.insert_packed": "timmutbtttmummi",
+    "occupied_minutes.insert": "tmmi",
+}
 """The kinds of the parameters of what writes new rows."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cql.schedule_rows import definition_parameters
+from cql.schedule_rows import definition_item
 from cql.storage import open_storage
 from minutehand.local.programs import Program, ProgramFailed
 from tests.bench.cpu import cpu_seconds
@@ -160,9 +160,9 @@ async def _plain_insert(bench: Bench) -> Figures:
     try:
         took = []
         for number in range(PLAIN_INSERTS):
-            row = definition_parameters(definition("plain", offset=number, tail=number, body=b"x" * 200))
+            row = definition_item(definition("plain", offset=number, tail=number, body=b"x" * 200), packs=True)
             began = time.perf_counter()
-            await storage.connection.write("schedules.insert_definition", row)
+            await storage.connection.write(*row)
             took.append((time.perf_counter() - began) * 1000)
     finally:
         await storage.close()

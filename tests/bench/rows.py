@@ -70,21 +70,24 @@ class Bench:
         self._minute = FIRST_MINUTE
         self._beat = 0
 
-    async def fill(self) -> Lanes:
-        """A fresh minute of every lane."""
+    def fresh(self) -> Lanes:
+        """A minute of every lane that nobody has written to."""
         self._minute += 1
-        lanes = [[_definition(self._minute, lane, row, self._rows) for row in range(self._rows)] for lane in self.lanes]
+        return [[_definition(self._minute, lane, row, self._rows) for row in range(self._rows)] for lane in self.lanes]
+
+    async def fill(self, lanes: Lanes, *, packs: bool) -> None:
+        """Write all of it."""
+        self.storage.schedules.packs = lambda: packs
         for rows in lanes:
             errors = await self.storage.schedules.insert_many(rows)
             assert not any(errors), errors
-        return lanes
 
     @property
     def lanes(self) -> range:
         return range(self._lanes)
 
     async def measure(self, way: Way, found: Found, *, prepared: Way | None = None) -> None:
-        lanes = await self.fill()
+        lanes = self.fresh()
         if prepared is not None:
             await prepared(self, lanes)
         self.advances_ms, self.beats_ms = found.advances_ms, found.beats_ms
@@ -147,6 +150,25 @@ async def _advance(bench: Bench, rows: Sequence[Definition], size: int) -> None:
         bench.advances_ms.append((time.perf_counter() - began) * 1000)
 
 
+def creates(*, packs: bool, scattered: bool = False) -> Way:
+    """Batches of a lane's rows; `scattered`: as many requests' worth of rows of as many lanes."""
+
+    async def run(bench: Bench, lanes: Lanes) -> None:
+        await bench.fill([*zip(*lanes, strict=True)] if scattered else lanes, packs=packs)
+
+    return run
+
+
+def then(*ways: Way) -> Way:
+    """One after the other."""
+
+    async def run(bench: Bench, lanes: Lanes) -> None:
+        for way in ways:
+            await way(bench, lanes)
+
+    return run
+
+
 def pages(method: str) -> Way:
     """One page of every lane."""
 
@@ -158,19 +180,27 @@ def pages(method: str) -> Way:
     return run
 
 
-_COLUMNS, _PACKED = advances(500, packs=False), advances(500, packs=True)
+_FORMS = {"columns": False, "packed": True}
+_NEW = {form: creates(packs=packs) for form, packs in _FORMS.items()}
+_ENDED = {form: then(_NEW[form], advances(500, packs=packs)) for form, packs in _FORMS.items()}
 WAYS: Mapping[str, tuple[Way, Way | None]] = {
+    **{f"create in batches, {form}": (way, None) for form, way in _NEW.items()},
+    **{f"create over lanes, {form}": (creates(packs=packs, scattered=True), None) for form, packs in _FORMS.items()},
     **{
-        f"advances of {size}, {form}": (advances(size, packs=packs), None)
+        f"advances of {size}, {form}": (advances(size, packs=packs), _NEW[form])
         for size in SIZES
-        for form, packs in (("columns", False), ("packed", True))
+        for form, packs in _FORMS.items()
     },
-    "read new rows whole": (pages("read_page"), None),
-    "read new rows to call them": (pages("read_to_call"), None),
-    "read delivered rows whole, columns": (pages("read_page"), _COLUMNS),
-    "read delivered rows whole, packed": (pages("read_page"), _PACKED),
-    "sweep delivered rows, columns": (pages("sweep_page"), _COLUMNS),
-    "sweep delivered rows, packed": (pages("sweep_page"), _PACKED),
+    **{
+        f"{what}, {form}": (pages(method), before[form])
+        for what, method, before in (
+            ("read new rows whole", "read_page", _NEW),
+            ("read new rows to call them", "read_to_call", _NEW),
+            ("read delivered rows whole", "read_page", _ENDED),
+            ("sweep delivered rows", "sweep_page", _ENDED),
+        )
+        for form in _FORMS
+    },
 }
 
 

@@ -13,6 +13,7 @@ from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, State
 from tests.contract.builders import START, advance, definition, delivered, edit, redelivered, write
 from tests.contract.conftest import Names
+from tests.contract.forms import shown
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,47 +28,15 @@ def form(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def recorded(storage: Storage, names: Names, lane: int, *, packs: bool, **other: Any) -> Sequence[Definition]:
     """Three rows of a lane, the middle one delivered; `other` than that says."""
+    storage.schedules.packs = lambda: packs
     rows = [definition(names.client(), offset=number, tail=number, poller_id=lane) for number in range(3)]
     for one in rows:
         await storage.schedules.insert(one)
-    storage.schedules.packs = lambda: packs
     end = delivered(rows[1])
     end = replace(end, outcome=replace(end.outcome, **other))
     record = advance(rows[0].partition, expect_epoch=None, writes=(end,))
     assert await storage.schedules.advance(record) == APPLIED
     return rows
-
-
-async def shown(storage: Storage, rows: Sequence[Definition]) -> list[list[Any]]:
-    """By every read, without what tells the lanes apart."""
-    schedules, where, keys = storage.schedules, rows[0].partition, [one.key for one in rows]
-    found: list[Any] = [
-        (await schedules.read_page(where)).rows,
-        (await schedules.read_page(where, after=keys[0])).rows,
-        (await schedules.read_page(where, lean=True)).rows,
-        (await schedules.read_page(where, after=keys[0], lean=True)).rows,
-        (await schedules.read_to_call(where)).rows,
-        (await schedules.sweep_page(where)).rows,
-        (await schedules.sweep_page(where, after=keys[0])).rows,
-        (await schedules.count_page(where)).rows,
-        (await schedules.count_page(where, after=keys[0])).rows,
-        (await schedules.review_page(where)).rows,
-    ]
-    for serial in (False, True):
-        for lean in (False, True):
-            found += [
-                (await schedules.read_rows(where, keys, serial=serial, lean=lean))[1].values(),
-                (await schedules.read_rows(where, keys[1:2], serial=serial, lean=lean))[1].values(),
-                (await schedules.find_rows(where, keys, serial=serial, lean=lean)).values(),
-            ]
-    found.append([await schedules.count_unfinished(where, due_until=START + 60_000, limit=10)])
-    return [[_without_id(row) for row in each] for each in found]
-
-
-def _without_id(row: Any) -> Any:
-    if isinstance(row, tuple):
-        return [value for name, value in zip(row._fields, row, strict=True) if name != "schedule_id"]
-    return replace(row, schedule_id=None)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +63,7 @@ async def test_every_read_shows_the_same(storage: Storage, names: Names, other: 
 async def test_a_text_that_nobody_can_read_hides_no_other_row(
     storage: Storage, names: Names, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr("cql.schedule_rows._packed", lambda write: text)
+    monkeypatch.setattr("cql.schedule_rows.pack_delivery", lambda outcome: text)
     rows = await recorded(storage, names, 4, packs=True)
     for found in (await shown(storage, rows))[:-1]:
         assert found

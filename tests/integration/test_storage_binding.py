@@ -13,7 +13,7 @@ from cassandra.cluster import ResponseFuture
 
 from cql.connection import UNSET, Item
 from cql.migrate import migrate
-from cql.schedule_rows import definition_bytes, definition_parameters
+from cql.schedule_rows import definition_bytes, definition_item
 from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements
@@ -110,7 +110,7 @@ def _batch(rows: int, size: int, lanes: int) -> list[Item]:
         for number in range(rows)
     ]
     assert sum(map(definition_bytes, definitions)) <= StorageSettings().group_commit_bytes or lanes == 1
-    return [("schedules.insert_definition", definition_parameters(one)) for one in definitions]
+    return [definition_item(one) for one in definitions]
 
 
 @pytest.mark.parametrize(("rows", "size"), [(90, 0), (50, 400), (9, 4000)])
@@ -170,10 +170,7 @@ async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -
 
 
 async def test_the_servers_of_a_partition_are_known(session: Session) -> None:
-    one, other = (
-        session.replicas("schedules.insert_definition", definition_parameters(definition("home", poller_id=lane)))
-        for lane in (0, 1)
-    )
+    one, other = (session.replicas(*definition_item(definition("home", poller_id=lane))) for lane in (0, 1))
     assert one
     if session._cluster.metadata.all_hosts()[1:] == []:
         assert one == other, "one server holds everything"

@@ -74,7 +74,7 @@ def counted_rows(world: "World", client_id: ClientId) -> dict[Minute, Counts]:
     """What the table itself holds, counted by nobody's code but this."""
     found: dict[Minute, Counts] = {}
     for row in world.memory.rows("schedules"):
-        if row["client_id"] == client_id and row["kind"] == "call" and row["created_at"] is not None:
+        if row["client_id"] == client_id and row["kind"] != "copy" and row["created_at"] is not None:
             state = row["state"] if row["state"] not in (None, "retrying") else OPEN
             found.setdefault(minute_of(row["minute"]), Counter())[state] += 1
     return found

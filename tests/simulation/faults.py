@@ -19,9 +19,9 @@ from tests.simulation.sim_clock import SimClock
 TIMEOUT_SECONDS = 2.0
 _MAY_BE_STALE = frozenset(("nodes.read", "pollers.list"))
 """Plain reads of what others write: those that the protocol must bear being stale."""
-MAY_BE_LATE = frozenset(
-    ("schedules.insert_definition", "occupied_minutes.insert", "catalog.bump", "nodes.write", "cron_runs.insert")
-)
+INSERTS = frozenset(("schedules.insert_definition", "schedules.insert_packed"))
+"""How rows come to be."""
+MAY_BE_LATE = INSERTS | {"occupied_minutes.insert", "catalog.bump", "nodes.write", "cron_runs.insert"}
 """Plain writes that may come in any order: the table goes by arrival, Cassandra by the time of the write."""
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from itertools import cycle
 from uuid import UUID
 
 from cql.connection import Item
@@ -34,6 +35,7 @@ class DyingApi:
         connection = FaultyConnection(world.memory, clock=world.api_clock, rng=random.Random(write))
         connection.plan = FaultPlan(hook=self._hook)
         self.storage = Storage.over(connection)
+        self.storage.schedules.packs = cycle((True, False)).__next__
         place = Place(
             schedules=self.storage.schedules,
             leases=self.storage.leases,

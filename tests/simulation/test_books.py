@@ -13,6 +13,7 @@ from scheduler_service.usecases.edit_schedule import Cancelled
 from scheduler_service.usecases.show_balance import Position, ShowBalance
 from tests.simulation.asked import Asked
 from tests.simulation.books import check_books, shown_books
+from tests.simulation.faults import INSERTS
 from tests.simulation.world import World, simulate
 
 SHOP = ClientId("shop")
@@ -93,7 +94,7 @@ def test_a_create_that_comes_to_a_settled_minute_is_booked_there() -> None:
         minute = minute_of(first.due)
 
         def sleeps(kind: str, items: Sequence[Item]) -> None:
-            if any(name == "schedules.insert_definition" for name, _ in items):
+            if any(name in INSERTS for name, _ in items):
                 world.api_clock.pause()
 
         world.api_connection.plan.hook = sleeps

@@ -17,7 +17,7 @@ from tests.simulation.reconciliations import GIVES_UP, Reconciliations, given_up
 from tests.simulation.world import World, simulate
 
 POINTERS = "schedules.write_outcome_if_ended_at"
-COPIES = "schedules.insert_definition"
+COPIES = "schedules.insert_"
 PROGRESS = "reconciliations.write"
 STEPS = (POINTERS, COPIES, PROGRESS, "schedules.review", "reconciliations.read")
 INTERRUPTED = [(step, fault) for step in (POINTERS, COPIES, PROGRESS) for fault in ("crash-before", "crash-after")]

@@ -12,6 +12,7 @@ from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.redeliver_schedule import Redelivering, StillOpen, WasCancelled
 from tests.simulation.asked import Asked
 from tests.simulation.crons import with_crons
+from tests.simulation.faults import INSERTS
 from tests.simulation.redeliveries import Redeliveries
 from tests.simulation.world import World, simulate
 
@@ -183,7 +184,7 @@ def points(request: str, items: Sequence[Item]) -> bool:
 
 
 def inserts(request: str, items: Sequence[Item]) -> bool:
-    return any(name == "schedules.insert_definition" for name, _ in items)
+    return any(name in INSERTS for name, _ in items)
 
 
 @pytest.mark.parametrize("asks", ["again", "looks"])

@@ -9,6 +9,7 @@ import asyncio
 import math
 import random
 from collections.abc import Awaitable, Callable
+from itertools import cycle
 from typing import Any
 
 import msgspec
@@ -93,6 +94,7 @@ class World:
 
     def _start_api(self) -> None:
         self.api_storage = Storage.over(self.api_connection, clock=self.api_clock, randomness=self.api_randomness)
+        self.api_storage.schedules.packs = cycle((True, False)).__next__
         self.place = Place(
             schedules=self.api_storage.schedules,
             leases=self.api_storage.leases,

@@ -24,7 +24,7 @@ from spark.jobs.archive_folders import Folders
 from spark.jobs.archive_so_far import SO_FAR
 from spark.jobs.job import JobRefused
 from spark.transforms.archive import COLUMNS, READS, SCHEMA, archived
-from spark.transforms.rows import unpacked
+from spark.transforms.rows import packed_in, unpacked
 from spark.window import Window
 from tests.spark.jobs import run_job
 from tests.spark.test_usage import settle
@@ -95,7 +95,7 @@ class Shop:
         every = self.spark.read.format("org.apache.spark.sql.cassandra").options(**options).load()
         shops = every.where(F.col("client_id") == "shop")
         key = ("client_id", "poller_id", "minute", "due", "schedule_id")
-        return archived(unpacked(shops.select(*key, *READS, "delivery")))
+        return archived(unpacked(shops.select(*key, *READS, *packed_in(READS))))
 
     def back(self) -> DataFrame:
         start = datetime.fromisoformat(self.start).replace(tzinfo=UTC)

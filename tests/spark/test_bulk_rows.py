@@ -8,13 +8,18 @@ import pytest
 from pyspark import SparkConf
 
 from cql.settings import StorageSettings
+from cql.storage import Storage
+from membership.identity import Incarnation, Life, NodeId
+from membership.ports import Heartbeat, NodeState
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from scheduler_service.usecases.secret_box import SecretSettings
 from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
+from spark.jobs.bulk_executor import all_know
 from spark.jobs.bulk_rows import Reader
+from tests.support.memory import InMemoryConnection
 
 FLAT = Reader(flat=True, key="id")
 LINES = Reader(flat=False, key="order id")
@@ -139,3 +144,27 @@ def test_what_spark_submit_is_told_of_the_login() -> None:
         submitted_storage(conf.set("spark.minutehand.cassandra.tls_check_hostname", "no"))
     with pytest.raises(ValueError, match=r"spark.minutehand.cassandra.port is no setting; there are "):
         submitted_storage(conf.set("spark.minutehand.cassandra.port", "1"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "known"),
+    [
+        ({}, False),
+        ({"a": (15, NodeState.LIVE)}, True),
+        ({"a": (15, NodeState.LIVE), "b": (14, NodeState.LIVE)}, False),
+        ({"a": (15, NodeState.LIVE), "b": (14, NodeState.LEFT)}, True),
+        ({"a": (15, NodeState.LIVE), "dead": (14, NodeState.DRAINING)}, True),
+        ({"dead": (14, NodeState.LIVE)}, False),
+    ],
+)
+async def test_rows_are_packed_where_every_node_that_lives_can_read_them(
+    nodes: dict[str, tuple[int, NodeState]], known: bool
+) -> None:
+    members = Storage.over(InMemoryConnection()).members
+    for name, (knows, state) in nodes.items():
+        life = Life(NodeId(name), Incarnation(1))
+        beat = Heartbeat(life=life, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows)
+        await members.write_heartbeat(beat)
+        if name != "dead":
+            await members.begin_life(life)
+    assert await all_know(members, 15) is known

@@ -1,8 +1,11 @@
-"""What `delivery` stands for is in its columns, whichever of the two a row has."""
+"""What packed cells stand for is in its columns, whichever of the two a row has."""
 
+import pytest
 from pyspark.sql import SparkSession
 
-from spark.transforms.rows import unpacked
+from cql.packed import FORM, UNREADABLE, pack_content, unpack_content
+from spark.transforms.archive import READS
+from spark.transforms.rows import packed_in, unpacked
 from tests.spark.frames import at, found, frame
 
 PACKED = f"2 {round(at(1.25).timestamp() * 1000)} 204 7 a node@1763836790000"
@@ -33,3 +36,72 @@ def test_only_what_was_read_is_made(spark: SparkSession) -> None:
     rows = frame(spark, COLUMNS, [{"schedule_id": "packed", "delivery": PACKED}])
     few = unpacked(rows.select("schedule_id", "attempts", "delivery"))
     assert [tuple(one) for one in few.collect()] == [("packed", 2)]
+
+
+CONTENT = "schedule_id string, method string, url string, headers string, body binary, options string, content binary"
+TEXTS = "POST", "https://a.example/\u00e9\u2603", '[["x","\u00e9"]]'
+
+
+def test_content_is_read_as_the_other_programs_read_it(spark: SparkSession) -> None:
+    blobs = {
+        "ordinary": pack_content(*TEXTS, b"body \x00\xff", "{}"),
+        "empty": pack_content("GET", "", "", b"", ""),
+        "long": pack_content("POST", "https://a.example/" + "p" * 3_000, f'[["x","{"y" * 70_000}"]]', b"z" * 9, "{}"),
+        "of a later program": bytes([FORM + 1]) + bytes(16) + b"?",
+        "nothing": b"",
+        "short": bytes([FORM]) + bytes(15),
+        "torn": pack_content(*TEXTS, b"", "{}")[:-1],
+        "too long": bytes([FORM]) + b"\xff" * 16 + b"longer than there is",
+        "no text": bytes([FORM]) + b"\x00\x00\x00\x01" * 4 + b"\xff{[{",
+    }
+    rows = frame(spark, CONTENT, [{"schedule_id": name, "content": blob} for name, blob in blobs.items()])
+    shown = {one.schedule_id: one for one in unpacked(rows).collect()}
+    for name, blob in blobs.items():
+        method, url, headers, body, options = unpack_content(blob)
+        one = shown[name]
+        assert (one.method, one.url, one.headers, bytes(one.body), one.options) == (method, url, headers, body, options)
+    assert shown["torn"].headers == shown["of a later program"].options == UNREADABLE
+
+
+def test_columns_hold_where_there_is_no_content(spark: SparkSession) -> None:
+    one = {
+        "schedule_id": "plain",
+        "method": "PUT",
+        "url": "u",
+        "headers": "[]",
+        "body": bytearray(b"b"),
+        "options": "{}",
+    }
+    rows = frame(spark, CONTENT, [one, {"schedule_id": "pointer"}])
+    assert found(unpacked(rows), "schedule_id", "method", "url", "headers", "options") == {
+        ("plain", "PUT", "u", "[]", "{}"),
+        ("pointer", None, None, None, None),
+    }
+
+
+def test_what_is_left_unset_of_defined_rows_is_said(spark: SparkSession) -> None:
+    rows = [
+        {"schedule_id": "call", "created_at": at(1)},
+        {"schedule_id": "copy", "created_at": at(1), "kind": "copy", "attempt_base": 2},
+        {"schedule_id": "pointer"},
+    ]
+    read = frame(spark, "schedule_id string, kind string, attempt_base int, created_at timestamp", rows)
+    assert found(unpacked(read), "schedule_id", "kind", "attempt_base") == {
+        ("call", "call", 0),
+        ("copy", "copy", 2),
+        ("pointer", None, None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "beside"),
+    [
+        (("state", "due"), ()),
+        (("state", "attempts"), ("delivery",)),
+        (("body",), ("content",)),
+        (("kind",), ("created_at",)),
+        (READS, ("delivery", "content")),
+    ],
+)
+def test_packed_cells_are_read_where_they_are_needed(columns: tuple[str, ...], beside: tuple[str, ...]) -> None:
+    assert packed_in(columns) == beside

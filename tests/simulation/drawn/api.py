@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from itertools import cycle
 from typing import Any, Protocol, TypeVar
 
 from cql.connection import Connection
@@ -82,6 +83,7 @@ class ApiProcess:
         self.connection = FaultyConnection(store, clock=clock, rng=rng)
         randomness = SeededRandomness(rng)
         self.storage = Storage.over(self.connection, clock=clock, randomness=randomness)
+        self.storage.schedules.packs = cycle((True, False)).__next__
         self.up = False
         self._tasks = Tasks(on_crash)
         self._requests: dict[asyncio.Task[Any], None] = {}

@@ -10,9 +10,8 @@ from cql.statement import load_statements
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.schedules import Kind
 from tests.simulation.asked import Asked
+from tests.simulation.faults import INSERTS
 from tests.support.memory import InMemoryConnection
-
-INSERT = "schedules.insert_definition"
 
 
 @dataclass
@@ -38,10 +37,11 @@ class TellingMemory(InMemoryConnection):
     def __init__(self, on_insert: Callable[[dict[str, object]], None]) -> None:
         super().__init__()
         self._on_insert = on_insert
-        text = load_statements()[INSERT].text
-        found = re.search(r"\(([^)]*)\)", text)
-        assert found is not None
-        self._columns = [name.strip() for name in found[1].split(",")]
+        self._columns: dict[str, list[str]] = {}
+        for name in INSERTS:
+            found = re.search(r"\(([^)]*)\)", load_statements()[name].text)
+            assert found is not None
+            self._columns[name] = [column.strip() for column in found[1].split(",")]
 
     async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         self._tell([(name, parameters)])
@@ -53,10 +53,10 @@ class TellingMemory(InMemoryConnection):
 
     def _tell(self, items: Sequence[Item]) -> None:
         for name, parameters in items:
-            if name == INSERT:
+            if name in INSERTS:
                 values = (None if value is UNSET else value for value in parameters)
-                columns = dict(zip(self._columns, values, strict=True))
-                if columns["kind"] == Kind.CALL:
+                columns = dict(zip(self._columns[name], values, strict=True))
+                if columns["kind"] != Kind.COPY:
                     self._on_insert(columns)
 
 

@@ -10,12 +10,12 @@ from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
 from cql.measures import PauseCounts
 from cql.partition_turns import PartitionTurns, RowRead
-from cql.schedule_rows import definition_parameters
+from cql.schedule_rows import definition_item
 from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Unknown
 from scheduler_service.domain.ids import ClientId, Minute, Partition, hour_of, minute_start
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Statics, WriteRejection
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, Statics, WriteRejection
 from tests.support.cql_tables import Key, Row
 from tests.support.cql_tables import Partition as Stored
 from tests.support.memory import InMemoryConnection
@@ -29,12 +29,13 @@ class Directly(GroupCommit):
     def __init__(self, memory: InMemoryConnection) -> None:
         self._memory = memory
 
-    async def insert(self, definition: Definition) -> None:
+    async def insert(self, definition: Definition, *, packs: bool = False) -> None:
         client_id, poller_id, minute = definition.partition
         index = (client_id, minute_start(hour_of(minute) * 60), minute_start(minute), poller_id)
         items: Sequence[Item] = [
             ("occupied_minutes.insert", index),
-            ("schedules.insert_definition", definition_parameters(definition)),
+            # Not by `packs`, which would depend on what was explored before.
+            definition_item(definition, packs=definition.kind is Kind.COPY),
         ]
         for item in items:
             await self._memory.write_batch([item])

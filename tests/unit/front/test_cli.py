@@ -63,7 +63,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume", "delete")}
     wanted |= {"minutehand clients test-call"}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
-    wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "cancel", "list")}
+    wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "show", "cancel", "list")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
     wanted |= {f"minutehand dead-letters {verb}" for verb in ("list", "redeliver")}
     wanted |= {f"minutehand reconciliations {verb}" for verb in ("create", "show", "list", "stop")}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cql.schedule_rows import definition_parameters
+from cql.schedule_rows import definition_item
 from scheduler_service.domain.once import parse_once
 from scheduler_service.domain.quotas import RUN_LENGTH
 from tests.bench.create_cost import InstantConnection
@@ -31,8 +31,8 @@ def minutes(dues: Dues, count: int) -> set[int]:
 
 
 async def test_what_creates_cost_is_measured_of_rows_as_they_are_written() -> None:
-    items = [("schedules.insert_definition", definition_parameters(definition()))]
-    await InstantConnection().write_batch(items)
+    for packs in (False, True):
+        await InstantConnection().write_batch([definition_item(definition(), packs=packs)])
 
 
 def test_consecutive_dues_share_minutes_and_go_round() -> None:

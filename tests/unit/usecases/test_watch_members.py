@@ -151,6 +151,20 @@ def test_a_program_of_before_is_one_that_does_not_tell_its_machines_clock() -> N
     assert not watched.seen.older_programs
 
 
+def test_what_all_know_is_what_every_life_that_has_not_ended_tells() -> None:
+    watched = Watched()
+    assert watched.seen.knows == 0
+    watched.read(heartbeat(life("a"), 1, knows=15), heartbeat(life("b"), 1, knows=14))
+    assert watched.seen.knows == 14
+    watched.read(heartbeat(life("a"), 2, knows=15), heartbeat(life("b"), 1, knows=14, state=NodeState.LEFT))
+    assert watched.seen.knows == 15
+    watched.read(heartbeat(life("a"), 3, knows=15), heartbeat(life("c"), 1))
+    assert watched.seen.knows == 0, "nor does who does not tell"
+    watched.seen.record_read(life("c"), None, asked_at=0.0)
+    watched.read(heartbeat(life("a"), 4, knows=15), heartbeat(life("c"), 1))
+    assert watched.seen.knows == 15, "it is dead"
+
+
 def test_a_time_in_which_nobody_looked_makes_no_life_silent() -> None:
     watched = Watched()
     watched.read(heartbeat(life("a"), 1))

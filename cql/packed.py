@@ -1,0 +1,129 @@
+"""Cells of `schedules` that stand for several columns, because what a row costs Cassandra are its cells.
+
+`content` is a blob instead of method, url, headers, options and body, which are written together and never change:
+
+    1 byte                             the form: 1
+    4 x 4 bytes                        how many bytes method, url, headers and options take, big-endian
+    method, url, headers, options      UTF-8
+    body                               what is left
+
+`delivery` is a text instead of five columns of what is recorded most, a call that was delivered by its first write:
+
+    attempts first_attempt_at last_status fired_epoch fired_by          1 1763836800123 204 7 node-1@1763836790000
+
+`minutehand schedules show --raw` shows both so that people can read them. What else a definition has stays in columns,
+and is left unset where it says nothing: `kind` of calls, `attempt_base` of 0. `created_at` is apart because it comes
+later where a row is announced first, and sweeps, counts and lean reads take it without the content.
+
+Every program reads packed cells and columns; where a row has both, `content` holds, and of deliveries what was written
+last (`unpack_delivery`'s callers). They are written by processes that see no node whose program can't read them
+(`PACKED_SINCE`). What can't be unpacked is a value too, so that its row fails alone, as undecodable.
+"""
+
+import struct
+from itertools import accumulate, pairwise
+from typing import TypeVar
+
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.schedules import Outcome, State
+
+PACKED_SINCE = 15
+"""The migration that programs must know to read them."""
+UNREADABLE = "unreadable"
+"""Headers and options of content that can't be unpacked, which is no JSON. The body is the blob as it is."""
+FORM = 1
+TEXTS = 4
+LENGTH_BYTES = 4
+
+_HEAD = struct.Struct(f">B{TEXTS}I")
+_REMEMBERED = 4096
+_REMEMBERED_BYTES = 512
+
+K = TypeVar("K")
+V = TypeVar("V")
+Texts = tuple[str, str, str, str]
+"""Method, url, headers, options."""
+Unpacked = tuple[str | None, str | None, str, bytes, str]
+"""The fields of `domain.schedules.Content`, in their order."""
+
+
+def _remember(known: dict[K, V], key: K, value: V, *, size: int) -> V:
+    """What was worked out of late is looked up: most content of a client differs in its body alone."""
+    if size <= _REMEMBERED_BYTES:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known[key] = value
+    return value
+
+
+class _Heads(dict[Texts, bytes]):
+    """What precedes the body, by the texts in it."""
+
+    def __missing__(self, texts: Texts) -> bytes:
+        encoded = [text.encode() for text in texts]
+        head = b"".join((_HEAD.pack(FORM, *map(len, encoded)), *encoded))
+        return _remember(self, texts, head, size=len(head))
+
+
+class _Texts(dict[bytes, Texts]):
+    """The other way round. Raises UnicodeDecodeError."""
+
+    def __missing__(self, head: bytes) -> Texts:
+        _, *lengths = _HEAD.unpack_from(head)
+        ends = [*accumulate(lengths, initial=_HEAD.size)]
+        method, url, headers, options = (head[start:end].decode() for start, end in pairwise(ends))
+        return _remember(self, head, (method, url, headers, options), size=len(head))
+
+
+_heads, _texts = _Heads(), _Texts()
+
+
+def pack_content(method: str, url: str, headers: str, body: bytes, options: str) -> bytes:
+    return _heads[method, url, headers, options] + body
+
+
+def unpack_content(content: bytes) -> Unpacked:
+    """Never raises: one row must not keep its whole page from being read."""
+    try:
+        form, of_method, of_url, of_headers, of_options = _HEAD.unpack_from(content)
+        end = _HEAD.size + of_method + of_url + of_headers + of_options
+        if form != FORM or end > len(content):
+            return _unreadable(content)
+        method, url, headers, options = _texts[content[:end]]
+    except (struct.error, UnicodeDecodeError):
+        return _unreadable(content)
+    return method, url, headers, content[end:], options
+
+
+def _unreadable(content: bytes) -> Unpacked:
+    return None, None, UNREADABLE, content, UNREADABLE
+
+
+def pack_delivery(outcome: Outcome) -> str | None:
+    """None for an outcome that says less than a delivery, or more."""
+    if (
+        outcome.state is not State.DELIVERED
+        or outcome.finished_at is None
+        or outcome.first_attempt_at is None
+        or outcome.last_status is None
+        or outcome.fired_epoch is None
+        or outcome.fired_by is None
+        or outcome.next_attempt_at is not None
+        or outcome.last_error is not None
+        or outcome.reason is not None
+        or outcome.rescheduled_to is not None
+        or outcome.redelivered_at is not None
+    ):
+        return None
+    return (
+        f"{outcome.attempts} {outcome.first_attempt_at} {outcome.last_status} {outcome.fired_epoch} {outcome.fired_by}"
+    )
+
+
+def unpack_delivery(delivery: str) -> tuple[int, UnixMillis, int, int, str] | None:
+    """What the text says; None for one that this program can't read."""
+    try:
+        attempts, first_attempt_at, last_status, fired_epoch, fired_by = delivery.split(" ", 4)
+        return int(attempts), UnixMillis(int(first_attempt_at)), int(last_status), int(fired_epoch), fired_by
+    except ValueError:
+        return None

@@ -1,0 +1,36 @@
+"""A row of `schedules` as it stands, for operators: every cell by its column, packed ones as they are."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cql.connection import Connection
+from cql.schedule_rows import partition_parameters
+from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.domain.schedules import Row
+
+STATICS = ("claim_epoch", "version", "edits", "in_flight")
+COLUMNS = ("claim_epoch", "version", "edits", *Row.__struct_fields__, "delivery", "content", "in_flight")
+"""As `schedules.read_row` answers them."""
+
+
+class StoredRow(NamedTuple):
+    """Columns that are not null. No cells: there is no such row, though its partition may have statics."""
+
+    statics: Mapping[str, Any]
+    cells: Mapping[str, Any]
+
+
+async def read_stored_row(connection: Connection, partition: Partition, key: RowKey) -> StoredRow:
+    """Serially, so that no conditional write is missing. Raises StoreUnavailable."""
+    keys = partition_parameters(partition)
+    cells: dict[str, Any] = {}
+    for values in await connection.select("schedules.read_row", (*keys, *key), serial=True):
+        cells = _known(dict(zip(COLUMNS, values, strict=True)))
+    for epoch, version, edits, in_flight in await connection.select("schedules.read_statics", keys, serial=True):
+        statics = _known({"claim_epoch": epoch, "version": version, "edits": edits, "in_flight": in_flight})
+        return StoredRow(statics, {name: cell for name, cell in cells.items() if name not in STATICS})
+    return StoredRow({}, {})
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

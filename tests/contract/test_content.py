@@ -1,0 +1,135 @@
+"""What a schedule calls is one cell or five, and every read shows the same."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from cql.connection import UNSET
+from cql.packed import FORM, UNREADABLE
+from cql.schedule_rows import definition_item
+from cql.storage import Storage
+from membership.conditional import APPLIED
+from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.schedules import Definition, Kind
+from tests.contract.builders import START, advance, cancelled, definition, edit
+from tests.contract.conftest import Names
+from tests.contract.forms import shown
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+COPY: dict[str, Any] = {
+    "kind": Kind.COPY,
+    "attempt_base": 2,
+    "origin_due": UnixMillis(START - 60_001),
+    "nominal_due": UnixMillis(START - 7),
+    "options": '{"retry":{"max_attempts":3}}',
+}
+
+
+@pytest.fixture(autouse=True)
+def form(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests do with this storage stays as it was."""
+    monkeypatch.setattr(storage.schedules, "packs", storage.schedules.packs)
+
+
+async def insert(storage: Storage, *rows: Definition, packs: bool) -> None:
+    storage.schedules.packs = lambda: packs
+    for one in rows:
+        await storage.schedules.insert(one)
+
+
+def three(names: Names, lane: int, **other: Any) -> list[Definition]:
+    """Rows of a lane, the middle one as `other` says."""
+    rows = [definition(names.client(), offset=number, tail=number, poller_id=lane) for number in range(3)]
+    rows[1] = replace(rows[1], **other)
+    return rows
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {"body": b""},
+        {"body": bytes(range(256)), "method": "DELETE", "headers": "[]"},
+        {"url": "https://receiver.example/\u00e9\u2603\U0001f600", "headers": '[["x","\u00e9"]]', "options": ""},
+        {"url": "https://receiver.example/" + "p" * 2_000, "headers": f'[["x","{"y" * 70_000}"]]', "body": bytes(9)},
+        {"label": "a label", "ordering_key": "key", "cron_id": "nightly", "nominal_due": UnixMillis(START - 7)},
+        {"created_at": None, "rescheduled_from": definition("other").schedule_id},
+        COPY,
+    ],
+)
+async def test_every_read_shows_the_same(storage: Storage, names: Names, other: dict[str, Any]) -> None:
+    packed, plain = three(names, 1, **other), three(names, 2, **other)
+    await insert(storage, *packed, packs=True)
+    await insert(storage, *plain, packs=False)
+    found = await shown(storage, packed)
+    assert found == await shown(storage, plain)
+    assert found[0][1].url == packed[1].url
+    assert found[0][1].body == packed[1].body
+
+
+async def test_copies_of_an_advance_show_the_same(storage: Storage, names: Names) -> None:
+    lanes = three(names, 1), three(names, 2)
+    for rows, packs in zip(lanes, (True, False), strict=True):
+        await insert(storage, rows[0], rows[2], packs=packs)
+        copies = (replace(rows[1], **COPY),)
+        assert await storage.schedules.advance(advance(rows[0].partition, expect_epoch=None, copies=copies)) == APPLIED
+    assert await shown(storage, lanes[0]) == await shown(storage, lanes[1])
+
+
+@pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.parametrize("created", [True, False])
+async def test_a_late_announcement_leaves_the_row_as_it_was_created(
+    storage: Storage, names: Names, announced: bool, created: bool
+) -> None:
+    """Whatever the forms of the two: the announcement is repeated by who did not hear its answer."""
+    one = definition(names.client(), rescheduled_from=definition("other").schedule_id, label="moved")
+    before = replace(one, created_at=None)
+    await insert(storage, before, packs=announced)
+    (row,) = (await storage.schedules.read_page(one.partition)).rows
+    assert (row.defined, row.announced, row.url, row.body) == (False, True, one.url, one.body)
+    await insert(storage, one, packs=created)
+    assert await storage.schedules.edit(edit(one.partition, 1, cancelled(one))) == APPLIED
+    (row,) = (await storage.schedules.read_page(one.partition)).rows
+    await insert(storage, before, packs=announced)
+    assert (await storage.schedules.read_page(one.partition)).rows == [row]
+    assert (row.created_at, row.url, row.body, row.state) == (one.created_at, one.url, one.body, "cancelled")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x01",
+        bytes([FORM]) + bytes(15),
+        bytes([FORM + 1]) + bytes(16) + b"of a later program",
+        bytes([FORM]) + b"\x00\x00\x00\x04" * 4 + b"POSThttp",
+        bytes([FORM]) + b"\xff" * 16 + b"longer than there is",
+        bytes([FORM]) + b"\x00\x00\x00\x01" * 4 + b"\xff{[{",
+    ],
+)
+async def test_content_that_nobody_can_read_hides_no_other_row(
+    storage: Storage, names: Names, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    rows = three(names, 4)
+    await insert(storage, rows[0], rows[2], packs=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("cql.schedule_rows.pack_content", lambda *texts: content)
+        await insert(storage, rows[1], packs=True)
+    for found in (await shown(storage, rows))[:-1]:
+        assert found
+    page = (await storage.schedules.read_page(rows[0].partition)).rows
+    assert [row.url for row in page] == [rows[0].url, None, rows[2].url]
+    assert page == (await storage.schedules.read_to_call(rows[0].partition)).rows
+    told = await storage.schedules.read_content(rows[0].partition, [one.key for one in rows])
+    for bad in (page[1], told[rows[1].key]):
+        assert (bad.method, bad.headers, bad.body, bad.options) == (None, UNREADABLE, content, UNREADABLE)
+
+
+async def test_what_says_nothing_is_left_unset() -> None:
+    name, values = definition_item(definition("shop"), packs=True)
+    assert name == "schedules.insert_packed"
+    assert [value for value in values[5:] if value is not UNSET] == [values[6], START - 1000]
+    name, values = definition_item(definition("shop", **COPY), packs=True)
+    assert [values[5], values[-1]] == ["copy", 2]

@@ -1,0 +1,80 @@
+"""Packed cells: what is in them, and what becomes of those that can't be read."""
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
+
+from cql.packed import (
+    _REMEMBERED,
+    _REMEMBERED_BYTES,
+    UNREADABLE,
+    _heads,
+    _texts,
+    pack_content,
+    unpack_content,
+)
+from cql.schedule_rows import content_of
+from poller_cluster.callback import prepare
+from poller_cluster.steps import Claim
+from scheduler_service.domain.copies import copy_of, definition_of
+from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of
+from scheduler_service.domain.schedules import Outcome, State
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
+
+SHOP = ClientId("shop")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@given(method=TEXTS, url=TEXTS, headers=TEXTS, body=st.binary(max_size=40), options=TEXTS)
+def test_what_was_packed_comes_back(method: str, url: str, headers: str, body: bytes, options: str) -> None:
+    content = pack_content(method, url, headers, body, options)
+    assert unpack_content(content) == (method, url, headers, body, options)
+
+
+@given(st.binary(max_size=60) | st.builds(lambda rest: b"\x01" + bytes(3) + rest, st.binary(max_size=60)))
+def test_any_bytes_are_content_or_are_shown_as_they_are(content: bytes) -> None:
+    method, url, headers, body, options = unpack_content(content)
+    if method is None or url is None:
+        assert (method, url, headers, body, options) == (None, None, UNREADABLE, content, UNREADABLE)
+    else:
+        assert pack_content(method, url, headers, body, options) == content
+
+
+def test_the_form_is_as_the_module_says() -> None:
+    content = pack_content("POST", "https://a.example/\u00e9", "[]", b"\x00body", "{}")
+    lengths = struct.pack(">IIII", 4, 20, 2, 2)
+    assert content == b"\x01" + lengths + b"POST" + "https://a.example/\u00e9".encode() + b"[]{}\x00body"
+
+
+def test_few_texts_are_remembered_and_long_ones_never() -> None:
+    for number in range(_REMEMBERED + 10):
+        unpack_content(pack_content("POST", f"https://a.example/{number}", "[]", b"", "{}"))
+    assert 0 < len(_heads) <= _REMEMBERED
+    assert 0 < len(_texts) <= _REMEMBERED
+    long = "x" * _REMEMBERED_BYTES
+    assert unpack_content(pack_content("POST", long, "[]", b"", "{}"))[1] == long
+    assert not any(long in texts for texts in _heads)
+
+
+def content_stored_as(content: bytes) -> dict[str, Any]:
+    return asdict(content_of((), content))
+
+
+@pytest.mark.parametrize("how", ["as it is", "retried", "redelivered", "stored again"])
+def test_a_row_with_such_content_is_not_called_and_fails_as_undecodable(how: str) -> None:
+    """Nor is any that is made of it."""
+    row = claim(**content_stored_as(b"\x02 of a later program")).row
+    if how == "redelivered":
+        row = replace(row, redelivered_at=UnixMillis(row.due + 9))
+    made = copy_of(definition_of(partition_of(SHOP, row.schedule_id), row), at=row.due, attempts=1).content
+    if how == "stored again":
+        texts = made.method or "", made.url or "", made.headers or ""
+        made = content_of((), pack_content(*texts, made.body or b"", made.options or ""))
+    told = row if how == "as it is" else row.filled(made)
+    outcome = prepare(Claim(told, False, None), tenant=tenant(), epoch=EPOCH, sender=SENDER, now=row.due)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.state, outcome.reason) == (State.FAILED, "undecodable")
