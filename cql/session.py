@@ -35,6 +35,7 @@ from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.driver_errors import translate, unanswered_reason, why_not_let_in
 from cql.errors import SchemaOutdated, WrongHome
 from cql.login import login_of, tls_of
+from cql.reading import read_quickly
 from cql.room import Room, RoomFull
 from cql.settings import StorageSettings
 from cql.statement import load_statements
@@ -98,7 +99,9 @@ class Session:
         """Make statements known to the server. Those that weren't prepared can't be used."""
         for name in names:
             text = self._statements[name].text
-            self._binders[name] = Binder(await self._blocking(self._driver.prepare, text, about=name))
+            prepared = await self._blocking(self._driver.prepare, text, about=name)
+            read_quickly(prepared)
+            self._binders[name] = Binder(prepared)
 
     async def run_script(self, statements: Sequence[str]) -> None:
         """CQL text, one statement after the other: for the schema only. Waits until all servers agree on it.

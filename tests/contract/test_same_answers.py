@@ -72,7 +72,7 @@ WRITES = st.builds(
 )
 UNIQUE_WRITES = st.lists(WRITES, max_size=3, unique_by=lambda one: one.index)
 OPERATIONS = st.one_of(
-    st.tuples(st.just("insert"), INDEXES),
+    st.tuples(st.just("insert"), INDEXES, st.booleans()),
     st.tuples(st.just("open"), EPOCHS, MAYBE_EPOCHS, st.booleans()),
     st.tuples(
         st.just("advance"),
@@ -117,7 +117,8 @@ class Pair:
     async def call(self, storage: Storage, operation: tuple[Any, ...], now: Statics, states: dict[Any, Any]) -> object:
         schedules = storage.schedules
         match operation:
-            case ("insert", index):
+            case ("insert", index, packs):
+                schedules.packs = lambda: packs
                 return await schedules.insert(self.rows[index])
             case ("open", epoch, expect, as_read):
                 expected = now.claim_epoch if as_read else expect
