@@ -44,6 +44,7 @@ _STAMP = 2
 _ROW_END = _STATICS + len(Row.__struct_fields__)
 _KEY_AND_KIND = 3
 _NO_CONTENT = astuple(NO_CONTENT)
+_CONTENT_END = _KEY_AND_KIND + len(_NO_CONTENT)
 _FIELDS = Row.__struct_fields__
 _TO_STATE = _FIELDS.index("state") + 1
 _NO_OUTCOME = (None,) * (len(_FIELDS) - _TO_STATE)
@@ -124,9 +125,8 @@ def row_of(values: Sequence[Any]) -> Row | None:
     """A row as the `read_*` statements answer it; None for the null keys of a partition that has statics only."""
     if values[_STATICS] is None:
         return None
-    delivery, content = values[_ROW_END : _ROW_END + 2]
-    row = Row(*_with_content(values[_STATICS:_ROW_END], content))
-    return row if delivery is None else _delivered(row, delivery)
+    row = _row(values[_STATICS:_ROW_END], values[_ROW_END + 1])
+    return row if (delivery := values[_ROW_END]) is None else _delivered(row, delivery)
 
 
 def lean_row_of(values: Sequence[Any]) -> Row | None:
@@ -140,13 +140,13 @@ def lean_row_of(values: Sequence[Any]) -> Row | None:
 
 def row_to_call_of(values: Sequence[Any]) -> Row | None:
     """The same of the `read_*_page_to_call` statements, with statics or without."""
-    *values, content = values[-_TO_CALL:]
+    values = values[-_TO_CALL:]
     if values[0] is None:
         return None
-    known = Row(*_with_content(values[:_TO_STATE], content), *_NO_OUTCOME)
+    known = _row((*values[:_TO_STATE], *_NO_OUTCOME), values[-1])
     if known.state is None:
         return known
-    next_attempt_at, reason, redelivered_at = values[_TO_STATE:]
+    next_attempt_at, reason, redelivered_at, _ = values[_TO_STATE:]
     return replace(known, next_attempt_at=next_attempt_at, reason=reason, redelivered_at=redelivered_at)
 
 
@@ -172,11 +172,11 @@ def content_of(values: Sequence[Any], content: bytes | None) -> Content:
     return Content(*(values if content is None else unpack_content(content)))
 
 
-def _with_content(values: Sequence[Any], content: bytes | None) -> Sequence[Any]:
-    """A row's values with what `content` stands for."""
-    if content is None:
-        return values
-    return (*values[:_KEY_AND_KIND], *unpack_content(content), *values[_KEY_AND_KIND + len(_NO_CONTENT) :])
+def _row(values: Sequence[Any], content: bytes | None) -> Row:
+    """Of its fields' values, with what `content` stands for."""
+    if content is not None:
+        values = (*values[:_KEY_AND_KIND], *unpack_content(content), *values[_CONTENT_END:])
+    return Row(*values)
 
 
 def _delivered(row: Row, delivery: str) -> Row:
