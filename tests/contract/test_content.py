@@ -1,5 +1,6 @@
 """What a schedule calls is one cell or five, and every read shows the same."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from cql.packed import FORM, UNREADABLE
 from cql.schedule_rows import definition_item
 from cql.storage import Storage
 from membership.conditional import APPLIED
+from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Definition, Kind
 from tests.contract.builders import START, advance, cancelled, definition, edit
 from tests.contract.conftest import Names
 from tests.contract.forms import shown
+from tests.support.memory import InMemoryConnection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -125,6 +128,36 @@ async def test_content_that_nobody_can_read_hides_no_other_row(
     told = await storage.schedules.read_content(rows[0].partition, [one.key for one in rows])
     for bad in (page[1], told[rows[1].key]):
         assert (bad.method, bad.headers, bad.body, bad.options) == (None, UNREADABLE, content, UNREADABLE)
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_the_cell_holds_where_a_row_has_both_forms(storage: Storage, names: Names, first: bool) -> None:
+    """Values are equal then, but for headers that were encrypted again."""
+    for packs in (first, not first):
+        one = definition(names.client(), headers=f"by {'cell' if packs else 'columns'}")
+        await insert(storage, one, packs=packs)
+    (row,) = (await storage.schedules.read_to_call(one.partition)).rows
+    assert (row.headers, row.body) == ("by cell", one.body)
+
+
+@pytest.mark.parametrize("packs", [True, False])
+@pytest.mark.parametrize("consistency", ["LOCAL_QUORUM", "EACH_QUORUM"])
+async def test_every_way_to_insert_takes_the_form_that_may_be_written(
+    names: Names, packs: bool, consistency: WriteConsistency
+) -> None:
+    memory = InMemoryConnection()
+    storage = Storage.over(memory)
+    storage.schedules.packs = lambda: packs
+    one, several, begun, copy = (definition(names.client(), tail=tail) for tail in range(4))
+    await storage.schedules.insert(one, consistency=consistency)
+    assert await storage.schedules.insert_many([several], consistency=consistency) == [None]
+    answer = asyncio.get_running_loop().create_future()
+    storage.schedules.begin_insert(begun, answer.set_result, consistency=consistency)
+    assert await answer is None
+    assert await storage.schedules.advance(advance(one.partition, expect_epoch=None, copies=(copy,))) == APPLIED
+    rows = memory.rows("schedules")
+    assert [row["content"] is not None for row in rows] == [packs] * 4
+    assert [row["url"] is None for row in rows] == [packs] * 4
 
 
 async def test_what_says_nothing_is_left_unset() -> None:

@@ -154,6 +154,8 @@ def test_a_program_of_before_is_one_that_does_not_tell_its_machines_clock() -> N
 def test_what_all_know_is_what_every_life_that_has_not_ended_tells() -> None:
     watched = Watched()
     assert watched.seen.knows == 0
+    watched.read()
+    assert watched.seen.knows == 0, "there are none"
     watched.read(heartbeat(life("a"), 1, knows=15), heartbeat(life("b"), 1, knows=14))
     assert watched.seen.knows == 14
     watched.read(heartbeat(life("a"), 2, knows=15), heartbeat(life("b"), 1, knows=14, state=NodeState.LEFT))
