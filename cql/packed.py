@@ -19,8 +19,8 @@ Every program reads packed cells and columns. Where a row has both, `content` ho
 over `delivery` (`schedule_rows`). They are written by processes that see no node whose program can't read them
 (`PACKED_SINCE`). What can't be unpacked is a value too, so that its row fails alone, as undecodable.
 
-What a row costs, CPU milliseconds (medians of 6 to 12 rounds by turns on two cores that others used as well, spread by a
-quarter; Cassandra's after more than a minute of the same, without its compilers and collector):
+What a row costs, CPU milliseconds (medians of 6 to 12 rounds by turns on two cores that others used as well, spread by
+a quarter; Cassandra's after more than a minute of the same, without its compilers and collector):
 
                                                       columns   packed
     written, 250 of one partition a request            0.0104   0.0064      0.0061 to 0.0067 with `kind`
