@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 from cassandra.cluster import ResponseFuture
+from cassandra.cqltypes import UUIDType
 
 from cql.connection import UNSET, Item
 from cql.migrate import migrate
@@ -67,6 +68,12 @@ async def test_our_bytes_are_the_drivers(session: Session) -> None:
                 assert binder.routing_key(values) == bound.routing_key, name
             compared += 1
     assert compared > 200
+
+
+async def test_uuids_of_answers_are_made_without_the_drivers_checks(session: Session) -> None:
+    answers = [binder._prepared.result_metadata or () for binder in session._binders.values()]
+    uuids = {kind.__name__ for columns in answers for *_, kind in columns if issubclass(kind, UUIDType)}
+    assert uuids == {"_QuickUuid"}
 
 
 async def test_nothing_and_unset_are_passed_on(session: Session) -> None:
