@@ -27,6 +27,7 @@ from cassandra.cqltypes import lookup_casstype_simple
 from cql.binding import Binder
 from cql.connection import AnswerRows, Item, Parameters
 from cql.group_commit import GroupCommit
+from cql.packed import pack_content
 from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import APPLIED, Answer
@@ -75,6 +76,8 @@ COLUMNS = {
     "schedules.write_delivery": "tmttimmu",
 }
 """The kinds of the parameters of what an owner writes."""
+UNSET_BEFORE, UNSET_BEHIND = (None,) * 11, (None,) * 6
+"""The columns of a packed row around `created_at`."""
 
 
 class _Column:
@@ -243,28 +246,13 @@ class Bench:
         start = minute_start(minute)
         connection = self.connection
         connection.rows.clear()
+        content = pack_content("POST", self._url, "[]", b"x" * 200, "{}")
         for lane in range(self.lanes):
             found: list[tuple[Any, ...]] = []
             for number in range(rows // self.lanes):
                 due = UnixMillis(start + number * abs(spread_ms) * self.lanes // rows)
                 id_ = compose_schedule_id(due=due, poller_id=lane, tail=number)
-                definition = (
-                    "call",
-                    "POST",
-                    self._url,
-                    "[]",
-                    b"x" * 200,
-                    "{}",
-                    None,
-                    None,
-                    None,
-                    None,
-                    None,
-                    start,
-                    None,
-                    0,
-                )
-                found.append((due, id_, *definition, None, None, None, None))
+                found.append((due, id_, *UNSET_BEFORE, start, *UNSET_BEHIND, content))
             connection.rows[lane] = found
         connection.states = {
             lane: [(row[0], row[1], "call", start, "delivered", row[0] + 1, None, None, None) for row in found]
