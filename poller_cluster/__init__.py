@@ -127,8 +127,8 @@ the lane next finds them in doubt. A lost lease abandons its minutes at once.
 
 What it costs (`make bench`; two cores shared by Cassandra, one poller, receiver and load; CPU per call):
 
-- A poller 80 to 100 us flat out, of which making the calls took 30 when libcurl made them; now 16 (`delivery`).
-  Without the store it was 77 us. Before the collector was spared and claims were made for many at once, another 60.
-- Cassandra 120 us with advances of 130 rows, 400 us at 1,000 calls a second over 64 lanes with advances of 50: an
-  advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms (`record_pace`).
+- A poller 57 us flat out, 19 of them in the kernel's sends and reads; 90 to 100 before the steps of a call were decided
+  for many rows at once (`dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76 then).
+- Cassandra 31 us flat out with about 200 rows an advance and packed cells, 125 us at 1,000 calls a second over 64 lanes
+  with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms (`record_pace`).
 """
