@@ -14,7 +14,7 @@ server's limits for such requests. The first row of a partition in this process 
 
 Index rows have requests of their own, though the rows could go with them and be acknowledged when both are durable. A
 batch over partitions that failed may have stored the one and not the other, then or when a server is back that was
-down. Whoever looks for rows begins at the index: owners, lists, balances, retention. So a row without its index row is
+down. Owners, lists, balances and retention find rows through the index. So a row without its index row is
 shown by its id as scheduled, is never called and never deleted, until somebody repeats its create or creates another in
 its minute and lane. Nobody promised it, but the audit (`unindexed` in `spark/README.md`) could not tell it from an
 acknowledged one whose index row was lost, and would have to raise the alarm after each time-out. The other order leaves

@@ -1,4 +1,4 @@
-"""Cells of `schedules` that stand for several columns, because what a row costs Cassandra are its cells.
+"""Cells of `schedules` that stand for several columns, because what a row costs Cassandra is its cells.
 
 `content` is a blob instead of method, url, headers, options and body, which are written together and never change:
 
@@ -23,7 +23,7 @@ What a row costs, CPU milliseconds (medians of 6 to 12 rounds by turns on two co
 a quarter; Cassandra's after more than a minute of the same, without its compilers and collector):
 
                                                       columns   packed
-    written, 250 of one partition a request            0.0104   0.0064      0.0061 to 0.0067 with `kind`
+    written, 250 of one partition a request            0.0104   0.0064      (the same with `kind` set: 0.0061 to 0.0067)
     written, 10 of 10 partitions a request             0.0266   0.0231
     read by pages of 1,000, Cassandra                  0.0056   0.0041
     read by pages of 1,000, the reader                 0.0032   0.0040      driver and rows; see `_Texts`

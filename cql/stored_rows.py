@@ -23,12 +23,12 @@ class StoredRow(NamedTuple):
 async def read_stored_row(connection: Connection, partition: Partition, key: RowKey) -> StoredRow:
     """Serially, so that no conditional write is missing. Raises StoreUnavailable."""
     keys = partition_parameters(partition)
-    cells: dict[str, Any] = {}
     for values in await connection.select("schedules.read_row", (*keys, *key), serial=True):
         cells = _known(dict(zip(COLUMNS, values, strict=True)))
-    for epoch, version, edits, in_flight in await connection.select("schedules.read_statics", keys, serial=True):
-        statics = _known({"claim_epoch": epoch, "version": version, "edits": edits, "in_flight": in_flight})
-        return StoredRow(statics, {name: cell for name, cell in cells.items() if name not in STATICS})
+        statics = {name: cells.pop(name) for name in STATICS if name in cells}
+        return StoredRow(statics, cells)
+    for values in await connection.select("schedules.read_statics", keys, serial=True):
+        return StoredRow(_known(dict(zip(STATICS, values, strict=True))), {})
     return StoredRow({}, {})
 
 

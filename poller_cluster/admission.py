@@ -15,12 +15,12 @@ class Admission(Judge, Protocol):
         """No claim is under way any more: the rows judged to be claimed were handed out, or wait again."""
 
     def read(self, row: Row) -> None:
-        """A row of the partition, or the original of one, as read. Of rows without an outcome only those with an
-        ordering key."""
+        """A row of the partition, or the original of one, as read. A row without an ordering key may be left out: order
+        is all that is kept of it."""
 
     def swept(self, row: SweptRow) -> None:
-        """A row with an outcome and an ordering key, as a sweep reads it. It owes nothing, or what it owes is known: it
-        was recorded or read before."""
+        """A row with an outcome, as a sweep reads it; without an ordering key it may be left out. It owes nothing, or
+        what it owes is known: it was recorded or read before."""
 
     def recorded(self, row: Row, outcome: Outcome) -> None:
         """An outcome of ours was recorded."""

@@ -82,7 +82,8 @@ class Destination(Generic[J]):
         self._on_free = on_free
         self._refused = 0.0
         self._tell_at = 0
-        """Rows were refused, and none may be claimed while more than so many are on their way."""
+        """Where rows were refused: none may be claimed while more than so many are taken. An upper bound, so that most
+        ends skip the exact question."""
         self._limit = self._at_once = 1
         self._rate: float | None = None
         self._tokens = 0.0
@@ -172,7 +173,7 @@ class Destination(Generic[J]):
             self._tell()
 
     def _quarter(self) -> int:
-        """Room that is worth telling of: looking again costs, and whoever looks takes what there is."""
+        """Room worth telling of: looking again has a cost, and the first to look takes all there is."""
         return max(min(self._parallel(), self._ahead()) // 4, 1)
 
     def _tell(self) -> None:

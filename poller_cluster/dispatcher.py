@@ -12,8 +12,7 @@ There are two such rounds. The second, of the rows beyond what their poller is g
 while nobody in the first may start anything.
 
 Rows that may start are looked for once for all attempts that end in a turn of the loop, and what holds for all rows of
-a client's turn (its limit, the clocks) is asked once for them: one call took 86 us of a poller's CPU where that was
-done for each, and takes 46 (`tests.bench.call_cost`, without Cassandra, by turns on a busy machine).
+a client's turn (its limit, the clocks) is asked once for them; the package docstring tells what that saves.
 
 A client whose receivers hang can't fill the engine: it may have `ENGINE_PART` times as many attempts under way as the
 engine has free (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). One
@@ -56,7 +55,8 @@ from scheduler_service.runtime.signal import Signal
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""
 ENDS_AT_ONCE = 32
-"""Rows that may start are looked at once for so many attempts that ended, which costs more than the start of one."""
+"""Attempts that end in one turn of the loop are made up for in groups of so many: looking for rows costs more than
+starting one, but connections must not wait unused."""
 HELD_BACK_SECONDS = 0.05
 """How soon to look again when ready rows may not start (no trust, doubtful clock)."""
 LOCKED_SECONDS = 30.0
@@ -253,7 +253,8 @@ class Dispatcher:
             queue.turn.append(queue)
 
     def _pump_soon(self) -> None:
-        """Once for all the attempts that end in this turn of the loop, but that connections don't gather unused."""
+        """Look for rows once for all attempts that end in this turn of the loop, and after every `ENDS_AT_ONCE` of
+        them, so that freed connections don't pile up unused."""
         self._ended += 1
         if self._ended == 1:
             asyncio.get_running_loop().call_soon(self._pump_for_ended)

@@ -46,8 +46,8 @@ ALL = 1 << 30
 
 
 class _Alike:
-    """What holds for the next rows too, while one claim's rows are picked: the room of a healthy destination for rows
-    of this URL, no later due than that. Rows of one minute mostly go to few URLs."""
+    """What one look at a healthy destination found, for the rows after it in the same claim: those of the same URL that
+    are due by `due_until`. `room` counts down."""
 
     __slots__ = ("destination", "due_until", "line", "part", "room", "url")
 

@@ -261,7 +261,7 @@ class OpenRows:
         return {entry.row.schedule_id for entry in self._on_the_wire if entry.redelivery}
 
     def on_the_wire(self, *, without: int) -> set[ScheduleId]:
-        """Ids that may be on the wire, or were found in doubt and are neither claimed anew nor recorded. Not those of
+        """Ids that may be on the wire, or were found in doubt and are neither claimed again nor recorded. Not those of
         the first `without` rows that ended, whose outcomes are about to be recorded."""
         written = set(islice(self.ended, without))
         return {entry.row.schedule_id for entry in self._on_the_wire if entry not in written}

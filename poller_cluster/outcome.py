@@ -8,7 +8,7 @@ from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.copies import IN_DOUBT
 from scheduler_service.domain.ids import UnixMillis, due_of
 from scheduler_service.domain.options import ScheduleOptions
-from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, Success, decide
+from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
 from scheduler_service.domain.schedules import Outcome, State
 
 
@@ -70,8 +70,6 @@ def conclude(
 
 def _read(decision: Decision) -> tuple[State, str | None, UnixMillis | None]:
     match decision:
-        case Success():
-            return State.DELIVERED, None, None
         case RetryAt(at_ms=at):
             return State.RETRYING, None, UnixMillis(at)
         case GiveUp(reason=reason):

@@ -21,7 +21,9 @@ from minutehand.cli.options import (
 from minutehand.cli.output import at_most, print_fields, print_json, print_table, say
 from minutehand.client import Schedule
 
-app = typer.Typer(help="Create, look at, cancel and list schedules. Takes the client's own key.")
+app = typer.Typer(
+    help="Create, look at, cancel and list schedules. Takes the client's own key; `show` reads Cassandra instead."
+)
 
 IN_DOUBT = "in-doubt"
 """Reason of a schedule that a poller may have called before it stopped."""
@@ -99,9 +101,9 @@ def show(
 ) -> None:
     """Show a schedule's row in Cassandra, for operators.
 
-    As programs read it, with the statics of its partition; --raw shows the cells instead. It asks no API: it reads the
-    same settings as one, for where Cassandra is. Headers stay as they are stored,
-    encrypted where there is a key ring. Of long bodies the beginning is shown.
+    As programs read it, with the statics of its partition; --raw shows the cells instead. Columns that are null are
+    left out: without a state it is scheduled. Cassandra is found by the settings in --config; no API and no key is
+    needed. Headers stay as they are stored, encrypted where there is a key ring. Of long bodies the beginning is shown.
     """
     import asyncio
 

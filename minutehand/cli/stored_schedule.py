@@ -13,14 +13,23 @@ from cql.settings import StorageSettings
 from cql.storage import open_storage
 from cql.stored_rows import COLUMNS, StoredRow, read_stored_row
 from scheduler_service.domain.errors import MinutehandError
-from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id, key_of, partition_of
+from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id, key_of, minute_start, partition_of
 from scheduler_service.domain.instants import format_instant
 
 BYTES_SHOWN = 4_096
 IDS_SHOWN = 100
 _INSTANTS = frozenset(
-    ("due", "nominal_due", "created_at", "origin_due", "first_attempt_at", "next_attempt_at", "finished_at")
-) | {"redelivered_at"}
+    (
+        "due",
+        "nominal_due",
+        "created_at",
+        "origin_due",
+        "first_attempt_at",
+        "next_attempt_at",
+        "finished_at",
+        "redelivered_at",
+    )
+)
 _DELIVERY = ("attempts", "first_attempt_at", "last_status", "fired_epoch", "fired_by")
 _CONTENT = ("method", "url", "headers", "body", "options")
 
@@ -43,7 +52,7 @@ async def stored_schedule(settings: StorageSettings, client_id: str, text: str, 
     where = {
         "client_id": client_id,
         "poller_id": partition.poller_id,
-        "minute": format_instant(partition.minute * 60_000),
+        "minute": format_instant(minute_start(partition.minute)),
     }
     cells = found.cells if raw else _as_read(found)
     return {
@@ -80,7 +89,8 @@ def _statics(statics: Mapping[str, Any]) -> dict[str, Any]:
     if (in_flight := statics.get("in_flight")) is None:
         return dict(statics)
     ids = sorted(map(str, decode_in_flight(in_flight)))
-    return {**statics, "in_flight_count": len(ids), "in_flight": ids[:IDS_SHOWN]}
+    others = {name: value for name, value in statics.items() if name != "in_flight"}
+    return {**others, "in_flight_count": len(ids)} | ({"in_flight": ids[:IDS_SHOWN]} if ids else {})
 
 
 def _shown(name: str, cell: Any) -> Any:

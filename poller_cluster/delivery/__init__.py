@@ -59,8 +59,9 @@ another within the time for connecting, so where two don't answer at all the res
 
 HTTP/2 is spoken with receivers that choose `h2` in the TLS handshake, on the connection just made: requests are streams
 of it, 100 at a time at most, fewer where the receiver admits fewer. Where all are full, going away or too old, another
-connection is made, one at a time for each client and receiver, for which others wait: within their time for connecting,
-which the first settings of the receiver are waited for in too, and until it turns out that it speaks HTTP/1.1.
+connection is made, one at a time for each client and receiver. Others wait for it, for their own time for connecting at
+most, which includes the wait for the receiver's first SETTINGS. They stop waiting when the receiver turns out to speak
+HTTP/1.1.
 
     may_start? --HEADERS written--> answered | reset | timeout | too-long     this stream's alone
                      |------------> refused: REFUSED_STREAM, or above the last of GOAWAY; begun again, 5 times at most

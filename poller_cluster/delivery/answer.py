@@ -48,8 +48,7 @@ def retry_after_seconds(value: str, *, wall_ms: int) -> float | None:
 
 class KnownAnswers(dict[bytes, int]):
     """Short whole answers as they came in one piece, and their status: successes by HTTP/1.1 that end by themselves and
-    leave the connection fit for use. A receiver gives the same ones again and again; whoever finds one here need not
-    read it."""
+    leave the connection fit for use. A receiver gives the same ones again and again; one found here is not parsed."""
 
     def remember(self, data: bytes, status: int) -> None:
         if len(data) <= _KNOWN_BYTES:

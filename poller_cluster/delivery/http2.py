@@ -18,6 +18,7 @@ from typing import Final
 
 from poller_cluster.delivery.attempt import Attempt
 from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.http1_receivers import Http1Receivers
 from poller_cluster.delivery.http2_connection import Http2Connection
 from poller_cluster.delivery.http2_stream import Stream
 from poller_cluster.delivery.http2_wire import block_of, headers_of
@@ -33,17 +34,15 @@ _SWEEP_SECONDS: Final = 1.0
 _SHARE_OF_A_POOL: Final = 5
 _MOST_SENDS: Final = 6
 """A request that its receiver says it did not look at is repeated five times."""
-REMEMBERED: Final = 10_000
-REMEMBERED_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What the engine does for attempts that are here.
+    """What HTTP/2 asks of the engine for an attempt.
 
     `may_start` asks; where the answer is no, the attempt has ended. `watch_sooner`: it is due at an instant. `begin`:
     find a connection, or make one; `open_for`: make one. `fail`: it ends without a status, and is told to `leave`.
-    `conclude`: it has left, and ends.
+    `conclude`: it has left its stream, and this is its result.
     """
 
     may_start: Callable[[Attempt], bool]
@@ -52,36 +51,6 @@ class Steps:
     open_for: Callable[[Attempt], None]
     fail: Callable[[Attempt, Verdict], None]
     conclude: Callable[[Attempt, AttemptResult, Stream[Attempt]], None]
-
-
-class Http1Receivers:
-    """Those that chose HTTP/1.1 in their last handshake, remembered for ten minutes from then on. Of too many, the one
-    not heard of for the longest time is forgotten."""
-
-    def __init__(self) -> None:
-        self._until: dict[Target, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._until)
-
-    def has(self, target: Target, now: float) -> bool:
-        """`now` in monotonic seconds, as everywhere."""
-        until = self._until.get(target)
-        if until is None:
-            return False
-        if now < until:
-            return True
-        del self._until[target]
-        return False
-
-    def add(self, target: Target, now: float) -> None:
-        self._until.pop(target, None)
-        self._until[target] = now + REMEMBERED_SECONDS
-        if len(self._until) > REMEMBERED:
-            del self._until[next(iter(self._until))]
-
-    def forget(self, target: Target) -> None:
-        self._until.pop(target, None)
 
 
 class _Receiver:

@@ -66,6 +66,8 @@ _OfStream = ResponseReceived | DataReceived | StreamEnded | InformationalRespons
 
 
 class _GoesOn(H2ConnectionStateMachine):
+    """h2 ends the connection at GOAWAY; here the streams that the receiver accepted go on."""
+
     _transitions = H2ConnectionStateMachine._transitions | {
         (ConnectionState.CLIENT_OPEN, ConnectionInputs.RECV_GOAWAY): (None, ConnectionState.CLIENT_OPEN)
     }
@@ -83,6 +85,8 @@ class _WrittenBefore:
 
 
 class _Library(H2Connection):
+    """Overrides private methods of h2 4.4, which pyproject pins: look here at each upgrade."""
+
     MAX_CLOSED_STREAMS = 4_096
 
     @property
@@ -106,6 +110,7 @@ class _Library(H2Connection):
         return events
 
     def forget_ended(self) -> None:
+        """h2 forgets ended streams while it counts; 1: those of odd ids, ours."""
         self._open_streams(1)
 
 
@@ -267,7 +272,7 @@ class Session(Generic[A]):
         try:
             events = self._h2.receive_data(frame)
         except Exception:
-            # Mostly H2Error; but what it did not foresee is the receiver's doing as well.
+            # Mostly H2Error; any other exception comes of the receiver's bytes too.
             self.broken = True
             return
         for event in events:

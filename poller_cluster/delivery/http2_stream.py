@@ -23,7 +23,9 @@ class Stream(Generic[A]):
     waits for it. `on_kept`: the connection had brought an answer before. `heard_at_start`: how often something had come
     on the connection when the request was written.
 
-    `left` is what may still come, by the measure of `http2_session`. `unsent` is what of the body was not written yet.
+    `status` is 0 until the final head, `end` why nothing more is read, `unacknowledged` bytes that were not given back
+    to its window. `left` is what may still come, by the measure of `http2_session`. `unsent`: what of the body was not
+    written yet.
     `fed`: something of an answer came. `refused`: the receiver says that it did not look at the request.
     """
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from scheduler_service.domain.clients import RetrySettings as RetryPolicy
 
-__all__ = ["Decision", "GiveUp", "GiveUpReason", "RetryAt", "RetryPolicy", "Success", "decide"]
+__all__ = ["Decision", "GiveUp", "GiveUpReason", "RetryAt", "RetryPolicy", "decide"]
 
 GiveUpReason = Literal["refused", "final-status", "in-doubt", "at-most-once", "exhausted", "deadline"]
 """Why nothing more is tried.
@@ -29,11 +29,6 @@ _LARGEST_EXPONENT = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Success:
-    """The receiver answered 2xx."""
-
-
-@dataclass(frozen=True, slots=True)
 class RetryAt:
     """Try again at `at_ms` (Unix milliseconds)."""
 
@@ -47,8 +42,7 @@ class GiveUp:
     reason: GiveUpReason
 
 
-Decision = Success | RetryAt | GiveUp
-_SUCCESS = Success()
+Decision = RetryAt | GiveUp
 
 
 def decide(
@@ -64,14 +58,12 @@ def decide(
     jitter: float,
     at_most_once: bool,
 ) -> Decision:
-    """What follows from attempt number `attempt` (from 1, redeliveries counted anew) that ended at `now_ms`.
+    """What follows from a failed attempt, number `attempt` (from 1, redeliveries counted anew) that ended at `now_ms`.
 
     `status`, `nothing_sent`, `final` and `retry_after_seconds` are the attempt's. `due_ms` is what the deadline counts
     from: the schedule's due, or the first attempt where that came later (an outage must not eat the retries).
     `jitter` is uniform in [0, 1).
     """
-    if status is not None and 200 <= status <= 299:
-        return _SUCCESS
     if final:
         return GiveUp("refused")
     if status is not None and status in policy.final_statuses:

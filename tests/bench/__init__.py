@@ -7,7 +7,8 @@ through the public API, the calls to the receiver. It reports and judges nothing
     creates, alone      one connection: what a create takes when it shares with nobody, beside a plain insert
     creates, single     closed loop over 64 keep-alive connections
     creates, batched    batches of 1,000 over 8 connections; these and the ones before consecutive over an hour, where
-                        fifty rows share a partition, and scattered over a week, where hardly two do
+                        all of a minute's, about 170 rows, share a partition, and scattered over a week, where hardly
+                        two do
     creates, keyed      as single, each with an Idempotency-Key, which is a conditional write
     creates, once       as single, each with a token (`domain.once`), of which nothing is kept
     creates, SDK        through `minutehand.client`, by 8 threads; and by 64 tasks through the asynchronous one

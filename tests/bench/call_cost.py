@@ -73,7 +73,7 @@ SETTLING_MS = 2 * MINUTE_MS
 KINDS = {"t": "UTF8Type", "i": "Int32Type", "l": "LongType", "m": "TimestampType", "u": "UUIDType", "b": "BytesType"}
 COLUMNS = {
     "schedules.advance": "libtimliu",
-    "schedules.write_outcome": "timmmitttluuutimmu".replace("uuut", "umit"),
+    "schedules.write_outcome": "timmmitttlumitimmu",
     "schedules.write_delivery": "tmttimmu",
 }
 """The kinds of the parameters of what an owner writes."""

@@ -58,6 +58,7 @@ def test_few_texts_are_remembered_and_long_ones_never() -> None:
     long = "x" * _REMEMBERED_BYTES
     assert unpack_content(pack_content("POST", long, "[]", b"", "{}"))[1] == long
     assert not any(long in texts for texts in _heads)
+    assert not any(long.encode() in head for head in _texts)
 
 
 def content_stored_as(content: bytes) -> dict[str, Any]:

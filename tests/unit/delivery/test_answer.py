@@ -315,7 +315,8 @@ class TestKnownAnswers:
             pieces = [piece for piece in (came[:cut], came[cut:]) if piece]
             asked = {"bodiless": bodiless, "observed": observed}
             one, alone = self.plain(known, **asked), self.plain(KnownAnswers(), **asked)
-            feed(one, *pieces), feed(alone, *pieces)
+            feed(one, *pieces)
+            feed(alone, *pieces)
             assert seen(one) == seen(alone)
             assert (one.version, one.excerpt, one.fields()) == (alone.version, alone.excerpt, alone.fields())
             assert one.ends_with_connection() == alone.ends_with_connection()

@@ -34,7 +34,7 @@ ROWS = st.lists(
 
 
 class Judging:
-    """One admission over a dispatcher of its own. `forgets`: it looks at each row's destination anew."""
+    """One admission over a dispatcher of its own. `forgets`: it looks at the destination of each row."""
 
     def __init__(self, *, forgets: bool) -> None:
         self._forgets = forgets
@@ -74,11 +74,12 @@ class Judging:
 
 @given(ROWS)
 def test_a_row_is_judged_the_same_whatever_came_before(rows: list[tuple[str, int, str | None, bool]]) -> None:
-    one, anew = Judging(forgets=False), Judging(forgets=True)
+    one, afresh = Judging(forgets=False), Judging(forgets=True)
     for number, row in enumerate(sorted(rows, key=lambda row: row[1])):
-        assert one.verdict(number, *row) == anew.verdict(number, *row)
-    assert one.taken == anew.taken
-    one.admission.answered(), anew.admission.answered()
+        assert one.verdict(number, *row) == afresh.verdict(number, *row)
+    assert one.taken == afresh.taken
+    one.admission.answered()
+    afresh.admission.answered()
     assert all(reserved == 0 for _, reserved, _ in one.taken)
 
 
