@@ -121,6 +121,9 @@ class Destination(Generic[J]):
 
     def refuse(self, part: float = DUE) -> None:
         """A row that may take up this part of the limits was not claimed for want of room: tell when there is some."""
+        if int(min(self._limit, self._ahead()) * part) < 1:
+            # There never is any before they are due, and then they are looked at without being told.
+            return
         self._refused = max(self._refused, part)
         self._tell_at = int(self._limit * self._refused) - self._quarter()
 
@@ -143,6 +146,7 @@ class Destination(Generic[J]):
         self.in_flight += 1
         if self._rate is not None:
             self._tokens -= 1.0
+            self._tell_of_room()
         return self.breaker.generation
 
     def ended(self, result: AttemptResult, *, generation: int, now: float) -> bool:

@@ -59,6 +59,7 @@ ENDS_AT_ONCE = 32
 starting one, but connections must not wait unused."""
 HELD_BACK_SECONDS = 0.05
 """How soon to look again when ready rows may not start (no trust, doubtful clock)."""
+SHORTEST_PAUSE_SECONDS = 0.001
 LOCKED_SECONDS = 30.0
 """A row whose headers no key opens comes back after this time to twice of it, until one does."""
 ENGINE_PART = 2
@@ -218,7 +219,8 @@ class Dispatcher:
                 self._make_ready(job)
             held_back = not self._pump()
             first = self._by_due.first()
-            pause = None if first is None else (first - now) / 1000.0
+            # What was started took its time; and the loop has to have a turn.
+            pause = None if first is None else max((first - self._due_clock.now()) / 1000.0, SHORTEST_PAUSE_SECONDS)
             if held_back:
                 pause = HELD_BACK_SECONDS if pause is None else min(pause, HELD_BACK_SECONDS)
             elif self._parked and (delay := self._unpark()) is not None:

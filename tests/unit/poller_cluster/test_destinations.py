@@ -254,6 +254,27 @@ def test_a_limit_that_grew_is_told_of_with_the_next_end() -> None:
     assert known.told == [SHOP]
 
 
+def test_a_started_attempt_tells_of_the_room_that_its_rate_gives() -> None:
+    """Rows that are due are looked at when they are told of room; the attempt itself may take long."""
+    known = Known().limit(a_example=DestinationLimit(max_per_second=1))
+    one = known.of()
+    claim(one, 1)
+    assert one.room() == 0
+    one.refuse()
+    one.started()
+    assert known.told == [SHOP]
+
+
+def test_hosts_of_which_rows_were_refused_before_their_due_are_forgotten() -> None:
+    """Of a limit of one nothing is given before the due, so nobody is ever told of such room."""
+    known = Known(max_in_flight=1, destinations_per_client=10)
+    for number in range(100):
+        one = known.of(f"https://{number}.example/x")
+        assert one.room(LATER) == 0
+        one.refuse(LATER)
+    assert len(list(known.all.all())) <= 10
+
+
 def test_an_open_breaker_holds_back_and_lets_few_try() -> None:
     known = Known(breaker_failures=2, breaker_open_seconds=10, breaker_probes=2)
     one = known.of()

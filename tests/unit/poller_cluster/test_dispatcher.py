@@ -1,10 +1,13 @@
 """When attempts start, whose turn it is, and what becomes of results. Nothing waits: the clock is moved by hand."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS, LOCKED_SECONDS
 from poller_cluster.settings import MinuteSettings
 from poller_cluster.tenants import Tenant
@@ -351,3 +354,22 @@ async def test_rows_that_wait_go_on_before_many_attempts_have_ended(bench: Bench
     assert len(bench.started) == begun
     bench.engine.finish(result())
     assert len(bench.started) == begun + ENDS_AT_ONCE
+
+
+async def test_what_is_due_soon_is_not_late_by_the_time_that_starting_others_took(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = bench.engine.start_attempt
+
+    def slow(request: CallbackRequest, on_done: Callable[[AttemptResult], None], **asked: Any) -> None:
+        bench.clock.advance(0.01)
+        start(request, on_done, **asked)
+
+    monkeypatch.setattr(bench.engine, "start_attempt", slow)
+    for _ in range(20):
+        bench.submit()
+    bench.submit(after_ms=300)
+    await bench.settle()
+    assert len(bench.started) == 20
+    await bench.advance(0.1)
+    assert len(bench.started) == 21
