@@ -128,6 +128,7 @@ class GroupCommit:
         size = definition_bytes(definition)
         if size > self._settings.max_write_bytes:
             raise _too_large(size, self._settings)
+        item = definition_item(definition, packs=packs)
 
         def answer(submission: Submission) -> None:
             self._leave(submission)
@@ -135,7 +136,7 @@ class GroupCommit:
 
         submission = self._admit(1, size, answer, waiter)
         part = Part(submission, definition.partition)
-        part.add(definition_item(definition, packs=packs), 0, size)
+        part.add(item, 0, size)
         self._enqueue(part)
         self._schedule_flush()
         return submission

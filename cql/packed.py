@@ -17,7 +17,8 @@ later where a row is announced first, and sweeps, counts and lean reads take it 
 
 Every program reads packed cells and columns. Where a row has both, `content` holds, and an outcome in columns holds
 over `delivery` (`schedule_rows`). They are written by processes that see no node whose program can't read them
-(`PACKED_SINCE`). What can't be unpacked is a value too, so that its row fails alone, as undecodable.
+(`PACKED_SINCE`), and programs that can't are not started any more (migration 0016). What can't be unpacked is a value
+too, so that its row fails alone, as undecodable.
 
 What a row costs, CPU milliseconds (medians of 6 to 12 rounds by turns on two cores that others used as well, spread by
 a quarter; Cassandra's after more than a minute of the same, without its compilers and collector):
@@ -31,6 +32,7 @@ a quarter; Cassandra's after more than a minute of the same, without its compile
 Of requests with one row nothing could be seen: they cost 0.07. `python -m tests.bench.rows` measures it.
 """
 
+import re
 import struct
 from itertools import accumulate, pairwise
 from typing import TypeVar
@@ -47,6 +49,7 @@ TEXTS = 4
 LENGTH_BYTES = 4
 
 _HEAD = struct.Struct(f">B{TEXTS}I")
+_DELIVERY = re.compile(r"([0-9]{1,9}) ([0-9]{1,14}) ([0-9]{1,9}) ([0-9]{1,18}) (.*)", re.DOTALL)
 _REMEMBERED = 4096
 _REMEMBERED_BYTES = 512
 
@@ -133,8 +136,8 @@ def pack_delivery(outcome: Outcome) -> str | None:
 
 def unpack_delivery(delivery: str) -> tuple[int, UnixMillis, int, int, str] | None:
     """What the text says; None for one that this program can't read."""
-    try:
-        attempts, first_attempt_at, last_status, fired_epoch, fired_by = delivery.split(" ", 4)
-        return int(attempts), UnixMillis(int(first_attempt_at)), int(last_status), int(fired_epoch), fired_by
-    except ValueError:
+    said = _DELIVERY.fullmatch(delivery)
+    if said is None:
         return None
+    attempts, first_attempt_at, last_status, fired_epoch, fired_by = said.groups()
+    return int(attempts), UnixMillis(int(first_attempt_at)), int(last_status), int(fired_epoch), fired_by

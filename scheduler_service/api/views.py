@@ -136,8 +136,11 @@ def callback_view(client_id: ClientId, source: Definition | Row | CronCallback, 
         headers: dict[str, str] | None = (
             {name: MASK if name.lower() in MASKED_HEADERS else value for name, value in sent} if sent else {}
         )
-    except (Undecodable, SecretLocked):
+    except SecretLocked:
         headers = None
+    except Undecodable:
+        # Of content that can't be read the body is all of it, credentials among it.
+        headers, body = None, b""
     url, method = source.url or "", source.method or ""
     try:
         return CallbackView(url=url, method=method, headers=headers, body=body.decode())

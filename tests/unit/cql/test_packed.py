@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from cql.packed import (
@@ -16,13 +17,16 @@ from cql.packed import (
     _texts,
     pack_content,
     unpack_content,
+    unpack_delivery,
 )
 from cql.schedule_rows import content_of
 from poller_cluster.callback import prepare
 from poller_cluster.steps import Claim
+from scheduler_service.api.views import callback_view
 from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of
 from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.usecases.secret_box import ClearBox
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
 
 SHOP = ClientId("shop")
@@ -79,3 +83,26 @@ def test_a_row_with_such_content_is_not_called_and_fails_as_undecodable(how: str
     outcome = prepare(Claim(told, False, None), tenant=tenant(), epoch=EPOCH, sender=SENDER, now=row.due)
     assert isinstance(outcome, Outcome)
     assert (outcome.state, outcome.reason) == (State.FAILED, "undecodable")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "1 99999999999999999999 204 7 n",
+        "1_0 1763836800123 204 7 n",
+        "\u0661 1763836800123 204 7 n",
+        "1 2 3 4",
+        " 1 2 3 4 n",
+    ],
+)
+def test_a_delivery_is_five_parts_of_which_four_are_numbers_that_fit(said: str) -> None:
+    assert unpack_delivery(said) is None
+    assert unpack_delivery("1 1763836800123 204 7 node 1@2") == (1, 1763836800123, 204, 7, "node 1@2")
+
+
+def test_content_that_cannot_be_read_is_shown_to_nobody() -> None:
+    """Its body is all that is stored, and credentials may be among it."""
+    stored = b"\x09" + pack_content("POST", "https://a.example", '[["authorization","Bearer s3cret"]]', b"", "{}")
+    row = replace(claim().row, **content_stored_as(stored))
+    shown = callback_view(SHOP, row, ClearBox())
+    assert (shown.body, shown.body_base64, shown.headers) == ("", UNSET, None)
