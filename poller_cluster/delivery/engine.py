@@ -127,6 +127,7 @@ class DeliveryEngine:
                 begin=self._begin,
                 open_for=self._open_first,
                 fail=self._fail,
+                give_up=self._give_up,
                 conclude=self._conclude,
             ),
         )
@@ -461,6 +462,17 @@ class DeliveryEngine:
         answer = stream if attempt.connection is None else attempt.connection.answer
         self._conclude(attempt, attempt.without_status(verdict, self._clock.monotonic()), answer)
 
+    def _give_up(self, attempt: Attempt, error: Exception) -> None:
+        """End it over an error of ours, whatever else that leaves undone: those of others go on."""
+        self._loop.call_exception_handler({"message": "an attempt was given up", "exception": error})
+        if attempt.over:
+            return
+        verdict = Verdict("internal", f"the attempt was given up: {type(error).__name__}")
+        try:
+            self._fail(attempt, verdict)
+        except Exception:
+            self._conclude(attempt, attempt.without_status(verdict, self._clock.monotonic()))
+
     def _no_connection(self, attempt: Attempt) -> Verdict:
         if attempt.refusal is not None and not attempt.opened:
             return refused(attempt.refusal)
@@ -526,8 +538,11 @@ class DeliveryEngine:
                 continue
             if attempt.due > now:
                 self._watch(attempt, attempt.due)
-            else:
+                continue
+            try:
                 self._overdue(attempt, now)
+            except Exception as error:
+                self._give_up(attempt, error)
         self._set_timer()
 
     def _overdue(self, attempt: Attempt, now: float) -> None:
@@ -549,7 +564,10 @@ class DeliveryEngine:
         unnamed = self._naming.close()
         self._http2.close()
         for attempt in [*self._deadlines.take_all(), *unnamed]:
-            self._fail(attempt, because("stopped"))
+            try:
+                self._fail(attempt, because("stopped"))
+            except Exception as error:
+                self._give_up(attempt, error)
         for connection in self._pool.take_all():
             connection.close()
         for timer in (self._timer, self._sweep):

@@ -42,7 +42,7 @@ class Steps:
 
     `may_start` asks; where the answer is no, the attempt has ended. `watch_sooner`: it is due at an instant. `begin`:
     find a connection, or make one; `open_for`: make one. `fail`: it ends without a status, and is told to `leave`.
-    `conclude`: it has left its stream, and this is its result.
+    `give_up`: it ends over an error of ours. `conclude`: it has left its stream, and this is its result.
     """
 
     may_start: Callable[[Attempt], bool]
@@ -50,6 +50,7 @@ class Steps:
     begin: Callable[[Attempt], None]
     open_for: Callable[[Attempt], None]
     fail: Callable[[Attempt, Verdict], None]
+    give_up: Callable[[Attempt, Exception], None]
     conclude: Callable[[Attempt, AttemptResult, Stream[Attempt]], None]
 
 
@@ -193,51 +194,58 @@ class Http2Attempts:
         if once and not connection.looks_alive():
             connection.retired = True
         is_open = connection.is_open
-        begun: list[tuple[Attempt, Stream[Attempt]]] = []
+        begun: dict[Attempt, Stream[Attempt]] = {}
+        try:
+            while queued and is_open:
+                attempt = queued.pop(0)
+                if not attempt.over and self._steps.may_start(attempt):
+                    stream = begun[attempt] = self._stream(attempt)
+                    self._begin_stream(attempt, stream, connection)
+            if begun:
+                connection.send()
+        except Exception as error:
+            self._not_written(connection, begun, error)
+        else:
+            for attempt, stream in begun.items():
+                attempt.sends += 1
+                attempt.due = attempt.deadline
+                self._under_way[attempt] = (connection, stream)
         for attempt in queued:
-            if attempt.over:
-                continue
-            if not is_open:
-                self._steps.begin(attempt)
-            elif self._steps.may_start(attempt):
-                begun.append((attempt, self._begin_stream(attempt, connection)))
-        if begun:
-            self._send(connection, begun)
+            self._steps.begin(attempt)
         self._settle(connection, self._clock.monotonic())
 
-    def _begin_stream(self, attempt: Attempt, connection: Http2Connection[Attempt]) -> Stream[Attempt]:
-        request, settings, sight = attempt.request, self._settings, attempt.sight
-        stream = Stream(
+    def _stream(self, attempt: Attempt) -> Stream[Attempt]:
+        settings = self._settings
+        return Stream(
             attempt,
             response_bytes=settings.response_bytes,
             framing_bytes=settings.framing_bytes,
             excerpt_bytes=settings.excerpt_bytes,
-            observed=sight is not None,
+            observed=attempt.sight is not None,
         )
+
+    def _begin_stream(self, attempt: Attempt, stream: Stream[Attempt], connection: Http2Connection[Attempt]) -> None:
+        request, sight = attempt.request, attempt.sight
         block = block_of(request, attempt.place)
         if sight is not None:
             sight.sent = headers_of(block)
         connection.begin(stream, method=request.method, block=block, body=request.body)
-        return stream
 
-    def _send(self, connection: Http2Connection[Attempt], begun: list[tuple[Attempt, Stream[Attempt]]]) -> None:
-        try:
-            connection.send()
-        except OSError:
-            fresh = not connection.session.answers
-            for _, stream in begun:
-                stream.attempt = None
-            self.on_lost(connection)
-            for attempt, _ in begun:
-                if fresh:
-                    self._steps.fail(attempt, because("reset"))
-                else:
-                    self._steps.begin(attempt)
-            return
-        for attempt, stream in begun:
-            attempt.sends += 1
-            attempt.due = attempt.deadline
-            self._under_way[attempt] = (connection, stream)
+    def _not_written(
+        self, connection: Http2Connection[Attempt], begun: dict[Attempt, Stream[Attempt]], error: Exception
+    ) -> None:
+        """Nothing of what was begun has left, and nothing will, for the connection is closed before all else."""
+        fresh = not connection.session.answers
+        for stream in begun.values():
+            stream.attempt = None
+        self.on_lost(connection)
+        for attempt in begun:
+            if not isinstance(error, OSError):
+                self._steps.give_up(attempt, error)
+            elif fresh:
+                self._steps.fail(attempt, because("reset"))
+            else:
+                self._steps.begin(attempt)
 
     def on_heard(self, connection: Http2Connection[Attempt], heard: list[Stream[Attempt]]) -> None:
         now = self._clock.monotonic()

@@ -10,6 +10,7 @@ all before them has left, and of what the protocol makes us say to a receiver th
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from poller_cluster.delivery.connection import Connection
@@ -33,7 +34,7 @@ class Owner(Protocol):
         """Something came, or what was unsent has left; `heard`: the streams of which more is known."""
 
     def on_lost(self, connection: Any) -> None:
-        """Nothing more comes, or the connection must not be used any more."""
+        """Nothing more comes, or the connection must not be used any more. May be called more than once."""
 
 
 class Http2Connection(Generic[A]):
@@ -83,10 +84,10 @@ class Http2Connection(Generic[A]):
         self.session: Session[A] = Session()
         if unsent:
             self._unsent += unsent
-            loop.add_writer(self._descriptor, self._send_more)
-        loop.add_reader(self._descriptor, self._read)
+            self._watch_writable()
+        loop.add_reader(self._descriptor, self._guard, self._read)
         # The receiver's settings may have come along with the end of the handshake.
-        loop.call_soon(self._hear, b"")
+        loop.call_soon(self._guard, self._hear, b"")
 
     @property
     def is_open(self) -> bool:
@@ -105,8 +106,8 @@ class Http2Connection(Generic[A]):
         self.session.request(stream, method=method, block=block, body=body)
 
     def send(self) -> None:
-        """Write the requests that were begun. Raises OSError where nothing of them has left: the connection has to be
-        closed then."""
+        """Write the requests that were begun. Where it raises nothing of them has left, and the connection has to be
+        closed at once."""
         self._write_bodies()
         self._send(self._tls.seal(self.session.take()))
 
@@ -129,12 +130,17 @@ class Http2Connection(Generic[A]):
 
     def _write_bodies(self) -> None:
         if self.session.write_bodies(_BODIES_AT_ONCE):
-            self._loop.add_writer(self._descriptor, self._send_more)
+            self._watch_writable()
 
     def _flush(self) -> None:
         """Send what the session and TLS have to say, behind what was not sent yet."""
         said = self.session.take()
-        data = self._tls.seal(said) if said else self._tls.take()
+        try:
+            data = self._tls.seal(said) if said else self._tls.take()
+        except ssl.SSLError:
+            self.retired = True
+            self._loop.call_soon(self._owner.on_lost, self)
+            return
         if not data:
             return
         if self._unsent:
@@ -145,7 +151,7 @@ class Http2Connection(Generic[A]):
             self._send(data)
         except (BlockingIOError, InterruptedError):
             self._unsent += data
-            self._loop.add_writer(self._descriptor, self._send_more)
+            self._watch_writable()
         except OSError:
             self.retired = True
 
@@ -153,7 +159,18 @@ class Http2Connection(Generic[A]):
         sent = self._sock.send(data)
         if sent < len(data):
             self._unsent += data[sent:]
-            self._loop.add_writer(self._descriptor, self._send_more)
+            self._watch_writable()
+
+    def _watch_writable(self) -> None:
+        self._loop.add_writer(self._descriptor, self._guard, self._send_more)
+
+    def _guard(self, step: Callable[..., None], *given: bytes) -> None:
+        """Take a step that the loop asks for. An error in it costs this connection, and nothing beside it."""
+        try:
+            step(*given)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": "a connection over HTTP/2 failed", "exception": error})
+            self._owner.on_lost(self)
 
     def _send_more(self) -> None:
         try:
