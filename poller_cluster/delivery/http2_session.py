@@ -60,6 +60,8 @@ _DATA: Final = 0x0
 _ANSWER_FRAMES: Final = frozenset({_DATA, 0x1, 0x9})
 """DATA, HEADERS, CONTINUATION."""
 _SETTINGS: Final = 0x4
+_NO_TABLE: Final = b"\x20"
+"""A dynamic table size update to 0 (RFC 7541, 6.3)."""
 _GOAWAY: Final = 0x7
 _OF_STREAMS: Final = (ResponseReceived, DataReceived, StreamEnded, InformationalResponseReceived, StreamReset)
 _OfStream = ResponseReceived | DataReceived | StreamEnded | InformationalResponseReceived | StreamReset
@@ -74,14 +76,17 @@ class _GoesOn(H2ConnectionStateMachine):
 
 
 class _WrittenBefore:
-    """In the place of an encoder: the block is written already (`http2_wire`)."""
+    """In the place of an encoder: the block is written already (`http2_wire`). The first one says before all else that
+    no table is used, as receivers expect that admit less than the usual one (RFC 7541, 4.2)."""
 
     header_table_size = 4_096
     """Set by the library to what the receiver admits; no table is used."""
     block = b""
+    _said_first = _NO_TABLE
 
     def encode(self, headers: object) -> bytes:
-        return self.block
+        said_first, self._said_first = self._said_first, b""
+        return said_first + self.block
 
 
 class _Library(H2Connection):
@@ -252,6 +257,10 @@ class Session(Generic[A]):
                 self._receive_frame(kind, number & 0x7FFF_FFFF, data[at:end], heard)
             at = end
         self._begun = data[at:]
+        for stream in heard:
+            if stream.end is not None:
+                # No more of its body is asked for, and the library may know it no more.
+                self._unsent.pop(stream, None)
         return list(heard)
 
     def _receive_frame(self, kind: int, number: int, frame: bytes, heard: dict[Stream[A], None]) -> None:

@@ -230,3 +230,27 @@ class TestOneThatFails:
             assert await errors_of([begin(engine, post(url, b""))]) == ["reset"]
             assert engine._http2._receivers == {}
         assert reported == [LookupError]
+
+
+class TestEarlyAnswers:
+    async def test_one_with_a_reset_before_the_body_was_read(
+        self, authority: Authority, engine: DeliveryEngine
+    ) -> None:
+        """And the connection's window opens: it is fit for the next request, which leaves in its own turn."""
+        big: list[int] = []
+        heads: list[int] = []
+
+        def answer_early(to: Receiver, came: Frame) -> None:
+            if came.kind == h2.HEADERS:
+                heads.append(came.stream)
+            if came.kind == h2.DATA and came.stream == 3:
+                big.append(len(came.payload))
+                if sum(big) == 65_535:
+                    opened = frame(h2.WINDOW_UPDATE, 0, 0, (65_535).to_bytes(4, "big"))
+                    to.write(head(3, "413", ends=True) + frame(h2.RST_STREAM, 0, 3, bytes(4)) + opened)
+            answer(to, came)
+
+        async with receiving(authority, answer_early, settings(initial_window_size=1_000_000)) as (url, made):
+            results = [await attempt(engine, post(url, body)) for body in (b"", b"x" * 200_000, b"")]
+            assert [result.status for result in results] == [204, 413, 204]
+            assert (heads, sum(big), len(made)) == ([1, 3, 5], 65_535, 1)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from hpack import Decoder
 
 from poller_cluster.delivery.http2_session import CONTROL_COST, FRAME_COST, MOST_STREAMS, Session
 from poller_cluster.delivery.http2_stream import Stream
@@ -12,6 +13,7 @@ from tests.support.http2_frames import Frame, data, frame, frames_of, goaway, he
 RESPONSE_BYTES = 65_536
 FRAMING_BYTES = 393_216
 BLOCK = h2.block((":method", "POST"), (":scheme", "https"), (":authority", "h"), (":path", "/"))
+NO_TABLE = b"\x20"
 
 
 def stream(**differing: Any) -> Stream[str]:
@@ -48,12 +50,22 @@ class TestRequests:
         to = session()
         one = begun(to, b"{}")
         assert list(frames_of(to.take())) == [
-            Frame(h2.HEADERS, h2.END_HEADERS, 1, BLOCK),
+            Frame(h2.HEADERS, h2.END_HEADERS, 1, NO_TABLE + BLOCK),
             Frame(h2.DATA, h2.END_STREAM, 1, b"{}"),
         ]
         two = begun(to)
         assert list(frames_of(to.take())) == [Frame(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM, 3, BLOCK)]
         assert to.streams == {1: one, 3: two}
+
+    def test_no_table_is_used_from_the_first_block_on(self) -> None:
+        """Receivers that admit less than the usual table want to hear of it; ours may be lowered at any time."""
+        to, decoder = session(header_table_size=0), Decoder()
+        decoder.max_allowed_table_size = 0
+        for _ in range(2):
+            begun(to)
+            to.receive(settings(header_table_size=0))
+            (block,) = [each.payload for each in frames_of(to.take()) if each.kind == h2.HEADERS]
+            assert (":path", "/") in decoder.decode(block)
 
     def test_no_push_is_taken(self) -> None:
         made: Session[str] = Session()
@@ -211,6 +223,25 @@ class TestEndsOfStreams:
         assert to.leave(one)
         to.write_bodies(1_000)
         assert [each.kind for each in frames_of(to.take())][-1] == h2.RST_STREAM
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            head(1, "413", ends=True) + frame(h2.RST_STREAM, 0, 1, bytes(4)),
+            frame(h2.RST_STREAM, 0, 1, (8).to_bytes(4, "big")),
+            head(1, "101"),
+            goaway(0),
+        ],
+        ids=["early answer", "reset", "malformed", "refused"],
+    )
+    def test_no_body_of_one_that_ended(self, told: bytes) -> None:
+        """Also where the window opens before anybody has left it."""
+        to = session(initial_window_size=10)
+        one = begun(to, b"x" * 100)
+        to.take()
+        to.receive(told + settings(initial_window_size=1_000))
+        to.write_bodies(1_000)
+        assert (one.end is not None, taken(to, h2.DATA), to.broken) == (True, [], False)
 
     def test_what_comes_for_one_that_was_given_up(self) -> None:
         """A window full may be under way; the connection is fit for others even so."""
