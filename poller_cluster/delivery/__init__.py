@@ -29,7 +29,7 @@ What holds:
   the receiver has answered. At most 64 KB of an answer's body are read, and 1 KiB is kept.
 - A status is believed where its line is one: HTTP/1.0 or HTTP/1.1 and three digits; over HTTP/2, where it is three
   digits and comes first. Another one, and 101, end the attempt as `bad-response` at once; of all else below 200 there
-  may be any number before the final status.
+  may be any number before the final status, over HTTP/2 64.
 - Where an answer ends, only one reading is accepted: Content-Length twice or beside Transfer-Encoding, folded headers,
   lines without CR and the like end the answer, and the connection with it. So do bytes that come after the answer
   (line ends in the same segment excepted: they are skipped), and any byte on an idle connection: they are never taken
@@ -72,10 +72,11 @@ HTTP/1.1.
 - A stream that the receiver says it did not look at is begun again on a fresh connection, under `may_start`, also for
   `at_most_once` requests: it is the receiver's word that nothing was done. A connection lost is as over HTTP/1.1 for
   each of its streams; "kept" is one that had brought an answer before.
-- Bounds are those of HTTP/1.1 for each stream, a frame counting as 256 bytes at least and headers fourfold. What
-  belongs to no answer (SETTINGS, PING, WINDOW_UPDATE, unknown frames) is bounded for the connection, idle or not: 64
-  KB, of which a request gives 2 KB back; headers unpack to 64 KB at most. Beyond that, and at any violation of the
-  protocol, the connection is closed; those of its streams that have no status end as `bad-response`.
+- Bounds are those of HTTP/1.1 for each stream, a frame counting as 256 bytes at least, headers fourfold, and each of
+  them as 64 bytes more. What belongs to no answer (SETTINGS, PING, WINDOW_UPDATE, unknown frames) is bounded for the
+  connection, idle or not: 64 KB, of which a request gives 2 KB back; headers unpack to 64 KB at most. Beyond that, and
+  at any violation of the protocol, the connection is closed; those of its streams that have no status end as
+  `bad-response`.
 - Bodies are written as the receiver's windows admit, in turns. What the protocol makes us say to a receiver that reads
   nothing is bounded by 8 KB.
 - A connection on which nothing came since a request was written that timed out is used for no other.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from poller_cluster.delivery.connection import Connection
-from poller_cluster.delivery.http2_session import Session
+from poller_cluster.delivery.http2_session import FRAME_COST, Session
 from poller_cluster.delivery.http2_stream import Stream
 
 A = TypeVar("A")
@@ -24,7 +24,8 @@ _BODIES_AT_ONCE: Final = 65_536
 _BEHIND_BYTES: Final = 8_192
 """Acknowledgements, resets and new windows, sealed, that may wait behind what was sent before them."""
 _SEALED_BYTES: Final = 65_536
-"""What TLS may bring without bringing as much of HTTP/2: keys, tickets, padding, records that are not complete."""
+"""What TLS may bring without bringing as much of HTTP/2: keys, tickets, padding, records that are not complete. Each
+frame gives `FRAME_COST` back, which is more than the record costs that it may come in alone."""
 
 
 class Owner(Protocol):
@@ -214,9 +215,11 @@ class Http2Connection(Generic[A]):
         except ssl.SSLError:
             self._owner.on_lost(self)
             return
-        self._sealed = max(self._sealed + len(data) - 2 * len(opened), 0)
         self.heard += bool(opened)
+        frames = session.frames
         heard = session.receive(opened) if opened else []
+        earned = 2 * len(opened) + FRAME_COST * (session.frames - frames)
+        self._sealed = max(self._sealed + len(data) - earned, 0)
         if not session.broken and not self._unsent:
             self._write_bodies()
         self._flush()

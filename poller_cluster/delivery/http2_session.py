@@ -8,15 +8,17 @@ The library keeps the protocol's states, windows and header tables. Of what it l
 - What comes is handed on frame by frame, so that what was heard before a violation counts. A frame is refused by its
   length alone, before it is there.
 - Everything is counted. A frame costs its bytes, a multiple of them where it takes longer to read, and `FRAME_COST` at
-  least. Answers' frames are taken off what their stream may bring; beyond it the stream ends as `too-long`. Frames for
-  streams that were given up are taken off an allowance that each such stream adds to: what may be under way. All others
-  (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are taken off `CONTROL_COST`, of which each request and each
-  piece of a body gives some back. Beyond either the connection is broken.
+  least; each header that it unpacks to costs some more. Answers' frames are taken off what their stream may bring;
+  beyond it the stream ends as `too-long`. Frames for streams that were given up are taken off an allowance that each
+  such stream adds to: what may be under way. All others (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are
+  taken off `CONTROL_COST`, of which each request and each piece of a body gives some back. Beyond either the
+  connection is broken.
 - A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds).
 - Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them. It would
   also answer each frame of a stream that was reset by another reset.
 """
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final, Generic, TypeVar
 
@@ -35,6 +37,7 @@ from h2.events import (
 )
 from h2.exceptions import StreamClosedError, StreamIDTooLowError
 from h2.settings import SettingCodes, Settings
+from hpack import Decoder, HeaderTuple
 from hyperframe.frame import Frame
 
 from poller_cluster.delivery.http2_stream import Stream
@@ -47,6 +50,8 @@ FRAME_COST: Final = 256
 """Small frames cost the time of about so many bytes."""
 _SLOW: Final = 4
 """All but DATA costs the time of so many times its bytes."""
+_FIELD_COST: Final = 64
+"""And each header, however few bytes name it."""
 CONTROL_COST: Final = 65_536
 _CONTROL_REGAINED: Final = 2_048
 _UNDER_WAY: Final = 262_144
@@ -89,6 +94,17 @@ class _WrittenBefore:
         return said_first + self.block
 
 
+class _CountingDecoder(Decoder):
+    """`fields`: how many headers were read so far."""
+
+    fields = 0
+
+    def decode(self, data: bytes, raw: bool = False) -> Iterable[HeaderTuple]:
+        headers = list(super().decode(data, raw))
+        self.fields += len(headers)
+        return headers
+
+
 class _Library(H2Connection):
     """Overrides private methods of h2 4.4, which pyproject pins: look here at each upgrade."""
 
@@ -122,11 +138,12 @@ class _Library(H2Connection):
 class Session(Generic[A]):
     """`streams` are those under way, by their ids. `settled`: the receiver's settings are there, as they have to be
     before all else; `most_streams` may be at a time, one before that. `going`: no more requests may be written.
-    `broken`: the connection has to be closed. `answers`: how many streams the receiver ended."""
+    `broken`: the connection has to be closed. `answers`: how many streams the receiver ended; `frames` came so far."""
 
     __slots__ = (
         "_begun",
         "_control",
+        "_decoder",
         "_encoder",
         "_given_up",
         "_h2",
@@ -135,6 +152,7 @@ class Session(Generic[A]):
         "_unsent",
         "answers",
         "broken",
+        "frames",
         "going",
         "most_streams",
         "settled",
@@ -154,6 +172,7 @@ class Session(Generic[A]):
             )
         )
         h2.state_machine = _GoesOn()
+        self._decoder = h2.decoder = _CountingDecoder(H2Connection.DEFAULT_MAX_HEADER_LIST_SIZE)
         self._encoder = h2.encoder = _WrittenBefore()  # type: ignore[assignment]
         h2.local_settings = Settings(
             client=True,
@@ -167,7 +186,7 @@ class Session(Generic[A]):
         self.streams: dict[int, Stream[A]] = {}
         self.most_streams = 1
         self.settled = self.going = self.broken = False
-        self.answers = 0
+        self.answers = self.frames = 0
         self._unsent: dict[Stream[A], None] = {}
         self._begun = b""
         self._said = b""
@@ -254,6 +273,7 @@ class Session(Generic[A]):
             elif end > size:
                 break
             else:
+                self.frames += 1
                 self._receive_frame(kind, number & 0x7FFF_FFFF, data[at:end], heard)
             at = end
         self._begun = data[at:]
@@ -265,30 +285,39 @@ class Session(Generic[A]):
 
     def _receive_frame(self, kind: int, number: int, frame: bytes, heard: dict[Stream[A], None]) -> None:
         cost = max(len(frame) if kind == _DATA else _SLOW * len(frame), FRAME_COST)
-        stream = None
-        if kind not in _ANSWER_FRAMES:
-            self._control -= cost
-        elif (stream := self.streams.get(number)) is not None:
-            stream.left -= cost
-        else:
-            self._given_up -= cost
+        stream = self._charge(kind, number, cost)
         if self._control < 0 or self._given_up < 0 or (kind != _SETTINGS and not self.settled):
             self.broken = True
             return
         if kind == _GOAWAY:
             # What is yet to be sent would be forgotten.
             self._said += self._h2.data_to_send()
+        fields = self._decoder.fields
         try:
             events = self._h2.receive_data(frame)
         except Exception:
             # Mostly H2Error; any other exception comes of the receiver's bytes too.
             self.broken = True
             return
+        if self._decoder.fields > fields:
+            self._charge(kind, number, _FIELD_COST * (self._decoder.fields - fields))
         for event in events:
             self._hear(event, heard)
         if stream is not None and stream.left < 0 and stream.end is None:
             stream.end = "too-long"
             heard[stream] = None
+
+    def _charge(self, kind: int, number: int, cost: int) -> Stream[A] | None:
+        """Take it off what may still come; the stream whose answer it is part of."""
+        if kind not in _ANSWER_FRAMES:
+            self._control -= cost
+            return None
+        stream = self.streams.get(number)
+        if stream is None:
+            self._given_up -= cost
+        else:
+            stream.left -= cost
+        return stream
 
     def _hear(self, event: Event, heard: dict[Stream[A], None]) -> None:
         if isinstance(event, _OF_STREAMS):

@@ -12,6 +12,7 @@ _SWITCHING_PROTOCOLS: Final = 101
 _FIRST_FINAL_STATUS: Final = 200
 _FIRST_KEPT_STATUS: Final = 300
 _STATUS_DIGITS: Final = 3
+_MOST_INTERIM: Final = 64
 _NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 _VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
 
@@ -33,6 +34,7 @@ class Stream(Generic[A]):
         "_body_bytes",
         "_excerpt_bytes",
         "_headers",
+        "_interim",
         "_keeps",
         "_pieces",
         "_response_bytes",
@@ -71,7 +73,7 @@ class Stream(Generic[A]):
         self._keeps = observed
         self._headers: list[Header] = []
         self._pieces: list[bytes] = []
-        self._body_bytes = 0
+        self._body_bytes = self._interim = 0
 
     def hear_head(self, headers: Sequence[Header]) -> None:
         """A head, of an interim answer or of the final one. Its status comes first and is three digits, as over
@@ -90,6 +92,10 @@ class Stream(Generic[A]):
                 self._headers = list(headers[1:])
                 if not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in self._headers):
                     self._headers, self.end = [], "broken"
+        else:
+            self._interim += 1
+            if self._interim > _MOST_INTERIM:
+                self.end = "too-long"
 
     def hear_body(self, piece: bytes) -> None:
         if self.end is not None:

@@ -10,7 +10,7 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
-from poller_cluster.delivery import http2_session
+from poller_cluster.delivery import http2_connection, http2_session
 from poller_cluster.delivery.answer import Answer
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.engine import DeliveryEngine
@@ -23,7 +23,7 @@ from poller_cluster.delivery.target import Target
 from scheduler_service.runtime.clock import SystemClock
 from tests.support.certificates import Authority
 from tests.support.delivery import LONG_SECONDS, LOOPBACK, Trust, attempt, begin, engines, post
-from tests.support.http2_frames import PING, frame, frames_of, settings
+from tests.support.http2_frames import PING, data, frame, frames_of, head, settings
 from tests.support.http2_receiver import Http2Receiver, Session, held
 from tests.support.turns import until
 
@@ -385,7 +385,8 @@ UPDATE = b"u" * 27
 
 
 class Tls:
-    """Passes all but `x` on, and has something to say each time that comes. `along`: what came with the handshake."""
+    """Passes all but `x` on, and has something to say each time that comes. `along`: what came with the handshake;
+    `around`: what is left out of each piece."""
 
     ended = False
     says = UPDATE
@@ -393,14 +394,14 @@ class Tls:
     def __init__(self) -> None:
         self._said = b""
         self.opened = 0
-        self.along = b""
+        self.along = self.around = b""
 
     def seal(self, data: bytes) -> bytes:
         return data
 
     def open(self, data: bytes) -> bytes:
         self.opened += len(data)
-        data, self.along = self.along + data, b""
+        data, self.along = self.along + data.removesuffix(self.around), b""
         if data.strip(b"x"):
             return data
         self._said = self.says if data else b""
@@ -517,6 +518,23 @@ class TestSocket:
         await self.tell(connection, theirs, b"x" * 8_192, 8)
         assert owner.lost == 0
         await self.tell(connection, theirs, b"x")
+        assert owner.lost == 1
+
+    async def test_tls_around_small_frames(
+        self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A record that holds one small frame is larger than that by far, over however many answers."""
+        monkeypatch.setattr(http2_connection, "_SEALED_BYTES", 1_000)
+        ours, theirs = peer
+        owner = Owner()
+        connection = self.connection(ours, owner)
+        stream = await self.begun(connection, theirs, b"")
+        await self.tell(connection, theirs, head(stream.number))
+        tls: Any = connection._tls
+        tls.around = b"x" * 60
+        await self.tell(connection, theirs, data(stream.number, b"") + tls.around, 30)
+        assert owner.lost == 0
+        await self.tell(connection, theirs, b"x" * 1_001)
         assert owner.lost == 1
 
     async def test_what_of_the_handshake_is_yet_to_be_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:

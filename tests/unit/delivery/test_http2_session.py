@@ -65,7 +65,7 @@ class TestRequests:
             begun(to)
             to.receive(settings(header_table_size=0))
             (block,) = [each.payload for each in frames_of(to.take()) if each.kind == h2.HEADERS]
-            assert (":path", "/") in decoder.decode(block)
+            assert (":path", "/") in list(decoder.decode(block))
 
     def test_no_push_is_taken(self) -> None:
         made: Session[str] = Session()
@@ -400,6 +400,31 @@ class TestBounds:
             came += 1
             assert came < 150
         assert (one.end, one.status, to.broken) == ("too-long", 0, False)
+
+    def test_only_so_many_interim_answers(self) -> None:
+        to = session()
+        one, other = begun(to), begun(to)
+        to.receive(head(1, "103") * 64)
+        assert one.end is None
+        to.receive(head(1, "103"))
+        assert (one.end, one.status, other.end, to.broken) == ("too-long", 0, None, False)
+
+    def test_headers_that_a_byte_names(self) -> None:
+        """They are told by few bytes and take long to read; also for one that nobody waits for any more."""
+        interim, final = (h2.block((":status", status)) + b"\xba" * 999 for status in ("103", "200"))
+        to = session()
+        one, given_up = begun(to), begun(to)
+        to.leave(given_up)
+        for _ in range((RESPONSE_BYTES + FRAMING_BYTES) // 68_000):
+            to.receive(frame(h2.HEADERS, h2.END_HEADERS, 1, interim))
+            assert one.end is None
+        to.receive(frame(h2.HEADERS, h2.END_HEADERS, 1, interim))
+        assert (one.end, to.broken) == ("too-long", False)
+        for _ in range(262_144 // 68_000):
+            to.receive(frame(h2.HEADERS, h2.END_HEADERS, 3, final))
+            assert not to.broken
+        to.receive(frame(h2.HEADERS, h2.END_HEADERS, 3, final) * 2)
+        assert to.broken
 
     def test_continuations(self) -> None:
         to = session()
