@@ -193,10 +193,10 @@ class Http2Attempts:
         once = connection.session.settled and any(attempt.request.at_most_once for attempt in queued)
         if once and not connection.looks_alive():
             connection.retired = True
-        is_open = connection.is_open
+        room = connection.room
         begun: dict[Attempt, Stream[Attempt]] = {}
         try:
-            while queued and is_open:
+            while queued and len(begun) < room:
                 attempt = queued.pop(0)
                 if not attempt.over and self._steps.may_start(attempt):
                     stream = begun[attempt] = self._stream(attempt)

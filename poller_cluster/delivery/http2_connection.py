@@ -97,9 +97,14 @@ class Http2Connection(Generic[A]):
         return not (self.retired or self.closed or session.going or session.broken or self._unsent)
 
     @property
+    def room(self) -> int:
+        """How many may be, beside those that are queued."""
+        return self.session.most_streams - len(self.session.streams) - len(self.queued) if self.is_open else 0
+
+    @property
     def has_room(self) -> bool:
         """Whether one more may be."""
-        return self.is_open and len(self.session.streams) + len(self.queued) < self.session.most_streams
+        return self.room > 0
 
     def begin(self, stream: Stream[A], *, method: str, block: bytes, body: bytes) -> None:
         """Prepare a request, where it is open; `send` follows in the same turn."""

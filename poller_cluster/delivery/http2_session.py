@@ -11,8 +11,8 @@ The library keeps the protocol's states, windows and header tables. Of what it l
   least; each header that it unpacks to costs some more. Answers' frames are taken off what their stream may bring;
   beyond it the stream ends as `too-long`. Frames for streams that were given up are taken off an allowance that each
   such stream adds to: what may be under way. All others (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are
-  taken off `CONTROL_COST`, of which each request and each piece of a body gives some back. Beyond either the
-  connection is broken.
+  taken off `CONTROL_COST`, of which each request and each piece of a body gives some back; a WINDOW_UPDATE is spared a
+  byte of that for each byte of a body that it gives back. Beyond either the connection is broken.
 - A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds).
 - Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them. It would
   also answer each frame of a stream that was reset by another reset.
@@ -38,7 +38,7 @@ from h2.events import (
 from h2.exceptions import StreamClosedError, StreamIDTooLowError
 from h2.settings import SettingCodes, Settings
 from hpack import Decoder, HeaderTuple
-from hyperframe.frame import Frame
+from hyperframe.frame import DataFrame, Frame, RstStreamFrame
 
 from poller_cluster.delivery.http2_stream import Stream
 
@@ -67,9 +67,27 @@ _ANSWER_FRAMES: Final = frozenset({_DATA, 0x1, 0x9})
 _SETTINGS: Final = 0x4
 _NO_TABLE: Final = b"\x20"
 """A dynamic table size update to 0 (RFC 7541, 6.3)."""
+_FLAGS: Final = 4
+_ACK: Final = 0x1
+_A_SETTING: Final = 6
+_KNOWN_SETTINGS: Final = frozenset(code.to_bytes(2, "big") for code in SettingCodes)
+"""Their ids (RFC 9113, 6.5.2; RFC 8441, 3)."""
 _GOAWAY: Final = 0x7
+_WINDOW_UPDATE: Final = 0x8
+_A_WINDOW_UPDATE: Final = _FRAME_HEADER + 4
+_read_increment: Final = Struct(">9xL").unpack_from
 _OF_STREAMS: Final = (ResponseReceived, DataReceived, StreamEnded, InformationalResponseReceived, StreamReset)
 _OfStream = ResponseReceived | DataReceived | StreamEnded | InformationalResponseReceived | StreamReset
+
+
+def _known_settings(frame: bytes) -> bytes:
+    """Without the rest: the library would keep one of each id for the life of the connection."""
+    said = frame[_FRAME_HEADER:]
+    if frame[_FLAGS] & _ACK or len(said) % _A_SETTING:
+        return frame
+    each = (said[at : at + _A_SETTING] for at in range(0, len(said), _A_SETTING))
+    known = b"".join(one for one in each if one[:2] in _KNOWN_SETTINGS)
+    return len(known).to_bytes(3, "big") + frame[3:_FRAME_HEADER] + known
 
 
 class _GoesOn(H2ConnectionStateMachine):
@@ -130,6 +148,13 @@ class _Library(H2Connection):
             self._prepare_for_sending(frames)
         return events
 
+    def _handle_data_on_closed_stream(
+        self, events: list[Event], exc: StreamClosedError, frame: DataFrame
+    ) -> tuple[list[Frame], list[Event]]:
+        """Windows are given back, and the reset was said when the stream was given up."""
+        frames, events = super()._handle_data_on_closed_stream(events, exc, frame)
+        return [each for each in frames if not isinstance(each, RstStreamFrame)], events
+
     def forget_ended(self) -> None:
         """h2 forgets ended streams while it counts; 1: those of odd ids, ours."""
         self._open_streams(1)
@@ -138,7 +163,8 @@ class _Library(H2Connection):
 class Session(Generic[A]):
     """`streams` are those under way, by their ids. `settled`: the receiver's settings are there, as they have to be
     before all else; `most_streams` may be at a time, one before that. `going`: no more requests may be written.
-    `broken`: the connection has to be closed. `answers`: how many streams the receiver ended; `frames` came so far."""
+    `broken`: the connection has to be closed. `answers`: how many streams the receiver ended; `frames` came so far.
+    `outstanding`: how many bytes of bodies the receiver has given no new window for."""
 
     __slots__ = (
         "_begun",
@@ -155,6 +181,7 @@ class Session(Generic[A]):
         "frames",
         "going",
         "most_streams",
+        "outstanding",
         "settled",
         "streams",
     )
@@ -186,7 +213,7 @@ class Session(Generic[A]):
         self.streams: dict[int, Stream[A]] = {}
         self.most_streams = 1
         self.settled = self.going = self.broken = False
-        self.answers = self.frames = 0
+        self.answers = self.frames = self.outstanding = 0
         self._unsent: dict[Stream[A], None] = {}
         self._begun = b""
         self._said = b""
@@ -229,6 +256,8 @@ class Session(Generic[A]):
         piece, rest = stream.unsent[:room], stream.unsent[room:]
         h2.send_data(number, piece, end_stream=not rest)
         self._regain()
+        self.outstanding += len(piece)
+        stream.outstanding += len(piece)
         del self._unsent[stream]
         if rest:
             stream.unsent = rest
@@ -285,6 +314,8 @@ class Session(Generic[A]):
 
     def _receive_frame(self, kind: int, number: int, frame: bytes, heard: dict[Stream[A], None]) -> None:
         cost = max(len(frame) if kind == _DATA else _SLOW * len(frame), FRAME_COST)
+        if kind == _WINDOW_UPDATE and len(frame) == _A_WINDOW_UPDATE:
+            cost -= self._returned(number, frame, cost)
         stream = self._charge(kind, number, cost)
         if self._control < 0 or self._given_up < 0 or (kind != _SETTINGS and not self.settled):
             self.broken = True
@@ -292,6 +323,8 @@ class Session(Generic[A]):
         if kind == _GOAWAY:
             # What is yet to be sent would be forgotten.
             self._said += self._h2.data_to_send()
+        elif kind == _SETTINGS:
+            frame = _known_settings(frame)
         fields = self._decoder.fields
         try:
             events = self._h2.receive_data(frame)
@@ -306,6 +339,16 @@ class Session(Generic[A]):
         if stream is not None and stream.left < 0 and stream.end is None:
             stream.end = "too-long"
             heard[stream] = None
+
+    def _returned(self, number: int, frame: bytes, cost: int) -> int:
+        """What a new window is spared of its cost, for giving back what was sent."""
+        of = self.streams.get(number) if number else self
+        if of is None:
+            return 0
+        (increment,) = _read_increment(frame)
+        returned: int = min(increment & 0x7FFF_FFFF, of.outstanding)
+        of.outstanding -= returned
+        return min(returned, cost)
 
     def _charge(self, kind: int, number: int, cost: int) -> Stream[A] | None:
         """Take it off what may still come; the stream whose answer it is part of."""

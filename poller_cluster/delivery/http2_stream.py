@@ -26,8 +26,8 @@ class Stream(Generic[A]):
 
     `status` is 0 until the final head, `end` why nothing more is read, `unacknowledged` bytes that were not given back
     to its window. `left` is what may still come, by the measure of `http2_session`. `unsent`: what of the body was not
-    written yet.
-    `fed`: something of an answer came. `refused`: the receiver says that it did not look at the request.
+    written yet; `outstanding`: how many bytes of it the receiver has given no new window for. `fed`: something of an
+    answer came. `refused`: the receiver says that it did not look at the request.
     """
 
     __slots__ = (
@@ -45,6 +45,7 @@ class Stream(Generic[A]):
         "left",
         "number",
         "on_kept",
+        "outstanding",
         "refused",
         "status",
         "unacknowledged",
@@ -63,7 +64,7 @@ class Stream(Generic[A]):
         observed: bool,
     ) -> None:
         self.attempt: A | None = attempt
-        self.number = self.status = self.heard_at_start = self.unacknowledged = 0
+        self.number = self.status = self.heard_at_start = self.unacknowledged = self.outstanding = 0
         self.end: End | None = None
         self.on_kept = self.fed = self.refused = False
         self.left = response_bytes + framing_bytes

@@ -82,8 +82,10 @@ async def receiving(
     made: list[Receiver] = []
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Receiver(context, answers, made, greeting), "127.0.0.1", 0)
-    yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", made
-    server.close()
+    try:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", made
+    finally:
+        server.close()
 
 
 @pytest.fixture
@@ -254,3 +256,33 @@ class TestEarlyAnswers:
             results = [await attempt(engine, post(url, body)) for body in (b"", b"x" * 200_000, b"")]
             assert [result.status for result in results] == [204, 413, 204]
             assert (heads, sum(big), len(made)) == ([1, 3, 5], 65_535, 1)
+
+
+@pytest.mark.parametrize("admitted", [0, 2])
+async def test_room_that_is_taken_back_before_requests_are_written(
+    authority: Authority, engine: DeliveryEngine, admitted: int
+) -> None:
+    """They go on another connection, and nothing fails over it."""
+    heads: list[tuple[int, int]] = []
+
+    def note(to: Receiver, came: Frame) -> None:
+        if came.kind == h2.HEADERS:
+            heads.append((made.index(to), came.stream))
+        answer(to, came)
+
+    async with receiving(authority, note) as (url, made):
+        assert (await attempt(engine, post(url, b""))).status == 204
+        attempts = [begin(engine, post(url, b"")) for _ in range(5)]
+        ((connection,),) = (each.connections for each in engine._http2._receivers.values())
+        queued: list[int] = []
+
+        def lower() -> None:
+            """In the turn in which they were queued, before that in which they are written."""
+            queued.append(len(connection.queued))
+            connection.session.receive(settings(max_concurrent_streams=admitted))
+
+        asyncio.get_running_loop().call_soon(lower)
+        assert await errors_of(attempts) == [None] * 5
+        assert queued == [5]
+        assert heads[: 1 + admitted] == [(0, 1), (0, 3), (0, 5)][: 1 + admitted]
+        assert (1, 1) in heads

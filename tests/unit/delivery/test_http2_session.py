@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from h2.settings import SettingCodes
 from hpack import Decoder
 
 from poller_cluster.delivery.http2_session import CONTROL_COST, FRAME_COST, MOST_STREAMS, Session
@@ -65,7 +66,7 @@ class TestRequests:
             begun(to)
             to.receive(settings(header_table_size=0))
             (block,) = [each.payload for each in frames_of(to.take()) if each.kind == h2.HEADERS]
-            assert (":path", "/") in list(decoder.decode(block))
+            assert (b":path", b"/") in list(decoder.decode(block, raw=True))
 
     def test_no_push_is_taken(self) -> None:
         made: Session[str] = Session()
@@ -254,6 +255,19 @@ class TestEndsOfStreams:
         to.receive(head(3, ends=True))
         assert (other.end, to.broken) == ("complete", False)
 
+    def test_it_is_reset_once(self) -> None:
+        """And the connection's window is given back for what still comes."""
+        to = session()
+        said: list[Frame] = []
+        for number in (1, 3, 5):
+            to.leave(begun(to))
+            for _ in range(45):
+                to.receive(data(number, b"x" * 5_000))
+                said += frames_of(to.take())
+        assert not to.broken
+        assert [each.stream for each in said if each.kind == h2.RST_STREAM] == [1, 3, 5]
+        assert [each.stream for each in said if each.kind == h2.WINDOW_UPDATE] == [0]
+
     def test_heads_of_one_that_was_given_up_change_the_tables_of_all(self) -> None:
         to = session()
         one, other = begun(to), begun(to, observed=True)
@@ -356,6 +370,35 @@ class TestBounds:
         to.receive(frame(h2.UNKNOWN, 0, 0, b"x" * 16_000))
         assert to.broken
 
+    def test_settings_that_nobody_knows_are_not_kept(self) -> None:
+        to = session()
+        known = set(to._h2.remote_settings)
+        for first in range(100, 2_000, 200):
+            ids = range(first, first + 200)
+            told = b"".join(code.to_bytes(2, "big") + bytes(4) for code in ids) + b"\0\x03\0\0\0\x07"
+            to.receive(frame(h2.SETTINGS, first % 3 * 2, payload=told))
+        assert set(to._h2.remote_settings) - known == {SettingCodes.MAX_CONCURRENT_STREAMS}
+        assert (to.most_streams, to.broken) == (7, False)
+        to.receive(frame(h2.SETTINGS, payload=b"\0\x03\0"))
+        assert to.broken
+
+    def test_windows_given_back_in_small_pieces(self) -> None:
+        """Of large bodies that a receiver reads by and by. More than was sent is a flood."""
+        to = session(initial_window_size=1_000_000)
+        to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (1_000_000).to_bytes(4, "big")))
+        for number in (1, 3):
+            one = begun(to, b"x" * 524_288)
+            assert one.unsent is None
+            for _ in range(512):
+                for of in (0, number):
+                    to.receive(frame(h2.WINDOW_UPDATE, 0, of, (1_024).to_bytes(4, "big")))
+            assert not to.broken
+        for _ in range(CONTROL_COST // FRAME_COST):
+            to.receive(frame(h2.WINDOW_UPDATE, 0, 3, (1_024).to_bytes(4, "big")))
+            assert not to.broken
+        to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (1_024).to_bytes(4, "big")) * 2)
+        assert to.broken
+
     def test_each_request_allows_some_more(self) -> None:
         to = session()
         for number in range(1, 401, 2):
@@ -407,7 +450,8 @@ class TestBounds:
         to.receive(head(1, "103") * 64)
         assert one.end is None
         to.receive(head(1, "103"))
-        assert (one.end, one.status, other.end, to.broken) == ("too-long", 0, None, False)
+        assert (one.status, other.end, to.broken) == (0, None, False)
+        assert [each.end for each in (one, other)] == ["too-long", None]
 
     def test_headers_that_a_byte_names(self) -> None:
         """They are told by few bytes and take long to read; also for one that nobody waits for any more."""
