@@ -155,6 +155,10 @@ class _Library(H2Connection):
         frames, events = super()._handle_data_on_closed_stream(events, exc, frame)
         return [each for each in frames if not isinstance(each, RstStreamFrame)], events
 
+    def forget_reset(self, number: int) -> None:
+        """h2 bears all that comes for a stream it has forgotten, but no interim head for one that it still knows."""
+        self._closed_streams[number] = self.streams.pop(number).closed_by
+
     def forget_ended(self) -> None:
         """h2 forgets ended streams while it counts; 1: those of odd ids, ours."""
         self._open_streams(1)
@@ -277,6 +281,7 @@ class Session(Generic[A]):
         state, told = self._h2.streams.get(stream.number), False
         if not self.broken and state is not None and not state.closed:
             self._h2.reset_stream(stream.number, ErrorCodes.CANCEL)
+            self._h2.forget_reset(stream.number)
             self._given_up += _UNDER_WAY
             told = True
         if not self.streams:

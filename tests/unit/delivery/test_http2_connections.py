@@ -493,6 +493,25 @@ class TestSocket:
             came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
         connection.close()
 
+    async def test_an_error_while_a_body_goes(
+        self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def failing(*_: object) -> None:
+            raise LookupError
+
+        ours, theirs = peer
+        owner = Owner()
+        connection = self.connection(ours, owner)
+        await self.begun(connection, theirs, b"x" * 100_000)
+        monkeypatch.setattr(Http2Connection, "_write_bodies", failing)
+        reported: list[type[BaseException]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reported.append(type(context["exception"])))
+        while not owner.lost:
+            await asyncio.wait_for(loop.sock_recv(theirs, 1_000_000), 2)
+            await asyncio.sleep(0)
+        assert (owner.lost, reported) == (1, [LookupError])
+
     async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(
         self, peer: tuple[socket.socket, socket.socket]
     ) -> None:

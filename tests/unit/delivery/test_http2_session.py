@@ -255,6 +255,24 @@ class TestEndsOfStreams:
         to.receive(head(3, ends=True))
         assert (other.end, to.broken) == ("complete", False)
 
+    @pytest.mark.parametrize(
+        "told",
+        [
+            head(1, "103"),
+            head(1, "100") + head(1, "200") + data(1, b"ok", ends=True),
+            head(1, "200") + head(1, "200", ("grpc-status", "0"), ends=True),
+            frame(h2.RST_STREAM, 0, 1, bytes(4)) + frame(h2.WINDOW_UPDATE, 0, 1, (5).to_bytes(4, "big")),
+        ],
+        ids=["interim", "whole", "trailers", "reset"],
+    )
+    def test_whatever_was_under_way_to_it(self, told: bytes) -> None:
+        to = session()
+        one, other = begun(to), begun(to)
+        to.leave(one)
+        to.take()
+        to.receive(told + head(3, ends=True))
+        assert (other.status, to.broken, to.take()) == (200, False, b"")
+
     def test_it_is_reset_once(self) -> None:
         """And the connection's window is given back for what still comes."""
         to = session()
