@@ -10,9 +10,10 @@ The library keeps the protocol's states, windows and header tables. Of what it l
 - Everything is counted. A frame costs its bytes, a multiple of them where it takes longer to read, and `FRAME_COST` at
   least; each header that it unpacks to costs some more. Answers' frames are taken off what their stream may bring;
   beyond it the stream ends as `too-long`. Frames for streams that were given up are taken off an allowance that each
-  such stream adds to: what may be under way. All others (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are
-  taken off `CONTROL_COST`, of which each request and each piece of a body gives some back; a WINDOW_UPDATE is spared a
-  byte of that for each byte of a body that it gives back. Beyond either the connection is broken.
+  such stream adds to: what may be under way. Behind the end of one that is not left yet as much may come. All others
+  (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are taken off `CONTROL_COST`, of which each request and each
+  piece of a body gives some back; a WINDOW_UPDATE is spared a byte of that for each byte of a body that it gives back.
+  Beyond either the connection is broken.
 - A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds).
 - Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them. It would
   also answer each frame of a stream that was reset by another reset.
@@ -344,6 +345,10 @@ class Session(Generic[A]):
         if stream is not None and stream.left < 0 and stream.end is None:
             stream.end = "too-long"
             heard[stream] = None
+        if stream is not None and stream.end is not None:
+            # As of one that was given up: this comes before its owner has heard of the end.
+            stream.left = min(stream.left, 0)
+            self.broken = self.broken or stream.left < -_UNDER_WAY
 
     def _returned(self, number: int, frame: bytes, cost: int) -> int:
         """What a new window is spared of its cost, for giving back what was sent."""

@@ -471,6 +471,16 @@ class TestBounds:
         assert (one.status, other.end, to.broken) == (0, None, False)
         assert [each.end for each in (one, other)] == ["too-long", None]
 
+    def test_what_comes_at_once_behind_too_much(self) -> None:
+        """A read holds hundreds of frames, and the stream's owner hears of its end behind them."""
+        to = session()
+        one, other = begun(to), begun(to)
+        most = 64 + 262_144 // FRAME_COST
+        assert to.receive(head(1, "103") * 500) == [one]
+        assert (one.end, to.broken) == ("too-long", False)
+        to.receive(head(1, "103") * most)
+        assert (other.end, to.broken) == (None, True)
+
     def test_headers_that_a_byte_names(self) -> None:
         """They are told by few bytes and take long to read; also for one that nobody waits for any more."""
         interim, final = (h2.block((":status", status)) + b"\xba" * 999 for status in ("103", "200"))
