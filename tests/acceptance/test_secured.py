@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -383,14 +384,16 @@ def new_word(admin: StorageSettings, role: str) -> str:
 
 
 def stored(storage: StorageSettings) -> str:
-    """Every row of every table, as whoever reads the database sees them."""
+    """Every row of every table, as somebody who reads the database sees them; behind them what is in the blobs."""
 
     async def read() -> str:
         session = await Session.open(storage, keyspace=storage.keyspace)
         try:
             of_it = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s"
             tables = await session.select_text(of_it, (storage.keyspace,))
-            return str([await session.select_text(f"SELECT JSON * FROM {table}") for (table,) in tables])
+            rows = str([await session.select_text(f"SELECT JSON * FROM {table}") for (table,) in tables])
+            blobs = re.findall(r'"0x((?:[0-9a-f]{2})+)"', rows)
+            return rows + "".join(bytes.fromhex(blob).decode(errors="replace") for blob in blobs)
         finally:
             await session.close()
 
