@@ -58,7 +58,8 @@ def decide(
     jitter: float,
     at_most_once: bool,
 ) -> Decision:
-    """What follows from a failed attempt, number `attempt` (from 1, redeliveries counted anew) that ended at `now_ms`.
+    """What follows from failed attempt number `attempt`, which ended at `now_ms`. Attempts count from 1, after a
+    redelivery from 1 again.
 
     `status`, `nothing_sent`, `final` and `retry_after_seconds` are the attempt's. `due_ms` is what the deadline counts
     from: the schedule's due, or the first attempt where that came later (an outage must not eat the retries).

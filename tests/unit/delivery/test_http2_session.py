@@ -401,7 +401,7 @@ class TestBounds:
         assert to.broken
 
     def test_windows_given_back_in_small_pieces(self) -> None:
-        """Of large bodies that a receiver reads by and by. More than was sent is a flood."""
+        """Of large bodies that a receiver reads slowly. More than was sent is a flood."""
         to = session(initial_window_size=1_000_000)
         to.receive(frame(h2.WINDOW_UPDATE, 0, 0, (1_000_000).to_bytes(4, "big")))
         for number in (1, 3):
