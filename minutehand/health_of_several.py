@@ -72,14 +72,20 @@ class HealthSocket:
         self._live = live
         self._ready = ready
         self._server: asyncio.Server | None = None
+        self._answers = Tasks(_report)
 
     async def start(self) -> None:
-        self._server = await asyncio.start_unix_server(self._tell, self._path)
+        self._server = await asyncio.start_unix_server(self._answer, self._path)
 
     async def stop(self) -> None:
         server, self._server = self._server, None
         if server is not None:
             server.close()
+        await self._answers.close()
+
+    def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The stream alone doesn't hold its task: one that waits for long could be collected and its socket left open.
+        self._answers.spawn(self._tell(reader, writer), name="health-answer")
 
     async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -90,6 +96,10 @@ class HealthSocket:
             pass
         finally:
             writer.close()
+
+
+def _report(name: str, error: BaseException) -> None:
+    _log.error("task-crashed", task=name, exc_info=error)
 
 
 def told_health(
@@ -225,7 +235,7 @@ async def serve(listener: socket.socket, health: HealthOfSeveral, *, over: async
     await runner.setup()
 
     def report(name: str, error: BaseException) -> None:
-        _log.error("task-crashed", task=name, exc_info=error)
+        _report(name, error)
         over.set()
 
     tasks = Tasks(report)

@@ -1,6 +1,7 @@
 """The health of several processes, told on one port: all are ready or the command is not."""
 
 import asyncio
+import gc
 import json
 import urllib.error
 import urllib.request
@@ -79,11 +80,13 @@ async def test_a_process_that_is_silent_for_long_is_not_live(tmp_path: Path, mon
     clock.advance(SILENT_SECONDS)
     await health.look()
     assert [one.reason for one in health.live()] == ["process-silent"]
+    gc.collect()  # what still waits is kept, or the collector complains of it
     process.stuck = False
     monkeypatch.undo()  # now it has all the time it may take
     await health.look()
     assert (health.ready(), health.live()) == ([], [])
     await process.socket.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 def test_a_command_answers_for_its_processes_on_its_port() -> None:
