@@ -1,4 +1,4 @@
-"""How far one's wall clock is from those of the members, from what they write into their heartbeats.
+"""How far one's wall clock is from those of the members, from what they write into their heartbeats. Pure.
 
 A heartbeat carries its writer's wall clock. It is read a little later: after the write, the wait for the reader's next
 read, and the read. So *reader's clock at the read - clock in the row* is the clocks' difference plus that age, and the

@@ -1,4 +1,4 @@
-"""Who has been silent for long enough to be declared dead.
+"""Who has been silent for long enough to be declared dead. Pure.
 
 An observation is a read of all heartbeats with the instants at which it began and returned, on the observer's own
 clock; no clock of anybody else enters. For every other life the detector keeps a *span* of silence, which starts

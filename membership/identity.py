@@ -1,4 +1,4 @@
-"""Names of nodes, of their lives, and of the lanes that lives hold leases on."""
+"""Names of nodes, of their lives, and of the lanes that lives hold leases on. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, NewType

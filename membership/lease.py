@@ -1,4 +1,4 @@
-"""One lane's lease as its (possible) owner sees it: a machine of values, without time and without I/O.
+"""One lane's lease as its (possible) owner sees it: a machine of values, without time and without I/O. Pure.
 
 ```
                  applied                        set, clear

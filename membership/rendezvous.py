@@ -1,4 +1,4 @@
-"""Whom a lane is hinted to: weighted rendezvous hashing.
+"""Whom a lane is hinted to: weighted rendezvous hashing. Pure.
 
 Every node has a score for every lane, from nothing but the two names and the node's weight; the highest score wins. So
 all who know the same nodes agree, in whatever order they met them; a node that leaves moves its own lanes only, and one

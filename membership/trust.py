@@ -1,4 +1,4 @@
-"""A life's trust in itself: whether it may still act, judged by its own clock alone.
+"""A life's trust in itself: whether it may still act, judged by its own clock alone. Pure.
 
 ```
              renewal answered applied, before its start + 4 s

@@ -1,4 +1,4 @@
-"""What an observer knows of the cluster after a read: a value, replaced by the next one."""
+"""What an observer knows of the cluster after a read: a value, replaced by the next one. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

