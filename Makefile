@@ -15,7 +15,7 @@ COMPILE := pyproject.toml --extra server --group build --universal --python-vers
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format types imports unit simulation integration spark spark-demo charts acceptance bench storm helm \
+.PHONY: help demo test lint format types imports unit simulation integration containers spark spark-demo charts acceptance bench storm helm \
 	conformance chart-reference lock lock-jars clean
 
 help: ## Show this list
@@ -54,6 +54,9 @@ simulation: $(DEV) ## Run the deterministic simulation
 
 integration: $(DEV) ## Run the stores, their contract and the API against a real Cassandra
 	@$(PYTEST) tests/integration tests/contract -m "integration or cassandra" --numprocesses 2 --dist loadfile $(ARGS)
+
+containers: $(DEV) ## Run the stores' contract against a Cassandra in a container (needs Docker, else it is skipped and says so)
+	@$(PYTEST) tests/contract -m cassandra --cassandra=testcontainers --numprocesses 1 $(ARGS)
 
 spark-demo: $(SPARK) ## Load, call, archive, prove and count 200,000 schedules on this machine (ARGS="--rows N")
 	@$(BIN)/minutehand spark demo $(ARGS)

@@ -6,9 +6,11 @@ A pytest plugin: the option `--cassandra` and the session fixture `cassandra`. T
 temporary directory that dies with the test process.
 """
 
+import gc
 import os
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -205,8 +207,25 @@ def named_cassandra(contact_points: str, datacenter: str) -> SuiteCassandra:
 
 @contextmanager
 def _container() -> Iterator[SuiteCassandra]:
+    if (why := docker_fault()) is not None:
+        pytest.skip(f"No Docker daemon answers, so nothing was tested on {IMAGE} in a container: {why}")
     from testcontainers.community.cassandra import CassandraContainer
 
     with CassandraContainer(IMAGE) as container:
         host, port = container.get_contact_points()[0]
         yield SuiteCassandra((host,), int(port), container.get_local_datacenter(), None)
+
+
+def docker_fault() -> str | None:
+    """Why no container can be started on this machine; None where one can."""
+    import docker
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the library leaves the socket open that it can't connect
+        try:
+            docker.from_env(timeout=10).close()  # it asks the daemon for its version
+        except (docker.errors.DockerException, OSError) as error:
+            return str(error)
+        finally:
+            gc.collect()
+    return None
