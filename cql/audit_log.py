@@ -7,8 +7,8 @@ import msgspec
 
 from cql.connection import Connection
 from scheduler_service.domain.audit_log import AuditEntry, EntryId, entry_id_before, first_entry_id, instant_of
+from scheduler_service.domain.ids import DAY_MS
 
-_DAY_MS = 86_400_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode_target = msgspec.json.Decoder(dict[str, str]).decode
 _decode_details = msgspec.json.Decoder(dict[str, str | int]).decode
@@ -42,7 +42,7 @@ class CqlAuditLogStore:
 
 
 def _day_of(entry_id: EntryId) -> int:
-    return instant_of(entry_id) // _DAY_MS * _DAY_MS
+    return instant_of(entry_id) // DAY_MS * DAY_MS
 
 
 def _entry(values: tuple[Any, ...]) -> AuditEntry:

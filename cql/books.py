@@ -8,6 +8,7 @@ from cql.connection import UNSET, Connection, Item, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, LetterKey, MinuteBalance
 from scheduler_service.domain.ids import (
+    HOUR_MS,
     ClientId,
     Hour,
     Minute,
@@ -20,7 +21,6 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.runtime.concurrently import concurrently
 
-_HOUR_MS = 3_600_000
 _BATCH_ROWS = 10
 _BATCH_BYTES = 40_000
 """The server refuses requests over several partitions above 50 KiB unless configured otherwise."""
@@ -56,7 +56,7 @@ class CqlBalanceStore:
         hours = range(hour_of(first), hour_of(last) + 1) if first <= last else range(0)
         bounds = (minute_start(first), minute_start(last))
         answers = await concurrently(
-            lambda hour: self._connection.select("minute_balance.read", (client_id, hour * _HOUR_MS, *bounds)), hours
+            lambda hour: self._connection.select("minute_balance.read", (client_id, hour * HOUR_MS, *bounds)), hours
         )
         return [_balance(values) for rows in answers for values in rows if values[-1] is not None]
 
@@ -92,7 +92,7 @@ class CqlDeadLetterStore:
         self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
         behind = (0, _LOWEST_ID) if after is None else after
-        parameters = (client_id, hour * _HOUR_MS, poller_id, *behind, limit)
+        parameters = (client_id, hour * HOUR_MS, poller_id, *behind, limit)
         rows = await self._connection.select("dead_letters.read", parameters)
         return [DeadLetter(**dict(zip(DeadLetter.__struct_fields__, values, strict=True))) for values in rows]
 
@@ -131,7 +131,7 @@ def _balance_parameters(balance: MinuteBalance) -> Parameters:
         balance.edits,
         balance.epoch,
         balance.client_id,
-        hour_of(balance.minute) * _HOUR_MS,
+        hour_of(balance.minute) * HOUR_MS,
         minute_start(balance.minute),
         balance.poller_id,
     )
@@ -164,7 +164,7 @@ def _attempt_parameters(attempt: FailedAttempt) -> Parameters:
 def _letter_parameters(letter: DeadLetter) -> Parameters:
     return (
         letter.client_id,
-        letter.failed_at // _HOUR_MS * _HOUR_MS,
+        letter.failed_at // HOUR_MS * HOUR_MS,
         letter.poller_id,
         letter.failed_at,
         letter.schedule_id,

@@ -9,8 +9,8 @@ import msgspec
 from cql.connection import Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_json
 from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState, SigningSecret
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import CatalogPart
 from scheduler_service.runtime.concurrently import concurrently

@@ -39,8 +39,8 @@ from cql.connection import AnswerRows, Connection, Item
 from cql.cron_rows import item_bytes
 from cql.decoding import undecodable
 from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.crons.row import Cron
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.runtime.lifecycle import Tasks
 

@@ -31,7 +31,7 @@ from cql.settings import StorageSettings
 from membership.conditional import APPLIED, Answer
 from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
 from scheduler_service.domain.errors import ContentTooLarge
-from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.lifecycle import Tasks
 
@@ -44,7 +44,7 @@ LONGEST_READ_DAYS = 400
 
 _INSERT_RUN = "cron_runs.insert"
 _BEFORE_ALL = CronId("")
-_LONGEST_READ_MS = LONGEST_READ_DAYS * 86_400_000
+_LONGEST_READ_MS = LONGEST_READ_DAYS * DAY_MS
 
 
 class CqlCronStore:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from scheduler_service.domain.errors import MinutehandError
+from membership.errors import MinutehandError
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

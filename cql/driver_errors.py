@@ -27,7 +27,8 @@ from cassandra.protocol import ErrorMessage, SyntaxException
 
 from cql.errors import StoreRefused
 from cql.settings import StorageSettings
-from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge
 
 _UNANSWERED: Final[tuple[tuple[type[Exception], str], ...]] = (
     (OperationTimedOut, "client-timeout"),

@@ -1,6 +1,6 @@
 """Errors of this room that aren't everyday storage trouble: somebody has to do something about them."""
 
-from scheduler_service.domain.errors import MinutehandError
+from membership.errors import MinutehandError
 
 
 class StoreRefused(MinutehandError):

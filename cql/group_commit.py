@@ -55,15 +55,15 @@ from cql.measures import CommitCounts
 from cql.schedule_rows import definition_bytes, definition_item
 from cql.settings import StorageSettings
 from cql.submissions import Part, Queue, Submission, end_all
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import WriteConsistency
-from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
-from scheduler_service.domain.ids import MINUTE_MS, Partition, hour_of
+from scheduler_service.domain.errors import ContentTooLarge, Overloaded
+from scheduler_service.domain.ids import HOUR_MS, MINUTE_MS, Partition, hour_of
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 
-_HOUR_MS = 3_600_000
 _INDEX_IN_FLIGHT = 2
 """Requests with index rows under way at once. New partitions gather meanwhile: an hour's index is one partition."""
 _COMPANIONS_LOOKED_AT = 40
@@ -260,7 +260,7 @@ class GroupCommit:
     async def _index(self, partitions: Sequence[Partition]) -> None:
         """Write the partitions' index rows; then what waits for them may be sent."""
         items: list[Item] = [
-            ("occupied_minutes.insert", (client, hour_of(minute) * _HOUR_MS, minute * MINUTE_MS, poller))
+            ("occupied_minutes.insert", (client, hour_of(minute) * HOUR_MS, minute * MINUTE_MS, poller))
             for client, poller, minute in partitions
         ]
         error: Exception | None = StoreUnavailable("The store was closed before it answered.")

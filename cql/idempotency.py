@@ -4,7 +4,7 @@ from uuid import UUID
 
 from cql.connection import Connection
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from scheduler_service.domain.errors import StoreUnavailable
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.idempotency import Kept
 from scheduler_service.domain.ids import ClientId
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from cql.connection import Connection, Item, without_rows
 from membership.conditional import Answer, Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import LeaseChange, LeaseRow
-from scheduler_service.domain.errors import StoreUnavailable
 
 _LANES_PER_BATCH = 100
 _TRIES = 5

@@ -12,7 +12,8 @@ from typing import Any, Final
 from cql.connection import AnswerRows, Connection, Consistency, Item, Parameters
 from cql.driver_errors import UNANSWERED_REASONS, unanswered_reason
 from membership.conditional import Answer, Unknown
-from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.domain.ids import due_of
 from scheduler_service.domain.schedules import Edit, State
 from scheduler_service.runtime.metrics import Distribution, Kind, Metric

@@ -35,7 +35,7 @@ from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements, read_resource, split_script
 from membership.conditional import APPLIED, Applied, Rejected, Unknown
-from scheduler_service.domain.errors import MinutehandError, StoreUnavailable
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 

@@ -10,7 +10,7 @@ import msgspec
 from cql.connection import Connection, Parameters, without_rows
 from cql.decoding import UndecodableRow, decode_enum, decode_json, undecodable
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from scheduler_service.domain.errors import StoreUnavailable
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,

@@ -25,10 +25,12 @@ from cql.schedule_rows import (
 )
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Applied, Rejected
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.books import NO_STAMP, CountPage, Stamp
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
-from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import (
+    HOUR_MS,
     ClientId,
     Minute,
     Partition,
@@ -78,7 +80,6 @@ _NEXT_SWEPT_PAGE = "schedules.sweep_next_page"
 _ROWS = "schedules.read_rows"
 _LEAN_ROWS = "schedules.read_lean_rows"
 _FROM_THE_START = frozenset((_FIRST_PAGE, _FIRST_LEAN_PAGE, _FIRST_PAGE_TO_CALL, _FIRST_SWEPT_PAGE))
-_HOUR_MS = 3_600_000
 
 
 class CqlScheduleStore:
@@ -286,7 +287,7 @@ class CqlScheduleStore:
 
     async def occupy(self, partition: Partition) -> None:
         client_id, poller_id, minute = partition_parameters(partition)
-        index = (client_id, hour_of(partition.minute) * _HOUR_MS, minute, poller_id)
+        index = (client_id, hour_of(partition.minute) * HOUR_MS, minute, poller_id)
         await self._connection.write("occupied_minutes.insert", index)
 
     async def occupied(
@@ -296,7 +297,7 @@ class CqlScheduleStore:
         bounds = (minute_start(first), minute_start(last))
         answers = await concurrently(
             lambda hour: self._connection.select(
-                "occupied_minutes.read", (client_id, hour * _HOUR_MS, *bounds), consistency=consistency
+                "occupied_minutes.read", (client_id, hour * HOUR_MS, *bounds), consistency=consistency
             ),
             hours,
         )
@@ -338,7 +339,7 @@ class CqlScheduleStore:
 
     async def delete_partition(self, partition: Partition) -> None:
         client_id, poller_id, minute = partition_parameters(partition)
-        index = (client_id, hour_of(partition.minute) * _HOUR_MS, minute, poller_id)
+        index = (client_id, hour_of(partition.minute) * HOUR_MS, minute, poller_id)
         for name, parameters in (
             ("schedules.delete_partition", (client_id, poller_id, minute)),
             ("attempts.delete_partition", (client_id, poller_id, minute)),

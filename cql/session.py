@@ -40,7 +40,8 @@ from cql.room import Room, RoomFull
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
-from scheduler_service.domain.errors import MinutehandError, Overloaded, StoreUnavailable
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import Overloaded
 
 T = TypeVar("T")
 

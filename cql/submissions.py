@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cql.connection import Item
-from scheduler_service.domain.errors import MinutehandError
+from membership.errors import MinutehandError
 from scheduler_service.domain.ids import Partition
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 import uvloop
 
-from scheduler_service.domain.errors import MinutehandError
+from membership.errors import MinutehandError
 from scheduler_service.runtime.lifecycle import Service, Tasks
 
 _log = structlog.get_logger("minutehand")

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expansion import child_id, rule_of
 from scheduler_service.domain.crons.row import Cron, CronRun, CronStanding, CronState
-from scheduler_service.domain.ids import ClientId, CronId, RowKey, UnixMillis, due_of, key_of, partition_of
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, RowKey, UnixMillis, due_of, key_of, partition_of
 from scheduler_service.domain.options import CronChild, Undecodable, decode_options
 from scheduler_service.domain.ports import CronStore, ScheduleStore
 from scheduler_service.domain.schedules import Outcome, Row, State
@@ -29,7 +29,7 @@ from scheduler_service.usecases.expand_crons import CHANGED
 
 OVERLAP = "overlap"
 RUNS_AT_ONCE = 50
-LONGEST_RETRY_MS = 7 * 86_400_000
+LONGEST_RETRY_MS = 7 * DAY_MS
 """Runs older than any deadline of retries are over."""
 REMEMBERED = 10_000
 _PASSED_OVER = (State.SKIPPED, State.CANCELLED)

@@ -20,8 +20,7 @@ import structlog
 from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.tenants import Tenant
-from scheduler_service.domain.archives import DAY_MS
-from scheduler_service.domain.ids import ClientId, CronId, PollerId
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn

@@ -30,10 +30,10 @@ import structlog
 from aiohttp import web
 from msgspec import Meta
 
+from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import Life
 from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops_connection import OpsRunner
-from scheduler_service.domain.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.ids import (
     MAX_DUE,
     MAX_POLLERS,

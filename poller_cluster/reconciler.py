@@ -31,7 +31,7 @@ from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.settings import ReconciliationSettings
 from poller_cluster.tenants import Tenant
-from scheduler_service.domain.ids import ClientId, PollerId
+from scheduler_service.domain.ids import HOUR_MS, ClientId, PollerId
 from scheduler_service.domain.ports import ReconciliationStore
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,
@@ -52,7 +52,7 @@ SEARCH_SECONDS = 5.0
 LOOK_SECONDS = 120.0
 AHEAD_MS = 20_000
 """How long before the last instants given out have come the next are given: above the time that a node reads ahead."""
-FORGOTTEN_MS = 3_600_000
+FORGOTTEN_MS = HOUR_MS
 """A slot's holder that is not there so long after its request failed to be inserted, or is not kept any more."""
 LONGEST_SLEEP_SECONDS = 15.0
 """However long there is nothing to do: one that was stopped meanwhile is to be closed."""

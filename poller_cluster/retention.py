@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.tenants import Tenant
-from scheduler_service.domain.archives import DAY_MS, ArchivedDay, day_of
+from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.copies import outcome_after
 from scheduler_service.domain.ids import (
+    DAY_MS,
     MINUTES_PER_HOUR,
     ClientId,
     Hour,

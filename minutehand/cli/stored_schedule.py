@@ -12,7 +12,7 @@ from cql.schedule_rows import content_of, decode_in_flight, row_of
 from cql.settings import StorageSettings
 from cql.storage import open_storage
 from cql.stored_rows import COLUMNS, StoredRow, read_stored_row
-from scheduler_service.domain.errors import MinutehandError
+from membership.errors import MinutehandError
 from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id, key_of, minute_start, partition_of
 from scheduler_service.domain.instants import format_instant
 

@@ -11,9 +11,8 @@ from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_para
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.audit_log import AuditEntry, EntryId, instant_of
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.usecases.schedule_request import DAY_MS
 
 MAX_DAYS: Final = 31
 MAX_ENTRIES: Final = 1000

@@ -8,11 +8,11 @@ says what it did by `Call.record` or `Call.log`: those ids are the entry's detai
 import structlog
 from aiohttp import web
 
+from membership.errors import MinutehandError
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.problems import Problem, internal_problem, problem_of
 from scheduler_service.api.route import Call, Handler, Route
 from scheduler_service.domain.audit_log import AuditEntry
-from scheduler_service.domain.errors import MinutehandError
 
 _log = structlog.get_logger("minutehand.api")
 

@@ -13,6 +13,7 @@ from scheduler_service.api.schemas import BalanceView, LatenessView
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS, Tally
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import (
+    HOUR_MS,
     MAX_DUE,
     ClientId,
     Minute,
@@ -28,7 +29,6 @@ from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.show_balance import MinuteBooks, Position
 
 MAX_MINUTES: Final = 1440
-HOUR_MS: Final = 3_600_000
 _FROM: Final = instant_parameter("from", "The first instant whose minute is shown. Left out: an hour ago.")
 _TO: Final = instant_parameter(
     "to",

@@ -9,8 +9,7 @@ from scheduler_service.api.cursor import disagreeing, is_window, no_cursor, seal
 from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
-from scheduler_service.usecases.schedule_request import DAY_MS
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
 
 MAX_CRONS = 200
 """Each is read with its body, and its next fires are worked out."""

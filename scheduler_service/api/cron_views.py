@@ -11,13 +11,13 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons import InvalidRule, in_words, parse_expression
 from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.crons.upcoming import next_fires
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cron_request import DstRequest, Preview
-from scheduler_service.usecases.show_crons import DAY_MS, RunShown
+from scheduler_service.usecases.show_crons import RunShown
 
 NEXT_FIRES = 5
 PLANNED = "planned"

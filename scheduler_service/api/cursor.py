@@ -16,10 +16,9 @@ import msgspec
 
 from scheduler_service.api.parameters import MAX_CURSOR
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.list_schedules import Position, Window
-from scheduler_service.usecases.schedule_request import DAY_MS
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.api.audited import audited
 from scheduler_service.api.auth import Access, authorize
 from scheduler_service.api.deadlines import Deadlines
@@ -27,7 +28,7 @@ from scheduler_service.api.route import SERVER, Call, Documents, Handler, Route
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
-from scheduler_service.domain.errors import MinutehandError, NotFound, Overloaded, SecretLocked, StoreUnavailable
+from scheduler_service.domain.errors import NotFound, Overloaded, SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.samples import SamplesFull
 from scheduler_service.usecases.change_client import refuse_built_in

@@ -13,10 +13,9 @@ from scheduler_service.api.parameters import (
     text_parameter,
 )
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, UnixMillis
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.list_schedules import Position, Window
-from scheduler_service.usecases.schedule_request import DAY_MS
 
 MAX_WINDOW_MS = DAY_MS
 _FROM = instant_parameter("from", "The first due to list. Left out: now.")

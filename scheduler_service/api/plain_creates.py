@@ -34,6 +34,7 @@ import msgspec
 from aiohttp import HttpVersion11, StreamReader
 from aiohttp.http import RawRequestMessage
 
+from membership.errors import MinutehandError
 from scheduler_service.api.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.metrics import RouteMetrics
@@ -46,7 +47,7 @@ from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.api.views import created_schedule_view
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import Invalid, MinutehandError
+from scheduler_service.domain.errors import Invalid
 from scheduler_service.domain.once import Once, OnceIds
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.lifecycle import Tasks

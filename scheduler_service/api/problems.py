@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.errors import (
     ClientSuspended,
     ClockInDoubt,
@@ -17,12 +18,10 @@ from scheduler_service.domain.errors import (
     FieldError,
     Invalid,
     KeyReused,
-    MinutehandError,
     NodeUnreachable,
     NotFound,
     Overloaded,
     SecretLocked,
-    StoreUnavailable,
 )
 from scheduler_service.usecases.authenticate import Forbidden, Unauthenticated
 

@@ -8,6 +8,7 @@ import structlog
 from aiohttp import web
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
+from membership.errors import MinutehandError
 from scheduler_service.api.app import PLAIN_CREATES
 from scheduler_service.api.connections import Connection, Connections
 from scheduler_service.api.endpoint import problem_response, request_id_of
@@ -15,7 +16,6 @@ from scheduler_service.api.problems import problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.api.tls import FollowedContext, follow_files
-from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
 
 LINGER_SECONDS = 2.0

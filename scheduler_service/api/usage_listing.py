@@ -10,13 +10,12 @@ from msgspec import Meta
 from scheduler_service.api.parameters import day_parameter
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import DAY_MS, HOUR_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.usage import DAY_MS, DayUsage, Used
+from scheduler_service.domain.usage import DayUsage, Used
 
 MAX_DAYS: Final = 31
 DEFAULT_DAYS: Final = 7
-_HOUR_MS: Final = 3_600_000
 _FROM: Final = day_parameter("from", "The first day that is shown, in UTC. Left out: seven days before `to`.")
 _TO: Final = day_parameter(
     "to", "The first day that is not shown, at most 31 days after `from`. Left out: tomorrow or, if that is not later, "
@@ -109,9 +108,7 @@ def usage_view(usage: DayUsage) -> UsageView:
         complete=usage.complete,
         counted_at=format_instant(usage.counted_at),
         failing_hosts=[FailingHostView(host=one.host, failed=one.failed) for one in usage.failing_hosts],
-        hours=[
-            HourUsageView(hour=format_instant(usage.day + one.hour * _HOUR_MS), **_used(one)) for one in usage.hours
-        ],
+        hours=[HourUsageView(hour=format_instant(usage.day + one.hour * HOUR_MS), **_used(one)) for one in usage.hours],
         **_used(usage),
     )
 

@@ -10,10 +10,9 @@ from uuid import UUID
 
 import msgspec
 
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.schedules import Row
 
-DAY_MS = 86_400_000
 CLOCKS_MS = 600_000
 """How much the clock of a run may differ from those of the nodes: far more than nodes let each other's."""
 

@@ -5,22 +5,6 @@ from uuid import UUID
 
 from membership.errors import MinutehandError, StoreUnavailable
 
-__all__ = [
-    "ClientSuspended",
-    "ClockInDoubt",
-    "Conflict",
-    "ContentTooLarge",
-    "FieldError",
-    "Invalid",
-    "KeyReused",
-    "MinutehandError",
-    "NodeUnreachable",
-    "NotFound",
-    "Overloaded",
-    "SecretLocked",
-    "StoreUnavailable",
-]
-
 
 class FieldError(NamedTuple):
     """One thing wrong with a request: where (a JSON pointer) and what."""

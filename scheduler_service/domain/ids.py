@@ -26,6 +26,8 @@ Hour = NewType("Hour", int)
 """A UTC hour: hours since 1970-01-01T00:00Z. Buckets the index tables."""
 
 MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
 MINUTES_PER_HOUR = 60
 MAX_POLLERS = 1024
 MAX_DUE = UnixMillis((1 << 48) - 1)

@@ -11,8 +11,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from membership.errors import MinutehandError
 from scheduler_service.domain.clients import LatePolicy, RetrySettings
-from scheduler_service.domain.errors import MinutehandError
 
 Headers = tuple[tuple[str, str], ...]
 

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from membership.errors import MinutehandError
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import MinutehandError, Overloaded
+from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import Definition
 
 SAMPLE_HEADER: Final = ("Minutehand-Test", "true")

@@ -8,8 +8,6 @@ import msgspec
 
 from scheduler_service.domain.ids import ClientId, UnixMillis
 
-DAY_MS = 86_400_000
-
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules by what became of them (accepted = delivered + failed + cancelled + skipped + open), attempts made for

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.copies import definition_of, outcome_of
-from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.idempotency import NOTHING, Keyed
-from scheduler_service.domain.ids import ScheduleId, due_of, minute_end, minute_of
+from scheduler_service.domain.ids import DAY_MS, ScheduleId, due_of, minute_end, minute_of
 from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
@@ -27,7 +28,7 @@ from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.redeliver_schedule import DELETION_MARGIN_MS, RedeliverResult, RedeliverSchedule
 from scheduler_service.usecases.remember_request import Remembered, RememberRequest
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
-from scheduler_service.usecases.schedule_request import DAY_MS, ScheduleRequest
+from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 Made: TypeAlias = Definition | Resolved | MinutehandError
 """What became of one item: its row as just created, or as found, or why there is none."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.audit_log import (
     AuditEntry,
     EntryId,
@@ -23,7 +24,6 @@ from scheduler_service.domain.audit_log import (
     first_entry_id,
     new_entry_id,
 )
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ports import AuditLogStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness

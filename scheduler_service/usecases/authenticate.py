@@ -11,8 +11,9 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Final
 
+from membership.errors import MinutehandError
 from scheduler_service.domain.clients import ApiKey, Client
-from scheduler_service.domain.errors import MinutehandError, NotFound
+from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.usecases.catalog import Catalog, Known
 

@@ -16,9 +16,10 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ApiKey, Client, ClientState
-from scheduler_service.domain.errors import NotFound, StoreUnavailable
+from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock

@@ -18,8 +18,9 @@ from typing import TypeAlias
 import msgspec
 
 from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client, ClientState
-from scheduler_service.domain.errors import Conflict, NotFound, StoreUnavailable
+from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.usecases.catalog import Catalog

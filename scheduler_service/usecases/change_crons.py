@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expansion import is_due, offset_ms, rule_of, wake_up
@@ -35,7 +36,7 @@ from scheduler_service.domain.crons.row import (
     CronRun,
     CronState,
 )
-from scheduler_service.domain.errors import Conflict, NotFound, SecretLocked, StoreUnavailable
+from scheduler_service.domain.errors import Conflict, NotFound, SecretLocked
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.ports import CronStore, SecretBox

@@ -12,9 +12,10 @@ row since.
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import (
     PollerId,
     ScheduleId,

@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client, ClientState
 from scheduler_service.domain.crons.expansion import WINDOW_MS, Expansion, is_due, plan
 from scheduler_service.domain.crons.row import CRON_CLIENT, FIRST_REVISION, Cron, CronRun
-from scheduler_service.domain.errors import MinutehandError, StoreUnavailable
-from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.options import Undecodable, decode_options
 from scheduler_service.domain.ports import ClientStore, CronStore
 from scheduler_service.domain.schedules import Definition, Row, State
@@ -37,7 +37,6 @@ LEAST_AT_ONCE = 4
 CHILDREN_AT_ONCE = 500
 CLOCKS_MS = 2_000
 """How far the clock of whoever set `wake_at` may be ahead of ours: nearly due is due."""
-DAY_MS = 86_400_000
 RUNS_KEPT_DAYS = 90
 CHANGED = "cron-changed"
 """Reason of children that were withdrawn because their cron changed."""

@@ -13,12 +13,21 @@ from uuid import UUID
 
 from scheduler_service.domain.books import DeadLetter, LetterKey
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.ids import Hour, Partition, PollerId, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ids import (
+    HOUR_MS,
+    Hour,
+    Partition,
+    PollerId,
+    RowKey,
+    ScheduleId,
+    UnixMillis,
+    key_of,
+    partition_of,
+)
 from scheduler_service.domain.ports import DeadLetterStore, ScheduleStore
 from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.concurrently import concurrently
 
-HOUR_MS = 3_600_000
 MAX_READS = 1_100
 """Lanes' hours that one call begins to read, and never less than a whole hour."""
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ReadConsistency
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,

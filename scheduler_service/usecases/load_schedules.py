@@ -20,10 +20,11 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.bulk_loads import BulkLoad
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import FieldError, Invalid, MinutehandError, SecretLocked, StoreUnavailable
+from scheduler_service.domain.errors import FieldError, Invalid, SecretLocked
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.network import NetworkPolicy

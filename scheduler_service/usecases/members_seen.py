@@ -14,12 +14,13 @@ from membership.clocks import ClockOffsets, Witness
 from membership.identity import Life, NodeId
 from membership.ports import Heartbeat, LifeRecord, NodeState
 from membership.settings import MembershipSettings
+from scheduler_service.domain.ids import HOUR_MS
 
 STILL_BEATS = 2.5
 """A life without an advance over as many beats stands still: its record is read, and again as often."""
 FIRST_BEATS = 1.5
 """A life that claims to live and was not seen to beat for so long is not waited for when clocks are first compared."""
-SHOWN_ENDED_MS = 3_600_000
+SHOWN_ENDED_MS = HOUR_MS
 """A life that ended is shown for an hour after its last beat. Rows are kept for longer, for the members' sake."""
 
 

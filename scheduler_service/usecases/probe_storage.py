@@ -3,7 +3,7 @@
 import asyncio
 from typing import NamedTuple
 
-from scheduler_service.domain.errors import StoreUnavailable
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
 

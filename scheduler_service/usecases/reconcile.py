@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from membership.conditional import Applied, Rejected, Unknown
-from membership.errors import MinutehandError
+from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, Client
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
     MINUTE_MS,
     MINUTES_PER_HOUR,

@@ -22,16 +22,25 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.books import FailedAttempt
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.copies import REDELIVERY, definition_of, outcome_of
-from scheduler_service.domain.ids import MAX_DUE, Partition, ScheduleId, UnixMillis, key_of, minute_end, partition_of
+from scheduler_service.domain.ids import (
+    DAY_MS,
+    HOUR_MS,
+    MAX_DUE,
+    Partition,
+    ScheduleId,
+    UnixMillis,
+    key_of,
+    minute_end,
+    partition_of,
+)
 from scheduler_service.domain.ports import AttemptStore, ScheduleStore
 from scheduler_service.domain.schedules import Edit, Outcome, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.edit_schedule import NoSuchSchedule
 from scheduler_service.usecases.place import MAX_TURNS, Place
-from scheduler_service.usecases.schedule_request import DAY_MS
 
-DELETION_MARGIN_MS = 3_600_000
+DELETION_MARGIN_MS = HOUR_MS
 """Rows this close to the end of their retention count as gone: their partition may be deleted while it is edited."""
 
 

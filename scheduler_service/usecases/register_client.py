@@ -15,10 +15,11 @@ from typing import NamedTuple
 import msgspec
 
 from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound, StoreUnavailable
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock

@@ -16,10 +16,11 @@ import msgspec
 from msgspec import Meta
 
 from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound, StoreUnavailable
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.idempotency import Keyed
-from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis, minute_of
 from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.ports import ReconciliationStore
 from scheduler_service.domain.reconciliations import (
@@ -42,7 +43,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admit_creates import AdmitCreates
 from scheduler_service.usecases.cron_request import LAST_INSTANT
 from scheduler_service.usecases.remember_request import RememberRequest
-from scheduler_service.usecases.schedule_request import DAY_MS, Instant
+from scheduler_service.usecases.schedule_request import Instant
 
 ABANDONED_MS = 60_000
 """A request whose insert was not seen this long after is taken for one that failed; and one that was stopped keeps its

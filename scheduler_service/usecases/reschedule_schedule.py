@@ -19,6 +19,7 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.copies import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import (
+    DAY_MS,
     ScheduleId,
     UnixMillis,
     derived_schedule_id,
@@ -45,13 +46,7 @@ from scheduler_service.usecases.edit_schedule import (
     WasRescheduled,
 )
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.schedule_request import (
-    DAY_MS,
-    CallbackRequest,
-    accepted_content,
-    asked_due,
-    draft_callback,
-)
+from scheduler_service.usecases.schedule_request import CallbackRequest, accepted_content, asked_due, draft_callback
 
 
 class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

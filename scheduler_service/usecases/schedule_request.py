@@ -18,7 +18,7 @@ from scheduler_service.domain.callbacks import MAX_HEADERS, METHODS, check_body,
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.network import MAX_URL_LENGTH, Refusal
 from scheduler_service.domain.options import (
@@ -32,7 +32,6 @@ from scheduler_service.domain.options import (
 
 PAST_TOLERANCE_MS = 60_000
 """A due this far in the past is stored as now; an older one is refused."""
-DAY_MS = 86_400_000
 MAX_TEXT = 256
 """Characters of a label or an ordering key."""
 

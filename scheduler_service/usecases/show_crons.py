@@ -21,15 +21,13 @@ from scheduler_service.domain.crons.expansion import offset_ms
 from scheduler_service.domain.crons.row import Cron, CronRun, CronState
 from scheduler_service.domain.crons.upcoming import planned
 from scheduler_service.domain.errors import NotFound
-from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, UnixMillis, due_of
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, ScheduleId, UnixMillis, due_of
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
-
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from scheduler_service.domain.archives import DAY_MS, ArchivedDay
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.archives import ArchivedDay
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.runtime.randomness import SystemRandomness
 from spark.arguments import add_clients, day
 from spark.io.archive import STAGING

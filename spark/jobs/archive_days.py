@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from scheduler_service.domain.archives import CLOCKS_MS, DAY_MS, ArchivedDay, day_of
+from scheduler_service.domain.archives import CLOCKS_MS, ArchivedDay, day_of
+from scheduler_service.domain.ids import DAY_MS, HOUR_MS
 from spark.io.members import Lanes
 from spark.jobs.tenants import Tenant, settled_before
-
-HOUR_MS = 3_600_000
 
 
 class Wanted(NamedTuple):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from cql.settings import StorageSettings
 from cql.storage import open_storage
 from membership.conditional import Applied, Rejected, Unknown
+from membership.errors import MinutehandError
 from scheduler_service.domain.bulk_loads import MAX_NAME, BulkLoad, BulkState
 from scheduler_service.domain.clients import Client, ClientState
-from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.instants import format_instant
 from spark.jobs.job import JobRefused

@@ -14,7 +14,8 @@ from datetime import timedelta
 
 from pyspark.sql import functions as F
 
-from scheduler_service.domain.archives import DAY_MS, ArchivedDay
+from scheduler_service.domain.archives import ArchivedDay
+from scheduler_service.domain.ids import DAY_MS
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.randomness import SystemRandomness
 from spark.arguments import add_clients, day

@@ -15,9 +15,9 @@ from uuid import UUID
 
 import pytest
 
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.crons.expansion import child_id, offset_ms
 from scheduler_service.domain.crons.row import Cron, CronOptions
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import MINUTE_MS, CronId, ScheduleId, due_of
 from tests.support.crons import CronChanges, cron_changes, draft
 from tests.support.processes import Deployment

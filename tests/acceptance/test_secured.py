@@ -27,12 +27,12 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from cql.errors import StoreRefused
 from cql.session import Session
 from cql.settings import StorageSettings
+from membership.errors import MinutehandError
 from minutehand.client import Callback
 from minutehand.local import EmbeddedCassandra, ProgressLines
 from minutehand.local.ports import free_ports
 from minutehand.local.programs import clean_environment
 from minutehand.webhooks import BadSignatureError, verify
-from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
 from tests.support.cassandra import SuiteCassandra

@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from typing import Any
 from uuid import UUID
 
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.crons.row import Cron, CronOptions
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import CronId, ScheduleId, due_of, minute_of
 from tests.bench.cpu import memory_mb
 from tests.bench.phases import Bench, Figures, now_ms, sleep_until

@@ -8,8 +8,8 @@ import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
-from scheduler_service.domain.archives import DAY_MS, ArchivedDay
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.archives import ArchivedDay
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

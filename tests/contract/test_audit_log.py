@@ -11,12 +11,10 @@ from scheduler_service.domain.audit_log import (
     first_entry_id,
     last_entry_id,
 )
-from scheduler_service.domain.ids import compose_schedule_id
+from scheduler_service.domain.ids import DAY_MS, compose_schedule_id
 from scheduler_service.runtime.randomness import SystemRandomness
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-DAY_MS = 86_400_000
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import read_resource, split_script
 from cql.storage import open_storage
-from scheduler_service.domain.errors import StoreUnavailable
+from membership.errors import StoreUnavailable
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.conftest import real_settings

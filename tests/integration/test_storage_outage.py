@@ -12,9 +12,10 @@ from cql.migrate import migrate
 from cql.session import Session
 from cql.storage import Storage, open_storage
 from membership.conditional import APPLIED, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Lane, Life, NodeId
 from minutehand.local import RunningCassandra
-from scheduler_service.domain.errors import Overloaded, StoreUnavailable
+from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import Statics
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness

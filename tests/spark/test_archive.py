@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from scheduler_service.domain.archives import CLOCKS_MS, DAY_MS, ArchivedDay
+from scheduler_service.domain.archives import CLOCKS_MS, ArchivedDay
 from scheduler_service.domain.clients import ClientState
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from spark.io.export import write_file
 from spark.io.members import Lanes
 from spark.jobs.archive_days import Plan, plan

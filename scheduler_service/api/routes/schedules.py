@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 from aiohttp import web
 
+from membership.errors import MinutehandError
 from scheduler_service.api.auth import Access
 from scheduler_service.api.cursor import encode_cursor
 from scheduler_service.api.decoding import Body
@@ -28,7 +29,7 @@ from scheduler_service.api.schemas import (
 )
 from scheduler_service.api.views import created_schedule_view, schedule_view
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import Conflict, Invalid, MinutehandError, NotFound
+from scheduler_service.domain.errors import Conflict, Invalid, NotFound
 from scheduler_service.domain.ids import ScheduleId, is_schedule_id
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.ask_once import Made

@@ -36,7 +36,7 @@ from scheduler_service.domain.crons.row import (
 )
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.zones import tzdata_version
-from scheduler_service.domain.ids import ClientId, CronId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import CronChild, ScheduleOptions, encode_options
 from scheduler_service.domain.schedules import Definition
 
@@ -44,7 +44,7 @@ LEAD_MS = 60_000
 LEAD_SPREAD_MS = 240_000
 WINDOW_MS = 600_000
 """Longer: fewer expansions of frequent crons, and more children to withdraw when one is edited."""
-LONGEST_SLEEP_MS = 86_400_000
+LONGEST_SLEEP_MS = DAY_MS
 """A cron is looked at once a day at least, so that zone data that came meanwhile is heeded in time."""
 MAX_CHILDREN = 200
 """Of one expansion. What is left makes the cron due again at once."""

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expression import Expression
 from scheduler_service.domain.crons.zones import Stretch, stretches
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import DAY_MS, UnixMillis
 
-SEARCHED_MS = 5 * 366 * 86_400_000
+SEARCHED_MS = 5 * 366 * DAY_MS
 """A next fire is looked for no further ahead than this: five years."""
 
 _LAST_SECOND = 253_370_764_799

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from membership.conditional import Answer
+from membership.errors import MinutehandError
 from scheduler_service.domain.books import CountPage, Stamp
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
 from scheduler_service.domain.crons.row import Cron, CronAdvance, CronMark, CronRun, CronStanding
-from scheduler_service.domain.errors import MinutehandError
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,

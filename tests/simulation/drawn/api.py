@@ -8,12 +8,13 @@ from typing import Any, Protocol, TypeVar
 
 from cql.connection import Connection
 from cql.storage import Storage
+from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import Life
 from membership.settings import MembershipSettings
 from poller_cluster.hand_over import LastNode, NotSeen
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.domain.errors import Conflict, MinutehandError, NodeUnreachable, Overloaded, StoreUnavailable
+from scheduler_service.domain.errors import Conflict, NodeUnreachable, Overloaded
 from scheduler_service.domain.ports import HintSender
 from scheduler_service.domain.samples import Exchange, Sample
 from scheduler_service.runtime.lifecycle import Tasks

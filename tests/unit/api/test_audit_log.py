@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
+from membership.errors import StoreUnavailable
 from scheduler_service.api.audited import audited
 from scheduler_service.api.auth import Access
 from scheduler_service.api.deadlines import Deadline
@@ -16,7 +17,6 @@ from scheduler_service.api.route import Call, Route, no_content
 from scheduler_service.api.routes import ROUTES
 from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.crons.row import CRON_CLIENT
-from scheduler_service.domain.errors import StoreUnavailable
 from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.support.api_story import Story
 from tests.support.cron_calls import end

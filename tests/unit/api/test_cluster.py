@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import Heartbeat, NodeState
 from scheduler_service.api.gauges import METRICS, Shown
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_schedule_id, minute_of, minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import Definition

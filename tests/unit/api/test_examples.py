@@ -10,9 +10,9 @@ from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, State
-from scheduler_service.domain.usage import DAY_MS, DayUsage, FailingHost, HourUsage
+from scheduler_service.domain.usage import DayUsage, FailingHost, HourUsage
 from tests.support.api import NOW, ApiHarness
 from tests.support.api_document import api_document
 from tests.support.api_story import ROUTE, Story

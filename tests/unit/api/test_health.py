@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from membership.errors import StoreUnavailable
 from scheduler_service.api.health import CALM_SECONDS, LOST_AFTER_SECONDS, SHED_SECONDS
-from scheduler_service.domain.errors import Overloaded, StoreUnavailable
+from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.samples import SamplesFull
 from scheduler_service.runtime.health import STALLED_SECONDS
 from tests.support.api import ApiHarness, callback, replace_insert, schedule

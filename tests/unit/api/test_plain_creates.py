@@ -15,8 +15,9 @@ from structlog.testing import capture_logs
 
 from cql.connection import Consistency, Item
 from cql.settings import StorageSettings
+from membership.errors import StoreUnavailable
 from scheduler_service.api.plain_creates import _PlainCreate
-from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.usecases.catalog import CHECK_AFTER_SECONDS
 from scheduler_service.usecases.place import LATE_AFTER_MS
 from tests.support.api import ADMIN_KEY, NOW, ApiHarness, callback, schedule

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from membership.errors import StoreUnavailable
 from scheduler_service.api.auth import Access
 from scheduler_service.api.openapi.answers import kinds_of
 from scheduler_service.api.openapi.document import operation_id
@@ -13,7 +14,6 @@ from scheduler_service.api.request_budget import AT_ONCE, TOO_MANY
 from scheduler_service.api.route import Route
 from scheduler_service.api.routes import ROUTES
 from scheduler_service.domain.crons.row import CronMark, CronState
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import CronId, UnixMillis
 from scheduler_service.usecases.list_schedules import Listing, ListSchedules
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply, schedule

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.usage import DAY_MS, DayUsage, FailingHost, HourUsage
+from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
+from scheduler_service.domain.usage import DayUsage, FailingHost, HourUsage
 from tests.support.api import NOW, ApiHarness
 from tests.support.usage import put_usage
 

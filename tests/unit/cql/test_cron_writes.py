@@ -12,8 +12,9 @@ from cql.cron_writes import REQUEST_BYTES, WRITES_PER_REQUEST
 from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.crons.row import Cron
-from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ClientId
 from tests.contract.cron_builders import CALLBACK, cron, progress, run
 from tests.support.memory import InMemoryConnection

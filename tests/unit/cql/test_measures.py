@@ -13,7 +13,8 @@ from cql.settings import StorageSettings
 from cql.statement import load_statements
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected, Unknown
-from scheduler_service.domain.errors import ContentTooLarge, MinutehandError, Overloaded, StoreUnavailable
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
 from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
 from tests.contract.builders import definition

@@ -18,7 +18,8 @@ from cassandra.protocol import ErrorMessage, ServerError, SyntaxException
 from cql.driver_errors import translate, unanswered_reason
 from cql.errors import StoreRefused
 from cql.settings import StorageSettings
-from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
+from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Lane, Life, NodeId
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import ScheduleId, Statics
 from tests.contract.builders import advance, definition

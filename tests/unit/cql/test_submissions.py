@@ -8,7 +8,8 @@ import pytest
 from cql.connection import Item
 from cql.group_commit import GroupCommit
 from cql.settings import StorageSettings
-from scheduler_service.domain.errors import ContentTooLarge, Overloaded, StoreUnavailable
+from membership.errors import StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.contract.builders import definition
 from tests.unit.cql.gate import DATA, Gate, commit_all, committer, lanes, rows, start, turns

@@ -25,15 +25,13 @@ from scheduler_service.domain.crons.expansion import (
     woken_by,
 )
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronAdvance, CronOptions, CronState
-from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis, due_of, poller_of
+from scheduler_service.domain.ids import DAY_MS, HOUR_MS, MINUTE_MS, ClientId, UnixMillis, due_of, poller_of
 from scheduler_service.domain.options import decode_options
 from tests.contract.cron_builders import cron as any_cron
 
 SHOP = ClientId("shop")
 NOW = UnixMillis(1_795_253_400_000)
 """2026-11-21T09:30:00Z, a whole minute."""
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 QUOTA = 4
 
 EXPRESSIONS = st.sampled_from(("* * * * *", "*/2 * * * *", "7,8,50 * * * *", "0 * * * *", "30 2 * * *", "0 0 29 2 *"))

@@ -10,10 +10,9 @@ from membership.conditional import Applied
 from membership.errors import StoreUnavailable
 from poller_cluster.cron_search import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
 from poller_cluster.tenants import Tenant
-from scheduler_service.domain.archives import DAY_MS
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
-from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, UnixMillis
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases.expand_crons import AT_ONCE
 from tests.contract.cron_builders import cron

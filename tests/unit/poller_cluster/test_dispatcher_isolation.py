@@ -14,7 +14,6 @@ from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import result, tenant
 from tests.unit.poller_cluster.dispatch_bench import Bench
 
-DAY_MS = 86_400_000
 SHOP = ClientId("shop")
 FAILED = result(503)
 

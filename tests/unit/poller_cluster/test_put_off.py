@@ -6,13 +6,12 @@ from hypothesis import strategies as st
 
 from poller_cluster.put_off import put_off, until_open_again
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
-from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import State
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import claim
 
-DAY_MS = 86_400_000
 AT = UnixMillis(NOW + 30_000)
 
 

@@ -13,7 +13,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun
-from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
 from scheduler_service.domain.schedules import Row
 from scheduler_service.usecases.catalog import Catalog
 from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
@@ -26,7 +26,6 @@ from tests.support.memory import InMemoryConnection
 
 SHOP = ClientId("shop")
 TICK = CronId("tick")
-DAY_MS = 86_400_000
 CALLBACK = CronCallback(method="POST", url="https://receiver.example/hook", headers="[]", body=b"payload")
 
 

@@ -2,8 +2,9 @@ import asyncio
 
 import pytest
 
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState
-from scheduler_service.domain.errors import NotFound, StoreUnavailable
+from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.catalog import (
     CHECK_AFTER_SECONDS,

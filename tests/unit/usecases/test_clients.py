@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from membership.conditional import Unknown
+from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.errors import Conflict, Invalid, NotFound, StoreUnavailable
+from scheduler_service.domain.errors import Conflict, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
 from tests.support.api import NOW, ApiHarness
 

@@ -6,15 +6,9 @@ import msgspec
 import pytest
 
 from cql.connection import Item
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.errors import (
-    ClientSuspended,
-    Conflict,
-    ContentTooLarge,
-    FieldError,
-    Invalid,
-    StoreUnavailable,
-)
+from scheduler_service.domain.errors import ClientSuspended, Conflict, ContentTooLarge, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, due_of, is_schedule_id, key_of, minute_of, partition_of, poller_of
 from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cql.schedules import KEYS_PER_READ
-from scheduler_service.domain.errors import StoreUnavailable
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import (
     ClientId,
     CronId,

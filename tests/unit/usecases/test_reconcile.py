@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cql.storage import Storage
+from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.errors import ContentTooLarge, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import (
     MINUTE_MS,
     ClientId,
