@@ -142,7 +142,7 @@ class MemberStore(Protocol):
         """Every row of the cluster, ended lives included, in no particular order, read at quorum."""
 
     async def read_server_clock(self) -> ServerTime:
-        """What time any one of the servers has, steps of its machine's clock included. Each is asked in its turn."""
+        """What time any one of the servers has, steps of its machine's clock included. A process asks each in turn."""
 
     async def begin_life(self, life: Life) -> Answer[LifeRecord]:
         """Insert the record (alive, 0 renewals) if it does not exist."""

@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections.abc import Callable, Container, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from cql.connection import AnswerRows, Connection, Consistency, Item, Parameters
@@ -17,6 +18,7 @@ from membership.errors import StoreUnavailable
 from tests.simulation.sim_clock import SimClock
 
 TIMEOUT_SECONDS = 2.0
+_SERVER_CLOCK = "servers.read_clock"
 _MAY_BE_STALE = frozenset(("nodes.read", "pollers.list"))
 """Plain reads of what others write: those that the protocol must bear being stale."""
 INSERTS = frozenset(("schedules.insert_definition", "schedules.insert_packed"))
@@ -51,7 +53,8 @@ class FaultPlan:
 
 
 class FaultyConnection:
-    """`Connection` of one process to the store all share."""
+    """`Connection` of one process to the store all share. It asks the store's servers in a turn of its own, as the
+    driver does."""
 
     def __init__(self, inner: Connection, *, clock: SimClock, rng: random.Random) -> None:
         self.plan = FaultPlan()
@@ -59,11 +62,14 @@ class FaultyConnection:
         self._clock = clock
         self._rng = rng
         self._shown: dict[tuple[str, Parameters], list[tuple[object, ...]]] = {}
+        self._turns = count(1)
 
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[object, ...]]:
         fault = await self._before("select", [(name, parameters)])
+        if name == _SERVER_CLOCK:
+            parameters = (next(self._turns),)
         rows = await self.inner.select(name, parameters, serial=serial, consistency=consistency)
         if name in _MAY_BE_STALE:
             if name in self.plan.stale:

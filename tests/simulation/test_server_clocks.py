@@ -117,6 +117,23 @@ def test_a_lone_node_that_is_ahead_of_the_servers_calls_nothing_until_it_is_set_
     simulate(scenario)
 
 
+@pytest.mark.parametrize("number", [2, 3])
+def test_nodes_of_one_host_that_are_ahead_of_as_many_servers_call_nothing(number: int) -> None:
+    """Half of the clocks are right, and none is early. Each node hears all servers before it compares clocks."""
+
+    async def scenario(world: World) -> None:
+        servers(world, *[0] * number)
+        names = "abcdefghi"[:number]
+        await nodes(world, names, skew_ms=AHEAD_MS, seconds=0.0)
+        asked = await rows(world, 20, every_ms=1_000, first_ms=AHEAD_MS)
+        for _ in range(25):
+            await world.advance(1.0)
+            assert not owned(world)
+        assert not any(one.calls for one in asked)
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize("skews_ms", [(0, -AHEAD_MS, 0), (0, AHEAD_MS, 0), (4_000,), (-4_000,), (AHEAD_MS,)])
 def test_a_lone_node_that_is_not_ahead_of_most_servers_is_not_stopped(skews_ms: tuple[int]) -> None:
     """Nor by seconds: servers' clocks need not agree as members' do."""

@@ -8,6 +8,7 @@ is made, so no test can pass over one that was never run.
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from operator import eq, ge, gt, itemgetter, le, lt, ne
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -51,18 +52,17 @@ class InMemoryConnection:
     """`cql.connection.Connection` over dictionaries.
 
     `unusual` remembers the statements that asked for another consistency than LOCAL_QUORUM, and which, in order.
-    `server_clocks`: what time each server has, in Unix milliseconds. They answer questions about themselves in turn.
+    `server_clocks`: what time each server has, in Unix milliseconds. They answer questions about themselves in turn,
+    or in the turn of the asker, who may number its questions by a parameter that the statement does not have.
     """
 
     def __init__(self) -> None:
         parsed, definitions = _compile_inputs()
         self.tables = {name: Table(definition) for name, definition in definitions.items()}
         self.server_clocks: Sequence[Callable[[], int]] = [SystemClock().system_ms]
-        self._asked_servers = 0
+        self._turns = count(1)
         self._plans: dict[str, _Plan] = {
-            name: _ServerPlan(statement, self._next_server)
-            if statement.table == _SERVER
-            else _plan(self.tables, statement)
+            name: _ServerPlan(statement, self._server) if statement.table == _SERVER else _plan(self.tables, statement)
             for name, statement in parsed.items()
         }
         self.unusual: list[tuple[str, Consistency]] = []
@@ -128,9 +128,9 @@ class InMemoryConnection:
     async def close(self) -> None:
         self.closed = True
 
-    def _next_server(self) -> tuple[UUID, int]:
-        self._asked_servers += 1
-        server = self._asked_servers % len(self.server_clocks)
+    def _server(self, parameters: Parameters) -> tuple[UUID, int]:
+        (turn,) = parameters or (next(self._turns),)
+        server = turn % len(self.server_clocks)
         return UUID(int=server), self.server_clocks[server]()
 
     def _note(self, names: Iterable[str], consistency: Consistency) -> None:
@@ -274,13 +274,13 @@ class _ServerPlan:
 
     conditional = False
 
-    def __init__(self, parsed: Parsed, server: Callable[[], tuple[UUID, int]]) -> None:
+    def __init__(self, parsed: Parsed, server: Callable[[Parameters], tuple[UUID, int]]) -> None:
         if not isinstance(parsed, Select) or parsed.columns != ("host_id", "currentTimestamp()"):
             raise ValueError(f"servers tell their name and their time, not: {parsed}")
         self._server = server
 
     def run(self, parameters: Parameters) -> list[tuple[Any, ...]]:
-        return [self._server()]
+        return [self._server(parameters)]
 
 
 class _WritePlan:
