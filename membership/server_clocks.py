@@ -14,9 +14,11 @@ from membership.ports import MemberStore, WallClock
 from membership.settings import MembershipSettings
 
 _BEATS_BETWEEN = 2
-_FEW = 3
+_REPEATED = 2
+"""Servers are asked in turn: once so many answers have come from servers that had told before, all have told. Earlier,
+nodes that share a wrong time would outvote servers of which most are not known yet."""
 _READS_AT_FIRST = 10
-"""So many times a beat until a few answers are there, so that one wrong server of three does not speak for all."""
+"""So many times a beat until all have told."""
 _REMEMBERED_SECONDS = 60.0
 """A server that has told nothing for so long is gone, or can't be reached."""
 
@@ -40,7 +42,7 @@ class ServerClocks:
         self._known = asyncio.Event()
 
     async def known(self) -> None:
-        """Return when a few answers are there."""
+        """Return when every server has told its time."""
         await self._known.wait()
 
     async def run(self) -> None:
@@ -62,7 +64,7 @@ class ServerClocks:
             return  # this process stood still, before or after the server looked at its clock
         self._told[server] = _Told(asked_at, server_ms - (asked_at + returned) * 500.0)
         self._answers += 1
-        if self._answers >= _FEW:
+        if self._answers >= len(self._told) + _REPEATED:
             self._known.set()
 
     def ahead_ms(self, asked_since: float = float("-inf")) -> list[int]:

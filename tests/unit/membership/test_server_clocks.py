@@ -55,6 +55,19 @@ def test_all_servers_are_known_at_once_and_asked_every_other_second_from_then_on
     run_virtual(scenario)
 
 
+@pytest.mark.parametrize("number", [1, 5, 12])
+def test_servers_are_known_once_the_last_of_them_has_told(number: int) -> None:
+    async def scenario() -> None:
+        asking = Asking(*[0] * number)
+        while not asking.known.done():
+            await asking.advance(0.05)
+        assert len(asking.ahead()) == number
+        assert asking.store.requests["read_server_clock"] <= number + 2
+        await asking.ends()
+
+    run_virtual(scenario)
+
+
 @pytest.mark.parametrize("step_ms", [600_000, -600_000])
 def test_a_server_that_is_set_is_seen_by_its_next_answer(step_ms: int) -> None:
     async def scenario() -> None:
