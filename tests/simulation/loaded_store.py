@@ -14,7 +14,7 @@ writer, and many never succeed.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -106,21 +106,21 @@ class LoadedStore:
                 await self._serve(self.strength.row_ms * len(rows))
             return rows
 
-        return await self._asked(name, serve())
+        return await self._asked(name, serve)
 
     async def write(self, name: str, parameters: Parameters, *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         async def serve() -> None:
             await self._serve(self.strength.request_ms)
             await self._inner.write(name, parameters, consistency=consistency)
 
-        await self._asked(name, serve())
+        await self._asked(name, serve)
 
     async def write_batch(self, items: Sequence[Item], *, consistency: Consistency = "LOCAL_QUORUM") -> None:
         async def serve() -> None:
             await self._serve(self.strength.request_ms + self.strength.row_ms * len(items))
             await self._inner.write_batch(items, consistency=consistency)
 
-        await self._asked(items[0][0], serve())
+        await self._asked(items[0][0], serve)
 
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
         seen = self._contention(*items[0])
@@ -130,7 +130,7 @@ class LoadedStore:
             return await self._inner.conditional(items)
 
         try:
-            return await self._asked(items[0][0], self._propose(seen, len(items), write))
+            return await self._asked(items[0][0], lambda: self._propose(seen, len(items), write))
         except StoreUnavailable as error:
             return Unknown(str(error))
 
@@ -173,16 +173,21 @@ class LoadedStore:
         self._free_at[core] = max(now, self._free_at[core]) + milliseconds / 1000.0
         await self._clock.sleep(self._free_at[core] - now)
 
-    async def _asked(self, name: str, work: Coroutine[Any, Any, T]) -> T:
-        """What the client hears. The work goes on when nobody waits for it any more."""
-        task = asyncio.get_running_loop().create_task(work, name=f"served {name}")
+    async def _asked(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+        """What the client hears. The work goes on when nobody waits for it any more, and its time-out is lost then."""
+
+        async def served() -> T | StoreUnavailable:
+            try:
+                return await work()
+            except StoreUnavailable as error:
+                return error
+
+        task = asyncio.get_running_loop().create_task(served(), name=f"served {name}")
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         done, _ = await asyncio.wait((task,), timeout=CLIENT_TIMEOUT_SECONDS)
-        try:
-            if not done:
-                raise StoreUnavailable("the client gave up")
-            return task.result()
-        except StoreUnavailable:
+        answer = task.result() if done else StoreUnavailable("the client gave up")
+        if isinstance(answer, StoreUnavailable):
             self.timeouts[name] += 1
-            raise
+            raise answer
+        return answer
