@@ -8,6 +8,7 @@ Plain batches over several partitions may be applied in part.
 import asyncio
 import random
 from collections.abc import Callable, Container, Coroutine, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -144,9 +145,14 @@ class FaultyConnection:
         await self._clock.running()
 
     async def _give_up(self, send: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """No answer comes, and the request arrives later. Raises StoreUnavailable."""
+        """No answer comes, and the request arrives later, at a store that may not answer. Raises StoreUnavailable."""
+
+        async def arrive() -> None:
+            with suppress(StoreUnavailable):
+                await send()
+
         loop = asyncio.get_running_loop()
-        loop.call_later(self.plan.late_seconds, lambda: loop.create_task(send(), name="late write"))
+        loop.call_later(self.plan.late_seconds, lambda: loop.create_task(arrive(), name="late write"))
         raise StoreUnavailable("it is still on its way")
 
     async def _die(self) -> None:

@@ -8,7 +8,10 @@ import pytest
 
 from cql.connection import AnswerRows, Item
 from membership.conditional import Answer, Applied, Unknown
+from membership.errors import StoreUnavailable
+from tests.simulation.faults import FaultPlan, FaultyConnection
 from tests.simulation.loaded_store import CLIENT_TIMEOUT_SECONDS, CONTENTION_SECONDS, LoadedStore, Strength
+from tests.simulation.sim_clock import SimClock
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
@@ -59,6 +62,20 @@ def test_a_preempted_write_of_a_client_that_was_killed_is_no_failure() -> None:
     async def scenario() -> None:
         store = LoadedStore(InMemoryConnection(), rng=random.Random(1), strength=PREEMPTING)
         await killed(store, contending(store))
+
+    run_virtual(scenario)
+
+
+def test_a_late_write_that_a_crowded_store_does_not_answer_is_no_failure() -> None:
+    async def scenario() -> None:
+        crowded = Strength(request_ms=1_200 * CLIENT_TIMEOUT_SECONDS)
+        store = LoadedStore(InMemoryConnection(), rng=random.Random(1), strength=crowded)
+        connection = FaultyConnection(store, clock=SimClock(), rng=random.Random(1))
+        connection.plan = FaultPlan(late=1.0)
+        with pytest.raises(StoreUnavailable, match="on its way"):
+            await connection.write("catalog.bump", ("shop",))
+        await virtual_loop().advance(10)
+        assert store.timeouts == {"catalog.bump": 1}
 
     run_virtual(scenario)
 
