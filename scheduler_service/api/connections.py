@@ -31,7 +31,7 @@ from typing import Any, Final, cast
 
 import msgspec
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
@@ -178,11 +178,11 @@ class Connection(RequestHandler):
 
     __slots__ = (
         "_answer",
-        "_answered",
         "_head",
         "_head_bytes",
         "_kept",
         "_parked",
+        "_rest",
         "_socket",
         "_unread",
         "_unwanted",
@@ -198,8 +198,8 @@ class Connection(RequestHandler):
         self._head: Wait | None = None
         self._head_bytes = 0
         self._answer: Wait | None = None
-        self._answered = False
-        """Before all of its body has come."""
+        self._rest: StreamReader | None = None
+        """The body of a request that has been answered before all of it came."""
         self._unread = bytearray()
         self._unwanted = False
         self._wire_bytes = 0
@@ -215,7 +215,7 @@ class Connection(RequestHandler):
     def waits(self) -> bool:
         """Whether it waits for a request, or for the rest of an answered one, and has nothing left to say."""
         idle = self._waiter is not None and not self._waiter.done()
-        return (idle or self._answered) and self._answer is None
+        return (idle or self._rest is not None) and self._answer is None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
@@ -240,6 +240,9 @@ class Connection(RequestHandler):
             if wait is not None:
                 wait.over()
         super().connection_lost(exc)
+        if self._rest is not None:
+            # aiohttp's task would wait LINGER_SECONDS for bytes that can't come.
+            self._rest.feed_eof()
 
     def data_received(self, data: bytes) -> None:
         """Parse in order, when there is time; a read brings up to 256 KiB. Empty: the parser, which had paused, goes on
@@ -311,7 +314,7 @@ class Connection(RequestHandler):
         if self._head is not None:
             self._head.over()
             self._head, self._head_bytes = None, 0
-        self._answered = False
+        self._rest = None
         self._wire_bytes = 0
 
     def _begin_alike(self, raw: bytes) -> bool | None:
@@ -385,7 +388,7 @@ class Connection(RequestHandler):
             resp.force_close()
             self._unwanted = True
         sent = await super().finish_response(request, resp, start_time)
-        self._answered = not content.is_eof()
+        self._rest = None if content.is_eof() else content
         return sent
 
     def _drop(self, data: Sized) -> None:

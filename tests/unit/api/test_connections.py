@@ -458,6 +458,16 @@ async def test_what_has_been_answered_before_its_body_came_makes_room(api: ApiHa
         await caller.close()
 
 
+async def test_nothing_waits_for_the_rest_of_a_request_whose_connection_is_closed() -> None:
+    async with ApiHarness() as api:
+        before = asyncio.all_tasks()
+        caller = await Caller.of(api, begun(None))
+        assert (await caller.answer())[0] == 401
+        await caller.close()
+        await until(lambda: opened(api) == 0)
+    assert asyncio.all_tasks() <= before
+
+
 async def test_a_request_that_follows_a_late_rest_is_not_closed_for_another() -> None:
     gate = Gate()
     async with ApiHarness(connection=gate, max_connections=LIMIT) as api:
