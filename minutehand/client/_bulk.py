@@ -134,7 +134,7 @@ class AsyncBulk:
         if self._gathering.due:
             self._send()
         elif self._timer is None:
-            self._timer = loop.call_later(self._wait_seconds, self._waited)
+            self._timer = loop.call_later(self._wait_seconds, self._overdue)
         return future
 
     async def flush(self) -> None:
@@ -152,6 +152,11 @@ class AsyncBulk:
     def _waited(self) -> None:
         self._gathering.due = True
         self._send()
+
+    def _overdue(self) -> None:
+        """As `_waited`, of a callback: there is nobody to raise to, and the futures are cancelled."""
+        with suppress(RuntimeError):
+            self._waited()
 
     def _send(self) -> None:
         if not self._gathering.items or len(self._under_way) >= self._most:
@@ -176,7 +181,7 @@ class AsyncBulk:
     def _delivered(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         if self._gathering.due and self._open:
-            self._send()
+            self._overdue()
         self._moved.set()
 
     async def _deliver(self, batch: "Sequence[tuple[bytes, asyncio.Future[BulkItem]]]") -> None:

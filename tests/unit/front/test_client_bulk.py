@@ -372,6 +372,9 @@ async def test_items_of_a_group_that_ends_are_cancelled() -> None:
             for number in range(3):
                 futures.append(await bulk.add(item(number)))
 
+    unhandled = list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     with pytest.raises(BaseExceptionGroup, match="unhandled"):
         await run()
+    assert not unhandled
     assert [future.cancelled() for future in futures] == [True, True]
