@@ -137,6 +137,7 @@ async def test_a_lost_answer_is_unknown_and_what_happened_can_be_read() -> None:
     nobody = frozenset[ScheduleId]()
     assert await storage.schedules.advance(advance(where)) == Unknown("lost")
     assert (await storage.schedules.read_page(where)).statics == Statics(1, 1, nobody)
+    await storage.close()
 
 
 async def test_a_client_whose_change_nobody_hears_of_is_unknown() -> None:

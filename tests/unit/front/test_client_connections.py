@@ -46,7 +46,7 @@ class Api:
                     self.breaking -= 1
                     return
                 writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER))
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionResetError):
             pass
         finally:
             writer.close()
