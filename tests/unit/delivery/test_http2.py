@@ -24,24 +24,6 @@ from tests.support.turns import until
 RESPONSE_BYTES = 65_536
 
 
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
-@pytest.fixture
-async def receiver(authority: Authority) -> AsyncIterator[Http2Receiver]:
-    async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as made:
-        made.script["/held"] = held
-        yield made
-
-
-@pytest.fixture
-async def engine(authority: Authority) -> AsyncIterator[DeliveryEngine]:
-    async with engines() as make:
-        yield await make(ca_file=str(authority.bundle))
-
-
 async def all_of(attempts: list[asyncio.Future[AttemptResult]]) -> list[AttemptResult]:
     return await asyncio.wait_for(asyncio.gather(*attempts), LONG_SECONDS)
 

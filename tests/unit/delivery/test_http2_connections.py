@@ -1,51 +1,26 @@
 """Connections over HTTP/2: which are used again, how they end, and receivers that misuse them."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
-from poller_cluster.delivery import http2_connection, http2_session
-from poller_cluster.delivery.answer import Answer
-from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery import http2_session
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.http2_connection import Http2Connection
 from poller_cluster.delivery.http2_stream import Stream
 from poller_cluster.delivery.outcome import because
-from poller_cluster.delivery.pool import PoolKey
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.delivery.target import Target
 from scheduler_service.runtime.clock import SystemClock
 from tests.support.certificates import Authority
 from tests.support.delivery import LONG_SECONDS, LOOPBACK, Trust, attempt, begin, engines, post
-from tests.support.http2_frames import PING, data, frame, frames_of, head, settings
-from tests.support.http2_receiver import Http2Receiver, Session, held
+from tests.support.http2_frames import PING, frame
+from tests.support.http2_receiver import Http2Receiver, Session
 from tests.support.turns import until
 
 PINGS = frame(PING, 0, 0, b"12345678") * 300
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
-@pytest.fixture
-async def receiver(authority: Authority) -> AsyncIterator[Http2Receiver]:
-    async with Http2Receiver(tls=authority.server_context("127.0.0.1")) as made:
-        made.script["/held"] = held
-        yield made
-
-
-@pytest.fixture
-async def engine(authority: Authority, receiver: Http2Receiver) -> AsyncIterator[DeliveryEngine]:
-    async with engines() as make:
-        yield await make(ca_file=str(authority.bundle))
 
 
 async def held_attempts(engine: DeliveryEngine, receiver: Http2Receiver, count: int, **differing: Any) -> list[Any]:
@@ -379,221 +354,3 @@ class TestMisuse:
         assert (await attempt(engine, post(receiver.url()), trusted)).succeeded
         assert trusted.left == 0
         assert len(receiver.streams) == 2
-
-
-UPDATE = b"u" * 27
-
-
-class Tls:
-    """Passes all but `x` on, and has something to say each time that comes. `along`: what came with the handshake;
-    `around`: what is left out of each piece."""
-
-    ended = False
-    says = UPDATE
-
-    def __init__(self) -> None:
-        self._said = b""
-        self.opened = 0
-        self.along = self.around = b""
-
-    def seal(self, data: bytes) -> bytes:
-        return data
-
-    def open(self, data: bytes) -> bytes:
-        self.opened += len(data)
-        data, self.along = self.along + data.removesuffix(self.around), b""
-        if data.strip(b"x"):
-            return data
-        self._said = self.says if data else b""
-        return b""
-
-    def take(self) -> bytes:
-        said, self._said = self._said, b""
-        return said
-
-
-class Owner:
-    def __init__(self) -> None:
-        self.heard = self.lost = 0
-
-    def on_heard(self, connection: Any, heard: list[Any]) -> None:
-        self.heard += 1
-
-    def on_lost(self, connection: Any) -> None:
-        self.lost += 1
-        connection.close()
-
-
-class TestSocket:
-    """A connection whose other end is in the test's hands."""
-
-    @pytest.fixture
-    def peer(self) -> Iterator[tuple[socket.socket, socket.socket]]:
-        ours, theirs = socket.socketpair()
-        for one in (ours, theirs):
-            one.setblocking(False)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
-        with ours, theirs:
-            yield ours, theirs
-
-    def connection(self, ours: socket.socket, owner: Owner) -> Http2Connection[str]:
-        made: Connection[str] = Connection(
-            owner=owner,  # type: ignore[arg-type]
-            loop=asyncio.get_running_loop(),
-            sock=ours,
-            key=PoolKey("shop", Target("https", "h", 443, None), "192.0.2.1"),
-            attempt="an attempt",
-            opened_at=0.0,
-            answer=Answer(response_bytes=10_000, framing_bytes=10_000, excerpt_bytes=10),
-        )
-        made.tls = Tls()  # type: ignore[assignment]
-        return Http2Connection(owner=owner, loop=asyncio.get_running_loop(), made=made)
-
-    async def tell(self, connection: Http2Connection[str], theirs: socket.socket, raw: bytes, times: int = 1) -> None:
-        tls: Any = connection._tls
-        for _ in range(times):
-            opened = tls.opened + theirs.send(raw)
-            await until(lambda opened=opened: tls.opened >= opened)  # type: ignore[misc]
-
-    async def begun(self, connection: Http2Connection[str], theirs: socket.socket, body: bytes) -> Stream[str]:
-        await self.tell(connection, theirs, settings(initial_window_size=10_000_000))
-        await self.tell(connection, theirs, frame(0x8, 0, 0, (10_000_000).to_bytes(4, "big")))
-        stream = Stream("a", response_bytes=10, framing_bytes=10_000, excerpt_bytes=1, observed=False)
-        connection.begin(stream, method="POST", block=b"\x83", body=body)
-        connection.send()
-        return stream
-
-    @pytest.mark.parametrize("retired", [False, True])
-    async def test_a_body_goes_as_it_is_read(self, peer: tuple[socket.socket, socket.socket], retired: bool) -> None:
-        ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
-        body = bytes(range(256)) * 20_000
-        await self.begun(connection, theirs, body)
-        assert connection._unsent
-        assert not connection.has_room
-        assert len(connection._unsent) < 70_000
-        connection.retired = retired
-        came = b""
-        while len(came) < len(body) or connection._unsent or connection.session._unsent:
-            came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
-        assert b"".join(each.payload for each in frames_of(came) if each.kind == 0) == body
-        assert connection.has_room is not retired
-        connection.close()
-
-    async def test_it_goes_on_where_all_was_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
-        """No window that opens and no room in the socket tells of it."""
-        ours, theirs = peer
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
-        connection = self.connection(ours, Owner())
-        await self.begun(connection, theirs, b"x" * 100_000)
-        assert not connection._unsent
-        came = b""
-        while sum(len(each.payload) for each in frames_of(came) if each.kind == 0) < 100_000:
-            came += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 1_000_000), 2)
-        connection.close()
-
-    async def test_an_error_while_a_body_goes(
-        self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def failing(*_: object) -> None:
-            raise LookupError
-
-        ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
-        await self.begun(connection, theirs, b"x" * 100_000)
-        monkeypatch.setattr(Http2Connection, "_write_bodies", failing)
-        reported: list[type[BaseException]] = []
-        loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _, context: reported.append(type(context["exception"])))
-        while not owner.lost:
-            await asyncio.wait_for(loop.sock_recv(theirs, 1_000_000), 2)
-            await asyncio.sleep(0)
-        assert (owner.lost, reported) == (1, [LookupError])
-
-    async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(
-        self, peer: tuple[socket.socket, socket.socket]
-    ) -> None:
-        ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
-        await self.begun(connection, theirs, b"x" * 5_000_000)
-        assert connection._unsent
-        before = len(connection._unsent)
-        await self.tell(connection, theirs, b"x", 8_192 // len(UPDATE))
-        assert (owner.lost, len(connection._unsent)) == (0, before + 8_192 // len(UPDATE) * len(UPDATE))
-        await self.tell(connection, theirs, b"x")
-        assert (owner.lost, connection.closed) == (1, True)
-
-    async def test_tls_that_brings_nothing(
-        self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(Tls, "says", b"")
-        ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
-        await self.tell(connection, theirs, settings())
-        await self.tell(connection, theirs, b"x" * 8_192, 8)
-        assert owner.lost == 0
-        await self.tell(connection, theirs, b"x")
-        assert owner.lost == 1
-
-    async def test_tls_around_small_frames(
-        self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A record that holds one small frame is larger than that by far, over however many answers."""
-        monkeypatch.setattr(http2_connection, "_SEALED_BYTES", 1_000)
-        ours, theirs = peer
-        owner = Owner()
-        connection = self.connection(ours, owner)
-        stream = await self.begun(connection, theirs, b"")
-        await self.tell(connection, theirs, head(stream.number))
-        tls: Any = connection._tls
-        tls.around = b"x" * 60
-        await self.tell(connection, theirs, data(stream.number, b"") + tls.around, 30)
-        assert owner.lost == 0
-        await self.tell(connection, theirs, b"x" * 1_001)
-        assert owner.lost == 1
-
-    async def test_what_of_the_handshake_is_yet_to_be_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
-        ours, theirs = peer
-        loop = asyncio.get_running_loop()
-        first: Connection[str] = Connection(
-            owner=Owner(),  # type: ignore[arg-type]
-            loop=loop,
-            sock=ours,
-            key=PoolKey("shop", Target("https", "h", 443, None), "192.0.2.1"),
-            attempt="an attempt",
-            opened_at=0.0,
-            answer=Answer(response_bytes=10_000, framing_bytes=10_000, excerpt_bytes=10),
-        )
-        first.send(b"y" * 100_000)
-        assert first.sending
-        sock, unsent = first.hand_over()
-        assert (sock, loop.remove_reader(sock), loop.remove_writer(sock), first.closed) == (ours, False, False, True)
-        assert theirs.recv(100_000) + unsent == b"y" * 100_000
-
-    async def test_settings_that_came_along_with_the_handshake(self, peer: tuple[socket.socket, socket.socket]) -> None:
-        connection = self.connection(peer[0], Owner())
-        tls: Any = connection._tls
-        tls.along = settings(max_concurrent_streams=7)
-        await until(lambda: connection.session.most_streams == 7)
-        connection.close()
-
-    async def test_whether_it_looks_alive(self, peer: tuple[socket.socket, socket.socket]) -> None:
-        ours, theirs = peer
-        connection = self.connection(ours, Owner())
-        assert connection.looks_alive()
-        theirs.send(b"x")
-        assert not connection.looks_alive()
-        await self.tell(connection, theirs, b"x")
-        assert connection.looks_alive()
-        await self.begun(connection, theirs, b"")
-        theirs.send(b"x")
-        assert connection.looks_alive()
-        await self.tell(connection, theirs, b"x")
-        theirs.close()
-        assert not connection.looks_alive()
-        connection.close()
-        assert not connection.looks_alive()

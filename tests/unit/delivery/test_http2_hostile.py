@@ -5,7 +5,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from poller_cluster.delivery.http2_connection import Http2Connection
 from poller_cluster.delivery.http2_session import Session
 from tests.support import http2_frames as h2
 from tests.support.certificates import Authority
-from tests.support.delivery import LONG_SECONDS, attempt, begin, engines, post
+from tests.support.delivery import LONG_SECONDS, attempt, begin, post
 from tests.support.http2_frames import PREFACE, Frame, frame, frames_of, head, settings
 from tests.support.turns import until
 
@@ -59,17 +58,6 @@ class Receiver(asyncio.Protocol):
             whole, self._came = self._came[:end], self._came[end:]
             for each in frames_of(whole):
                 self._answers(self, each)
-
-
-@pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
-
-
-@pytest.fixture
-async def engine(authority: Authority) -> AsyncIterator[DeliveryEngine]:
-    async with engines() as make:
-        yield await make(ca_file=str(authority.bundle))
 
 
 @asynccontextmanager
