@@ -86,7 +86,7 @@ class Http2Connection(Generic[A]):
         if unsent:
             self._unsent += unsent
             self._watch_writable()
-        loop.add_reader(self._descriptor, self._guard, self._read)
+        self._watch_readable()
         # The receiver's settings may have come along with the end of the handshake.
         loop.call_soon(self._guard, self._hear, b"")
 
@@ -167,6 +167,9 @@ class Http2Connection(Generic[A]):
             self._unsent += data[sent:]
             self._watch_writable()
 
+    def _watch_readable(self) -> None:
+        self._loop.add_reader(self._descriptor, self._guard, self._read)
+
     def _watch_writable(self) -> None:
         self._loop.add_writer(self._descriptor, self._guard, self._send_more)
 
@@ -214,25 +217,39 @@ class Http2Connection(Generic[A]):
     def _hear(self, data: bytes) -> None:
         if self.closed:
             return
-        session, tls = self.session, self._tls
         try:
-            opened = tls.open(data)
+            opened = self._tls.open(data)
         except ssl.SSLError:
             self._owner.on_lost(self)
             return
         self.heard += bool(opened)
-        frames = session.frames
-        heard = session.receive(opened) if opened else []
-        earned = 2 * len(opened) + FRAME_COST * (session.frames - frames)
-        self._sealed = max(self._sealed + len(data) - earned, 0)
+        self._sealed += len(data) - 2 * len(opened)
+        self._take_in(opened)
+
+    def _take_in(self, opened: bytes) -> None:
+        """What came, and no more of it in this turn of the loop than the session takes; nothing is read meanwhile."""
+        if self.closed:
+            return
+        session = self.session
+        frames, was_behind = session.frames, session.behind
+        heard = session.receive(opened)
+        self._sealed = max(self._sealed - FRAME_COST * (session.frames - frames), 0)
         if not session.broken and not self._unsent:
             self._write_bodies()
         self._flush()
         self._owner.on_heard(self, heard)
+        if self.closed:
+            return
         if self._behind > _BEHIND_BYTES or self._sealed > _SEALED_BYTES:
             session.broken = True
-        if (session.broken or tls.ended) and not self.closed:
+        if session.broken or (self._tls.ended and not session.behind):
             self._owner.on_lost(self)
+        elif session.behind:
+            self._loop.call_soon(self._guard, self._take_in, b"")
+            if not was_behind:
+                self._loop.remove_reader(self._descriptor)
+        elif was_behind:
+            self._watch_readable()
 
     def close(self) -> None:
         if not self.closed:

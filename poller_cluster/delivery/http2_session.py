@@ -10,11 +10,15 @@ The library keeps the protocol's states, windows and header tables. Of what it l
 - Everything is counted. A frame costs its bytes, a multiple of them where it takes longer to read, and `FRAME_COST` at
   least; each header that it unpacks to costs some more. Answers' frames are taken off what their stream may bring;
   beyond it the stream ends as `too-long`. Frames for streams that were given up are taken off an allowance that each
-  such stream adds to: what may be under way. Behind the end of one that is not left yet as much may come. All others
-  (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are taken off `CONTROL_COST`, of which each request and each
-  piece of a body gives some back; a WINDOW_UPDATE is spared a byte of that for each byte of a body that it gives back.
-  Beyond either the connection is broken.
-- A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds).
+  such stream adds to, up to a window of the connection: what may be under way. Behind the end of one that is not left
+  yet as much may come. All others (SETTINGS, PING, WINDOW_UPDATE, kinds that nobody knows) are taken off
+  `CONTROL_COST`, of which each request and each piece of a body gives some back, a small piece no more than it has; a
+  WINDOW_UPDATE is spared a byte of that for each byte of a body that it gives back. Beyond either the connection is
+  broken.
+- What comes in one read may take long to read: no more of it is taken in at a time than `_AT_A_TIME`, by that measure.
+- A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds), and
+  64 KB before. It resizes the table twice at most, as an encoder may.
+- No stream is the receiver's own: the library would keep each until its end.
 - Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them. It would
   also answer each frame of a stream that was reset by another reset.
 """
@@ -38,7 +42,7 @@ from h2.events import (
 )
 from h2.exceptions import StreamClosedError, StreamIDTooLowError
 from h2.settings import SettingCodes, Settings
-from hpack import Decoder, HeaderTuple
+from hpack import Decoder, HeaderTuple, HPACKDecodingError
 from hyperframe.frame import DataFrame, Frame, RstStreamFrame
 
 from poller_cluster.delivery.http2_stream import Stream
@@ -57,6 +61,12 @@ CONTROL_COST: Final = 65_536
 _CONTROL_REGAINED: Final = 2_048
 _UNDER_WAY: Final = 262_144
 """What may come for a stream that was given up: a window full, in small frames."""
+_MOST_UNDER_WAY: Final = 4_194_304
+"""And for all of them: the connection's window full."""
+_AT_A_TIME: Final = 65_536
+_MOST_A_BLOCK: Final = 65_536
+_MOST_RESIZES: Final = 2
+"""To the smallest size in between, and to the last one (RFC 7541, 4.2)."""
 _FRAME_HEADER: Final = 9
 _MOST_A_FRAME: Final = 16_384 + _FRAME_HEADER
 _read_header: Final = Struct(">HBBxL").unpack_from
@@ -65,6 +75,7 @@ _INITIAL_WINDOW: Final = 65_535
 _DATA: Final = 0x0
 _ANSWER_FRAMES: Final = frozenset({_DATA, 0x1, 0x9})
 """DATA, HEADERS, CONTINUATION."""
+_CONTINUATION: Final = 0x9
 _SETTINGS: Final = 0x4
 _NO_TABLE: Final = b"\x20"
 """A dynamic table size update to 0 (RFC 7541, 6.3)."""
@@ -117,11 +128,19 @@ class _CountingDecoder(Decoder):
     """`fields`: how many headers were read so far."""
 
     fields = 0
+    _resizes = 0
 
     def decode(self, data: bytes, raw: bool = False) -> Iterable[HeaderTuple]:
+        self._resizes = 0
         headers = list(super().decode(data, raw))
         self.fields += len(headers)
         return headers
+
+    def _update_encoding_context(self, data: bytes | memoryview) -> int:
+        self._resizes += 1
+        if self._resizes > _MOST_RESIZES:
+            raise HPACKDecodingError("a header block that resizes the table again and again")
+        return super()._update_encoding_context(data)
 
 
 class _Library(H2Connection):
@@ -166,13 +185,15 @@ class _Library(H2Connection):
 
 
 class Session(Generic[A]):
-    """`streams` are those under way, by their ids. `settled`: the receiver's settings are there, as they have to be
-    before all else; `most_streams` may be at a time, one before that. `going`: no more requests may be written.
-    `broken`: the connection has to be closed. `answers`: how many streams the receiver ended; `frames` came so far.
-    `outstanding`: how many bytes of bodies the receiver has given no new window for."""
+    """`streams` are those under way, by their ids. `behind`: not all that came was taken in. `settled`: the
+    receiver's settings are there, as they have to be before all else; `most_streams` may be at a time, one before
+    that. `going`: no more requests may be written. `broken`: the connection has to be closed. `answers`: how many
+    streams the receiver ended; `frames` came so far. `outstanding`: how many bytes of bodies the receiver has given
+    no new window for."""
 
     __slots__ = (
         "_begun",
+        "_block",
         "_control",
         "_decoder",
         "_encoder",
@@ -181,7 +202,9 @@ class Session(Generic[A]):
         "_said",
         "_unacknowledged",
         "_unsent",
+        "_work",
         "answers",
+        "behind",
         "broken",
         "frames",
         "going",
@@ -217,21 +240,20 @@ class Session(Generic[A]):
         h2.increment_flow_control_window(_CONNECTION_WINDOW - _INITIAL_WINDOW)
         self.streams: dict[int, Stream[A]] = {}
         self.most_streams = 1
-        self.settled = self.going = self.broken = False
+        self.behind = self.settled = self.going = self.broken = False
         self.answers = self.frames = self.outstanding = 0
         self._unsent: dict[Stream[A], None] = {}
         self._begun = b""
         self._said = b""
         self._control = CONTROL_COST
-        self._given_up = 0
-        self._unacknowledged = 0
+        self._block = self._given_up = self._unacknowledged = self._work = 0
 
     def request(self, stream: Stream[A], *, method: str, block: bytes, body: bytes) -> None:
         """Write a request's head, `block` being its headers; `write_bodies` writes its body."""
         number = stream.number = self._h2.get_next_available_stream_id()
         self._encoder.block = block
         self._h2.send_headers(number, [(":method", method)], end_stream=not body)
-        self._regain()
+        self._regain(_CONTROL_REGAINED)
         self.streams[number] = stream
         stream.on_kept = self.answers > 0
         if body:
@@ -260,7 +282,7 @@ class Session(Generic[A]):
             return 0
         piece, rest = stream.unsent[:room], stream.unsent[room:]
         h2.send_data(number, piece, end_stream=not rest)
-        self._regain()
+        self._regain(min(len(piece), _CONTROL_REGAINED))
         self.outstanding += len(piece)
         stream.outstanding += len(piece)
         del self._unsent[stream]
@@ -271,8 +293,8 @@ class Session(Generic[A]):
             stream.unsent = None
         return len(piece)
 
-    def _regain(self) -> None:
-        self._control = min(self._control + _CONTROL_REGAINED, CONTROL_COST)
+    def _regain(self, cost: int) -> None:
+        self._control = min(self._control + cost, CONTROL_COST)
 
     def leave(self, stream: Stream[A]) -> bool:
         """Nobody waits for it any more. Whether the receiver is to be told: not where both sides are done with it."""
@@ -283,7 +305,7 @@ class Session(Generic[A]):
         if not self.broken and state is not None and not state.closed:
             self._h2.reset_stream(stream.number, ErrorCodes.CANCEL)
             self._h2.forget_reset(stream.number)
-            self._given_up += _UNDER_WAY
+            self._given_up = min(self._given_up + _UNDER_WAY, _MOST_UNDER_WAY)
             told = True
         if not self.streams:
             self._h2.forget_ended()
@@ -295,8 +317,10 @@ class Session(Generic[A]):
         return said + self._h2.data_to_send() if said else self._h2.data_to_send()
 
     def receive(self, data: bytes) -> list[Stream[A]]:
-        """Take in what came. The streams of which more is known now."""
+        """Take in what came, or some of it: call again with nothing more while it is `behind`. The streams of which
+        more is known now."""
         heard: dict[Stream[A], None] = {}
+        self._work, self.behind = _AT_A_TIME, False
         if self._begun:
             data = self._begun + data
         at, size = 0, len(data)
@@ -306,6 +330,9 @@ class Session(Generic[A]):
             if end - at > _MOST_A_FRAME:
                 self.broken = True
             elif end > size:
+                break
+            elif self._work <= 0:
+                self.behind = True
                 break
             else:
                 self.frames += 1
@@ -320,10 +347,15 @@ class Session(Generic[A]):
 
     def _receive_frame(self, kind: int, number: int, frame: bytes, heard: dict[Stream[A], None]) -> None:
         cost = max(len(frame) if kind == _DATA else _SLOW * len(frame), FRAME_COST)
+        self._work -= cost
+        self._block = len(frame) + (self._block if kind == _CONTINUATION else 0)
         if kind == _WINDOW_UPDATE and len(frame) == _A_WINDOW_UPDATE:
             cost -= self._returned(number, frame, cost)
         stream = self._charge(kind, number, cost)
-        if self._control < 0 or self._given_up < 0 or (kind != _SETTINGS and not self.settled):
+        is_early = kind != _SETTINGS and not self.settled
+        is_its_own = kind in _ANSWER_FRAMES and number % 2 == 0
+        is_too_much = self._control < 0 or self._given_up < 0 or self._block > _MOST_A_BLOCK
+        if is_early or is_its_own or is_too_much:
             self.broken = True
             return
         if kind == _GOAWAY:
@@ -339,7 +371,9 @@ class Session(Generic[A]):
             self.broken = True
             return
         if self._decoder.fields > fields:
-            self._charge(kind, number, _FIELD_COST * (self._decoder.fields - fields))
+            cost = _FIELD_COST * (self._decoder.fields - fields)
+            self._work -= cost
+            self._charge(kind, number, cost)
         for event in events:
             self._hear(event, heard)
         if stream is not None and stream.left < 0 and stream.end is None:

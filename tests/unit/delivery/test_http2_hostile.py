@@ -15,8 +15,8 @@ from poller_cluster.delivery.http2_session import Session
 from tests.support import http2_frames as h2
 from tests.support.certificates import Authority
 from tests.support.delivery import LONG_SECONDS, attempt, begin, post
-from tests.support.http2_frames import PREFACE, Frame, frame, frames_of, head, settings
-from tests.support.turns import until
+from tests.support.http2_frames import PREFACE, Frame, data, frame, frames_of, head, settings
+from tests.support.turns import measured_turns, until
 
 Answers = Callable[["Receiver", Frame], None]
 SPOILT_RECORD = b"\x17\x03\x03\x00\x20" + b"\x55" * 32
@@ -244,6 +244,27 @@ class TestEarlyAnswers:
             results = [await attempt(engine, post(url, body)) for body in (b"", b"x" * 200_000, b"")]
             assert [result.status for result in results] == [204, 413, 204]
             assert (heads, sum(big), len(made)) == ([1, 3, 5], 65_535, 1)
+
+
+async def test_a_flood_for_each_of_many_attempts(authority: Authority, engine: DeliveryEngine) -> None:
+    """What a receiver may send for all of them at once does not hold up the loop."""
+    heads: list[int] = []
+
+    def flood(to: Receiver, came: Frame) -> None:
+        if came.kind != h2.HEADERS:
+            return
+        heads.append(came.stream)
+        if len(heads) == 100:
+            begins = b"".join(head(each, "500") + data(each, b"x") for each in heads)
+            goes_on = b"".join(data(each) for each in heads) * 50
+            to.write(begins + goes_on + b"".join(data(each, ends=True) for each in heads))
+
+    async with receiving(authority, flood) as (url, made):
+        with measured_turns() as turns:
+            attempts = [begin(engine, post(url, b"")) for _ in range(100)]
+            results = await asyncio.wait_for(asyncio.gather(*attempts), LONG_SECONDS)
+        assert [(each.status, each.excerpt) for each in results] == [(500, "x")] * 100
+        assert (len(made), turns.longest < 0.02) == (1, True)
 
 
 @pytest.mark.parametrize("admitted", [0, 2])

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ class TestSocket:
     async def begun(self, connection: Http2Connection[str], theirs: socket.socket, body: bytes) -> Stream[str]:
         await self.tell(connection, theirs, settings(initial_window_size=10_000_000))
         await self.tell(connection, theirs, frame(0x8, 0, 0, (10_000_000).to_bytes(4, "big")))
-        stream = Stream("a", response_bytes=10, framing_bytes=10_000, excerpt_bytes=1, observed=False)
+        stream = Stream("a", response_bytes=10, framing_bytes=500_000, excerpt_bytes=1, observed=False)
         connection.begin(stream, method="POST", block=b"\x83", body=body)
         connection.send()
         return stream
@@ -191,6 +192,41 @@ class TestSocket:
         assert owner.lost == 0
         await self.tell(connection, theirs, b"x" * 1_001)
         assert owner.lost == 1
+
+    @pytest.mark.parametrize("then", ["more", "end", "end of TLS"])
+    async def test_what_is_long_to_read(
+        self, peer: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch, then: str
+    ) -> None:
+        """The loop goes on meanwhile, and what comes next is read when all before it was taken in."""
+        ours, theirs = peer
+        owner = Owner()
+        connection = self.connection(ours, owner)
+        stream = await self.begun(connection, theirs, b"")
+        loop, session, turns = asyncio.get_running_loop(), connection.session, [0]
+        before, read = session.frames, set()
+        tls: Any = connection._tls
+
+        def look() -> None:
+            if session.frames > turns[-1]:
+                turns.append(session.frames)
+            if session.behind:
+                read.add(tls.opened)
+            if not owner.lost and len(turns) < 100:
+                loop.call_soon(look)
+
+        look()
+        theirs.send(head(stream.number) + data(stream.number) * 1_000 + data(stream.number, b"x", ends=True))
+        if then == "more":
+            await until(lambda: session.behind)
+            theirs.send(b"nonsense" * 10)
+        elif then == "end":
+            theirs.close()
+        else:
+            monkeypatch.setattr(Tls, "ended", True)
+        await until(lambda: owner.lost > 0)
+        assert (stream.status, stream.end, session.frames - before) == (200, "complete", 1_002)
+        assert max(after - sooner for sooner, after in pairwise(turns[1:])) <= 256
+        assert (session.broken, len(read)) == (then == "more", 1)
 
     async def test_what_of_the_handshake_is_yet_to_be_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
         ours, theirs = peer
