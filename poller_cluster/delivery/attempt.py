@@ -18,7 +18,7 @@ MayStart = Callable[[], bool]
 class Attempt:
     """`addresses` are tried in order, from `next_address` on. `opening`: connections that are not there yet. `sends`:
     how often the request was begun. `due`: when something has to happen at the latest, `deadline` when it is over.
-    `answer_due`: the answer is cut off there, and its status decides."""
+    `answer_due`: the answer is cut off there, and its status decides. `repeated_at`: when it began again, 0 before."""
 
     addresses: tuple[str, ...] = ()
     answer_due: float | None = None
@@ -28,6 +28,7 @@ class Attempt:
     opened = False
     over = False
     refusal: Refusal | None = None
+    repeated_at = 0.0
     sends = 0
     sight: Sight | None = None
     tick = 0
@@ -56,6 +57,11 @@ class Attempt:
         self.connect_deadline = started + connect_timeout_seconds
         self.deadline = self.due = started + request.timeout_seconds
         self.opening: list[Connection[Attempt]] = []
+
+    def repeat(self, now: float) -> None:
+        """It begins again; a connection for that has the whole time for connecting."""
+        self.repeated_at = now
+        self.connect_deadline = min(self.deadline, now + self.connect_timeout_seconds)
 
     def without_status(self, verdict: Verdict, now: float) -> AttemptResult:
         """It got no final status."""

@@ -451,7 +451,7 @@ class DeliveryEngine:
         connection.close()
         attempt.connection = None
         if again:
-            attempt.connect_deadline = min(attempt.deadline, self._clock.monotonic() + attempt.connect_timeout_seconds)
+            attempt.repeat(self._clock.monotonic())
             self._begin(attempt)
         else:
             self._fail(attempt, because("reset"))

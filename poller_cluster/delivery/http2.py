@@ -168,7 +168,6 @@ class Http2Attempts:
     def _place(self, attempt: Attempt, receiver: _Receiver, now: float) -> bool:
         """Whether it is to be written to a connection that has room, in this turn of the loop or the next."""
         settings = self._settings
-        since = attempt.connect_deadline - attempt.connect_timeout_seconds if attempt.sends else 0.0
         for connection in reversed(list(receiver.roomy)):
             idle_since = now if connection.session.streams else connection.idle_since
             if (
@@ -177,7 +176,7 @@ class Http2Attempts:
                 or now - idle_since >= settings.idle_seconds
             ):
                 del receiver.roomy[connection]
-            elif connection.key.address in attempt.addresses and connection.opened_at >= since:
+            elif connection.key.address in attempt.addresses and connection.opened_at >= attempt.repeated_at:
                 if not connection.queued:
                     self._loop.call_soon(self._write_queued, connection)
                 connection.queued.append(attempt)
@@ -292,7 +291,7 @@ class Http2Attempts:
         connection.leave(stream)
 
     def _begin_again(self, attempt: Attempt, now: float) -> None:
-        attempt.connect_deadline = min(attempt.deadline, now + attempt.connect_timeout_seconds)
+        attempt.repeat(now)
         self._steps.begin(attempt)
 
     def on_lost(self, connection: Http2Connection[Attempt]) -> None:
