@@ -26,6 +26,16 @@ _BEHIND_BYTES: Final = 1_024
 """What TLS itself may have to say while what was sent before it has not left: new keys, answers to new keys."""
 
 
+def receive(sock: socket.socket) -> bytes | None:
+    """What came: nothing where the connection ended or broke, None where there is nothing yet."""
+    try:
+        return sock.recv(_READ)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError:
+        return b""
+
+
 class Owner(Protocol):
     """Hears what happens to connections, from the loop: never from within a call to one."""
 
@@ -201,15 +211,10 @@ class Connection(Generic[A]):
         return False
 
     def _read(self) -> None:
-        try:
-            data = self._sock.recv(_READ)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self._owner.on_lost(self)
-            return
+        data = receive(self._sock)
         if not data:
-            self._owner.on_lost(self)
+            if data is not None:
+                self._owner.on_lost(self)
             return
         answer, tls = self.answer, self.tls
         within = answer.count(len(data))

@@ -13,13 +13,12 @@ import ssl
 from collections.abc import Callable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.connection import Connection, receive
 from poller_cluster.delivery.http2_session import FRAME_COST, Session
 from poller_cluster.delivery.http2_stream import Stream
 
 A = TypeVar("A")
 
-_READ: Final = 65_536
 _BODIES_AT_ONCE: Final = 65_536
 _BEHIND_BYTES: Final = 8_192
 """Acknowledgements, resets and new windows, sealed, that may wait behind what was sent before them."""
@@ -202,15 +201,10 @@ class Http2Connection(Generic[A]):
             self._owner.on_heard(self, [])
 
     def _read(self) -> None:
-        try:
-            data = self._sock.recv(_READ)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self._owner.on_lost(self)
-            return
+        data = receive(self._sock)
         if not data:
-            self._owner.on_lost(self)
+            if data is not None:
+                self._owner.on_lost(self)
             return
         self._hear(data)
 
