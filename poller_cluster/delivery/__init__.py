@@ -68,7 +68,8 @@ HTTP/1.1.
                      `------------> the connection is lost, or broken: all its streams
 
 - All requests of a turn of the loop are written at once: `may_start` is asked for each, and the write follows in the
-  same turn. Nothing is written to a connection that has something unsent.
+  same turn. Nothing is written to a connection that has something unsent, or whose receiver reads so little that the
+  system has no room for it.
 - A stream that the receiver says it did not look at is begun again on a fresh connection, under `may_start`, also for
   `at_most_once` requests: it is the receiver's word that nothing was done. A connection lost is as over HTTP/1.1 for
   each of its streams; "kept" is one that had brought an answer before.

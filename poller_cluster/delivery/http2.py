@@ -192,6 +192,7 @@ class Http2Attempts:
         once = connection.session.settled and any(attempt.request.at_most_once for attempt in queued)
         if once and not connection.looks_alive():
             connection.retired = True
+        connection.look_for_room()
         room = connection.room
         begun: dict[Attempt, Stream[Attempt]] = {}
         try:

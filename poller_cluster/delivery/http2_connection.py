@@ -8,6 +8,7 @@ all before them has left, and of what the protocol makes us say to a receiver th
 """
 
 import asyncio
+import select
 import socket
 import ssl
 from collections.abc import Callable
@@ -27,6 +28,13 @@ _SEALED_BYTES: Final = 65_536
 frame gives `FRAME_COST` back, which is more than the record costs that it may come in alone."""
 
 
+def is_writable(descriptor: int) -> bool:
+    """Whether the system has room for a good part of a socket's buffer."""
+    asked = select.poll()
+    asked.register(descriptor, select.POLLOUT)
+    return bool(asked.poll(0))
+
+
 class Owner(Protocol):
     """Hears what happens to connections, from the loop: never from within a call to one."""
 
@@ -44,6 +52,7 @@ class Http2Connection(Generic[A]):
     __slots__ = (
         "_behind",
         "_descriptor",
+        "_full",
         "_loop",
         "_owner",
         "_sealed",
@@ -80,7 +89,7 @@ class Http2Connection(Generic[A]):
         self._behind = self._sealed = 0
         self.queued: list[A] = []
         self.heard = 0
-        self.retired = self.closed = False
+        self.retired = self.closed = self._full = False
         self.session: Session[A] = Session()
         if unsent:
             self._unsent += unsent
@@ -93,7 +102,8 @@ class Http2Connection(Generic[A]):
     def is_open(self) -> bool:
         """Whether requests may be begun now."""
         session = self.session
-        return not (self.retired or self.closed or session.going or session.broken or self._unsent)
+        unfit = self.retired or self.closed or session.going or session.broken
+        return not (unfit or self._full or self._unsent)
 
     @property
     def room(self) -> int:
@@ -104,6 +114,13 @@ class Http2Connection(Generic[A]):
     def has_room(self) -> bool:
         """Whether one more may be."""
         return self.room > 0
+
+    def look_for_room(self) -> None:
+        """Where the system takes nothing more of what is under way, no request may be begun until it does: a write that
+        fails would cost all of them."""
+        if self.is_open and self.session.streams and not is_writable(self._descriptor):
+            self._full = True
+            self._watch_writable()
 
     def begin(self, stream: Stream[A], *, method: str, block: bytes, body: bytes) -> None:
         """Prepare a request, where it is open; `send` follows in the same turn."""
@@ -181,6 +198,7 @@ class Http2Connection(Generic[A]):
             self._owner.on_lost(self)
 
     def _send_more(self) -> None:
+        self._full = False
         try:
             if self._unsent:
                 del self._unsent[: self._sock.send(self._unsent)]

@@ -7,7 +7,7 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
-from poller_cluster.delivery import http2_session
+from poller_cluster.delivery import http2_connection, http2_session
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.http2_connection import Http2Connection
 from poller_cluster.delivery.http2_stream import Stream
@@ -227,6 +227,20 @@ class TestLost:
 
 
 class TestMisuse:
+    async def test_one_that_reads_little_loses_nothing(
+        self, engine: DeliveryEngine, receiver: Http2Receiver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = [True, False]
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        (waiting,) = await held_attempts(engine, receiver, 1)
+        monkeypatch.setattr(http2_connection, "is_writable", lambda _: not asked or asked.pop())
+        assert (await attempt(engine, post(receiver.url()))).succeeded
+        assert asked == [True]
+        assert [stream.connection for stream in receiver.streams] == [1, 1, 2]
+        receiver.streams[1].answer()
+        assert await endings([waiting]) == [(200, None, False)]
+        assert len(receiver.streams) == 3
+
     async def test_one_that_refused_a_stream_is_left_alone(
         self, engine: DeliveryEngine, receiver: Http2Receiver
     ) -> None:

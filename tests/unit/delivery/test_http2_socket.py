@@ -1,6 +1,7 @@
 """A connection over HTTP/2 whose other end is in the test's hands, and whose TLS passes bytes on as they are."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Iterator
 from itertools import pairwise
@@ -148,6 +149,27 @@ class TestSocket:
             await asyncio.wait_for(loop.sock_recv(theirs, 1_000_000), 2)
             await asyncio.sleep(0)
         assert (owner.lost, reported) == (1, [LookupError])
+
+    async def test_one_that_is_full_with_all_sent(self, peer: tuple[socket.socket, socket.socket]) -> None:
+        """No request is begun on it until the receiver has read some."""
+        ours, theirs = peer
+        owner = Owner()
+        connection = self.connection(ours, owner)
+        await self.begun(connection, theirs, b"")
+        connection.look_for_room()
+        assert connection.has_room
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                ours.send(b"z" * 1_000)
+        assert connection.has_room
+        connection.look_for_room()
+        heard = owner.heard
+        await asyncio.sleep(0)
+        assert (connection.has_room, owner.heard) == (False, heard)
+        theirs.recv(1_000_000)
+        await until(lambda: owner.heard > heard)
+        assert connection.has_room
+        connection.close()
 
     async def test_a_receiver_that_reads_nothing_may_not_make_it_say_much(
         self, peer: tuple[socket.socket, socket.socket]
