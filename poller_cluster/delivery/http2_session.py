@@ -17,7 +17,7 @@ The library keeps the protocol's states, windows and header tables. Of what it l
   broken.
 - What comes in one read may take long to read: no more of it is taken in at a time than `_AT_A_TIME`, by that measure.
 - A header block has 64 CONTINUATION frames at most and is 64 KB at most when it is unpacked (the library's bounds), and
-  64 KB before. It resizes the table twice at most, as an encoder may.
+  32 KB before: it is read at once. It resizes the table twice at most, as an encoder may.
 - No stream is the receiver's own: the library would keep each until its end.
 - Streams that the receiver took before it said GOAWAY are still answered; the library alone would end them. It would
   also answer each frame of a stream that was reset by another reset.
@@ -64,7 +64,7 @@ _UNDER_WAY: Final = 262_144
 _MOST_UNDER_WAY: Final = 4_194_304
 """And for all of them: the connection's window full."""
 _AT_A_TIME: Final = 65_536
-_MOST_A_BLOCK: Final = 65_536
+_MOST_A_BLOCK: Final = 32_768
 _MOST_RESIZES: Final = 2
 """To the smallest size in between, and to the last one (RFC 7541, 4.2)."""
 _FRAME_HEADER: Final = 9
