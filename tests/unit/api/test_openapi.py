@@ -1,7 +1,9 @@
 """The OpenAPI document: a valid one, with every route in it, that is served as the same bytes to everybody."""
 
+import pkgutil
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -74,6 +76,14 @@ def test_every_reference_leads_somewhere() -> None:
 def test_exactly_the_routes_are_in_it() -> None:
     described = {(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert described == {(route.method, route.path) for route in ROUTES}
+
+
+def test_every_module_of_routes_is_in_the_table() -> None:
+    package = import_module(ROUTES[0].handler.__module__.rpartition(".")[0])
+    modules = [import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)]
+    listed = [route for module in modules for route in getattr(module, "ROUTES", ())]
+    assert listed
+    assert set(map(id, listed)) == set(map(id, ROUTES))
 
 
 def test_operations_have_names_that_stay() -> None:
