@@ -87,7 +87,7 @@ def lines_matching(pattern: re.Pattern[str], *, besides: tuple[str, ...] = ()) -
     return [
         f"{name_of(path)}:{number}: {line.strip()}"
         for path, text in texts()
-        if not name_of(path).startswith(besides)
+        if not name_of(path).startswith(besides) and pattern.search(text)
         for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
     ]
