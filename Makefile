@@ -9,14 +9,16 @@ RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 SPARK := $(VENV)/.spark-installed
 PYTEST := $(BIN)/python -m pytest
+# Half of the time of all unit tests: `make check` leaves them to `make unit`.
+SLOW := api crons
 UV ?= $(BIN)/uv
 COMPILE := pyproject.toml --extra server --group build --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format types imports unit simulation integration containers spark spark-demo charts acceptance bench storm helm \
-	conformance chart-reference lock lock-jars clean
+.PHONY: help demo check test lint format types imports unit simulation integration containers spark spark-demo charts \
+	acceptance bench storm helm conformance chart-reference lock lock-jars clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +33,9 @@ test: ## Run the whole suite, against a real Cassandra that it starts itself
 	@$(MAKE) --no-print-directory spark
 	@$(MAKE) --no-print-directory charts
 	@$(MAKE) --no-print-directory acceptance
+
+check: lint types imports ## Run what a commit needs: those gates and the quick tests, below two minutes
+	@$(PYTEST) tests/architecture tests/unit $(SLOW:%=--ignore tests/unit/%) --numprocesses auto --maxprocesses 4 $(ARGS)
 
 lint: $(DEV) ## Check format and lint rules
 	@$(BIN)/ruff format --check .
