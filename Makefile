@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 SPARK := $(VENV)/.spark-installed
+DOCS := $(VENV)/.docs-installed
 PYTEST := $(BIN)/python -m pytest
 # Half of the time of all unit tests: `make check` leaves them to `make unit`.
 SLOW := api crons
@@ -18,7 +19,7 @@ COMPILE := pyproject.toml --extra server --group build --universal --python-vers
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo check test lint format types imports unit simulation integration containers spark spark-demo charts \
-	acceptance bench storm helm conformance chart-reference lock lock-jars clean
+	acceptance bench storm helm conformance chart-reference changelog lock lock-jars clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,11 +91,15 @@ helm: $(DEV) ## Build the Helm that checks the chart, once on this machine (need
 chart-reference: $(DEV) ## Write the chart's schema of settings and its table of values anew
 	@$(BIN)/python -m tests.support.chart_reference
 
+changelog: $(DOCS) ## Show what the next release will say
+	@$(BIN)/towncrier build --draft --version Unreleased
+
 lock: $(DEV) ## Choose the newest allowed versions and write the lock files anew
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --constraints requirements/dev.lock --output-file requirements/runtime.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra spark --constraints requirements/dev.lock \
 		--output-file requirements/spark.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra docs --constraints requirements/dev.lock --output-file requirements/docs.lock
 
 lock-jars: $(RUNTIME) ## Resolve the Java artefacts anew and write their lock file
 	@$(BIN)/python -m minutehand.local.lock
@@ -112,6 +117,9 @@ $(DEV): requirements/dev.lock $(RUNTIME)
 
 $(SPARK): requirements/spark.lock $(DEV)
 	@$(BIN)/python requirements/install.py $(VENV) requirements/spark.lock --no-build-isolation && touch $@
+
+$(DOCS): requirements/docs.lock $(DEV)
+	@$(BIN)/python requirements/install.py $(VENV) requirements/docs.lock && touch $@
 
 FIND_PYTHON = python=; \
 	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.14 python3 python); do \

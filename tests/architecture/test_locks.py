@@ -7,7 +7,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 
-LOCKS = ("runtime", "dev", "spark")
+LOCKS = ("runtime", "dev", "spark", "docs")
 PIN = re.compile(r"^(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>\S+)")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
 
@@ -27,18 +27,20 @@ def test_everything_is_pinned_and_hashed(lock: str) -> None:
     assert (odd, unhashed) == ([], [])
 
 
-@pytest.mark.parametrize("lock", ["dev", "spark"])
+@pytest.mark.parametrize("lock", ["dev", "spark", "docs"])
 def test_a_lock_adds_to_what_runs_and_changes_nothing(lock: str) -> None:
     assert pins("runtime") - pins(lock) == set()
 
 
-def test_what_development_and_spark_share_is_the_same() -> None:
-    shared = {name for name, _ in pins("dev")} & {name for name, _ in pins("spark")}
-    assert {pin for pin in pins("dev") if pin[0] in shared} == {pin for pin in pins("spark") if pin[0] in shared}
+@pytest.mark.parametrize("lock", ["spark", "docs"])
+def test_what_it_shares_with_development_is_the_same(lock: str) -> None:
+    shared = {name for name, _ in pins("dev")} & {name for name, _ in pins(lock)}
+    assert {pin for pin in pins("dev") if pin[0] in shared} == {pin for pin in pins(lock) if pin[0] in shared}
 
 
 @pytest.mark.parametrize(
-    ("lock", "extras"), [("runtime", ("server",)), ("dev", ("server", "dev")), ("spark", ("spark",))]
+    ("lock", "extras"),
+    [("runtime", ("server",)), ("dev", ("server", "dev")), ("spark", ("spark",)), ("docs", ("docs",))],
 )
 def test_every_declared_dependency_is_locked(lock: str, extras: tuple[str, ...]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
