@@ -19,7 +19,7 @@ COMPILE := pyproject.toml --extra server --group build --universal --python-vers
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo check test lint format types imports unit simulation integration containers spark spark-demo charts \
-	acceptance bench storm helm conformance chart-reference changelog lock lock-jars clean
+	acceptance bench storm helm conformance chart-reference docs changelog lock lock-jars clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ helm: $(DEV) ## Build the Helm that checks the chart, once on this machine (need
 
 chart-reference: $(DEV) ## Write the chart's schema of settings and its table of values anew
 	@$(BIN)/python -m tests.support.chart_reference
+
+docs: $(DOCS) ## Build the documentation into build/docs; each fault and broken link fails it
+	@$(BIN)/python -m tests.support.docs_site
 
 changelog: $(DOCS) ## Show what the next release will say
 	@$(BIN)/towncrier build --draft --version Unreleased

@@ -1,0 +1,348 @@
+"""Builds the documentation: `python -m tests.support.docs_site` writes it to build/docs.
+
+    docs/*.md -----------------------------------------\\
+    README, CHANGELOG, guides of helm/ and spark/ ------ > build/docs-pages --sphinx--> build/docs --> links checked
+    commands, settings, metrics, routes, docstrings ---/
+
+Nothing generated is committed. Links between Markdown files are written as a reader of the repository follows them.
+Here they lead to the pages that those files become; a link to a file that becomes none is reduced to its text. Every
+link and anchor of the built site is followed, and nothing may be loaded from another machine, so the site is complete
+without internet. Every fault is an error.
+"""
+
+import ast
+import inspect
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import typer.main
+
+from minutehand import client, webhooks
+from minutehand.cli.app import app
+from minutehand.config import TABLES
+from minutehand.config_page import defaults, field_docs, summary, toml
+from minutehand.metrics_page import documented
+from scheduler_service.api.openapi.docs_page import docs_page
+from scheduler_service.api.openapi.document import build_document
+from scheduler_service.api.routes import ROUTES
+from scheduler_service.runtime import log_actions
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DOCS: Final = ROOT / "docs"
+PAGES: Final = ROOT / "build" / "docs-pages"
+SITE: Final = ROOT / "build" / "docs"
+ROOMS: Final = ("membership", "poller_cluster", "cql", "scheduler_service", "minutehand", "spark")
+PROTOCOL_LINES: Final = 15
+"""Modules whose docstring is at least as long have a page of it, beside all packages."""
+COLLECTED: Final = {
+    "readme.md": "README.md",
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+    "changes.md": "changes/README.md",
+    "guides/operating.md": "helm/guide.md",
+    "guides/runbook.md": "helm/minutehand/runbook.md",
+    "guides/chart.md": "helm/minutehand/README.md",
+    "guides/spark.md": "spark/README.md",
+}
+"""Pages by the files that they are."""
+NAVIGATION: Final = {
+    "Use it": ("readme", "using", "performance", "changelog"),
+    "Operate it": ("operations", "guides/operating", "guides/runbook", "guides/chart", "guides/spark"),
+    "Reference": (
+        "reference/rest",
+        "reference/sdk",
+        "reference/commands",
+        "reference/settings",
+        "reference/metrics",
+        "reference/log-actions",
+    ),
+    "Understand it": ("architecture", "glossary", "decisions/index", "protocols/index"),
+    "Contribute": (
+        "contributing",
+        "how-to/add-a-route",
+        "how-to/add-a-statement",
+        "how-to/add-a-migration",
+        "how-to/add-a-spark-job",
+        "how-to/add-a-metric",
+        "changes",
+        "security",
+    ),
+}
+_REST_HEADING: Final = re.compile(
+    r'(?:<h2 id="(?P<chapter>[^"]+)">|<section[^>]* id="(?P<section>[^"]+)">\s*<h3>)(?P<text>.*?)</h[23]>'
+)
+LOADED: Final = {"icon", "preload", "stylesheet"}
+"""Relations by which a page loads what it links to."""
+_LINK: Final = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+
+
+def main() -> int:
+    for directory in (PAGES, SITE):
+        shutil.rmtree(directory, ignore_errors=True)
+    faults = write_pages()
+    options = ["-W", "--keep-going", "-q", "-j", "auto", "-d", str(PAGES / ".cache"), "-c", str(DOCS)]
+    built = subprocess.run([sys.executable, "-m", "sphinx", *options, str(PAGES), str(SITE)], check=False)
+    if built.returncode == 0:
+        faults += broken(SITE)
+        sys.stdout.write(f"{SITE.relative_to(ROOT)}/index.html\n")
+    sys.stderr.writelines(f"{fault}\n" for fault in faults)
+    return 1 if faults else built.returncode
+
+
+def write_pages() -> list[str]:
+    """Every page as Markdown, for Sphinx; answers what is wrong with their links."""
+    own = {
+        path.relative_to(DOCS).as_posix(): f"docs/{path.relative_to(DOCS).as_posix()}" for path in DOCS.rglob("*.md")
+    }
+    sources = own | COLLECTED
+    faults: list[str] = []
+    pages = {page: _led((ROOT / source).read_text(), page, sources, faults) for page, source in sources.items()}
+    pages["index.md"] += "".join(_contents(of, named) for of, named in NAVIGATION.items())
+    decisions = sorted(page.removesuffix(".md") for page in own if re.match(r"decisions/\d", page))
+    pages["decisions/index.md"] += _contents("", [f"/{page}" for page in decisions])
+    for page, text in {**pages, **_references(), **_protocols()}.items():
+        path = PAGES / page
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return faults
+
+
+def _led(text: str, page: str, sources: Mapping[str, str], faults: list[str]) -> str:
+    """The text with its links leading to pages of the site."""
+    source = sources[page]
+    pages = {name: built for built, name in sources.items()}
+
+    def lead(found: re.Match[str]) -> str:
+        words, target, anchor = found[1], found[2], found[3] or ""
+        named = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        if named not in pages:
+            if not (ROOT / named).exists():
+                faults.append(f"{source}: a link leads to {target}, which does not exist")
+            return words
+        return f"[{words}]({posixpath.relpath(pages[named], posixpath.dirname(page) or '.')}{anchor})"
+
+    return _LINK.sub(lead, text)
+
+
+def _contents(caption: str, pages: Any) -> str:
+    options = [f":caption: {caption}", ":hidden:"] if caption else [":maxdepth: 1", ":hidden:"]
+    return "\n".join(("\n\n```{toctree}", *options, "", *pages, "```\n"))
+
+
+def broken(site: Path) -> Iterator[str]:
+    """What leads nowhere, and what would be loaded from another machine."""
+    pages = {path: _Links.of(path.read_text()) for path in sorted(site.rglob("*.html"))}
+    for path, links in pages.items():
+        where = path.relative_to(site)
+        yield from (f"{where} loads {url}" for url in links.loaded if urlsplit(url).netloc)
+        for url in (*links.loaded, *links.followed):
+            parts = urlsplit(url)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.is_file():
+                yield f"{where} leads to {url}, which does not exist"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                yield f"{where} leads to {url}: there is no such place"
+
+
+class _Links(HTMLParser):
+    """What a page loads, where it leads, and the places in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.followed: list[str] = []
+        self.anchors: set[str] = set()
+
+    @classmethod
+    def of(cls, text: str) -> "_Links":
+        links = cls()
+        links.feed(text)
+        return links
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a" and "href" in given:
+            self.followed.append(given["href"])
+        elif tag == "link" and given.get("rel") in LOADED:
+            self.loaded.append(given["href"])
+        elif "src" in given:
+            self.loaded.append(given["src"])
+
+
+def _references() -> dict[str, str]:
+    """What the programs say of themselves."""
+    return {
+        "reference/rest.md": _rest(),
+        "reference/sdk.md": "\n\n".join(_sdk()) + "\n",
+        "reference/commands.md": "\n\n".join(_commands()) + "\n",
+        "reference/settings.md": "\n\n".join(_settings()) + "\n",
+        "reference/metrics.md": _metrics(),
+        "reference/log-actions.md": _log_actions(),
+    }
+
+
+def _rest() -> str:
+    """The page that an API serves at /docs, with the site's headings instead of its own frame and contents."""
+    body = docs_page(build_document(ROUTES)).partition("</h1>")[2].partition("</body>")[0]
+    body = re.sub(r"<p><a href=\"/openapi.json\">.*?</p>|<nav>.*?</nav>|</section>", "", body, flags=re.DOTALL)
+    body = body.replace("<table>", '<table class="docutils">')
+    # A blank line would end a block of HTML.
+    body = "\n".join(line for line in body.splitlines() if line.strip())
+    body = _REST_HEADING.sub(_heading, body)
+    return f"# REST API\n\nAn API serves this page at `/docs`.\n\n{body}\n"
+
+
+def _heading(found: re.Match[str]) -> str:
+    level = "##" if found["chapter"] else "###"
+    text = re.sub(r"<(?!/?code>)[^>]*>", "", found["text"])
+    text = text.replace("<code>", "`").replace("</code>", "`")
+    return f'\n\n<span id="{found["chapter"] or found["section"]}"></span>\n\n{level} {text}\n\n'
+
+
+def _sdk() -> Iterator[str]:
+    yield "# Python SDK"
+    for module in (client, webhooks):
+        yield f"## {module.__name__}\n\n{_markdown(module.__doc__)}"
+        names = getattr(module, "__all__", None) or [
+            name for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+        ]  # fmt: skip
+        for name in names:
+            yield from _documented_name(name, getattr(module, name))
+
+
+def _documented_name(name: str, value: Any) -> Iterator[str]:
+    yield f"### {name}"
+    if not inspect.isclass(value):
+        yield f"```python\n{name}{_signature(value)}\n```\n\n{_markdown(value.__doc__)}"
+        return
+    yield f"```python\nclass {name}{_signature(value)}\n```\n\n{_markdown(value.__doc__)}"
+    for member, what in inspect.getmembers(value):
+        if not member.startswith("_") and inspect.isfunction(what) and "minutehand" in what.__module__:
+            kind = "async " if inspect.iscoroutinefunction(what) else ""
+            yield f"#### {name}.{member}"
+            yield f"```python\n{kind}{member}{_signature(what)}\n```\n\n{_markdown(what.__doc__)}"
+
+
+def _signature(value: Any) -> str:
+    try:
+        text = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    text = re.sub(r"(?:minutehand\.client\._\w+|minutehand\.webhooks|collections\.abc|typing)\.", "", text)
+    text = text.replace("(self, ", "(").replace("(self)", "()")
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    return text if len(text) < 100 else "(\n    " + ",\n    ".join(_parts(text)) + ",\n" + text[text.rindex(")") :]
+
+
+def _parts(signature: str) -> Iterator[str]:
+    """The parameters, parted at commas that are in no brackets."""
+    depth, start = 0, 1
+    end = signature.rindex(")")
+    for place, letter in enumerate(signature[:end]):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 1:
+            yield signature[start:place].strip()
+            start = place + 1
+    yield signature[start:end].strip()
+
+
+def _commands() -> Iterator[str]:
+    yield "# Commands"
+    yield "What `minutehand --help` and the help of each command say."
+    tree: Any = typer.main.get_command(app)
+    yield from _command(tree, tree.context_class(tree, info_name="minutehand"))
+
+
+def _command(command: Any, context: Any) -> Iterator[str]:
+    yield f"## {context.command_path}\n\n{_markdown(command.help or command.short_help)}"
+    rows = [record for one in command.params if (record := one.get_help_record(context)) is not None]
+    if rows:
+        yield _table(("option or argument", "meaning"), [(f"`{name}`", _quoted(text)) for name, text in rows])
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        yield from _command(child, child.context_class(child, info_name=name, parent=context))
+
+
+def _settings() -> Iterator[str]:
+    yield "# Settings"
+    yield "What `minutehand config` prints as a file. The environment may give each: `MINUTEHAND_TABLE_KEY`."
+    for table in TABLES:
+        docs = field_docs(table.type)
+        yield f"## {table.name}\n\n{_quoted(summary(table.type))}"
+        rows = [
+            (f"`{name}`", "" if value is None else f"`{toml(value)}`", _quoted(docs[name]))
+            for name, value in defaults(table).items()
+        ]
+        yield _table(("key", "default", "meaning"), rows)
+
+
+def _metrics() -> str:
+    rows = [
+        (f"`{one.name}`", one.kind.value, ", ".join(one.labels), ", ".join(one.programs), _quoted(one.meaning))
+        for one in documented()
+    ]
+    table = _table(("metric", "type", "labels", "of", "meaning"), rows)
+    return f"# Metrics\n\nWhat `minutehand metrics` prints.\n\n{table}\n"
+
+
+def _log_actions() -> str:
+    table = _table(
+        ("action", "what it tells"), [(f"`{action}`", _quoted(told)) for action, told in log_actions.ACTIONS.items()]
+    )
+    return f"# Log actions\n\n{_markdown(log_actions.__doc__)}\n\n{table}\n"
+
+
+def _protocols() -> dict[str, str]:
+    """Docstrings that describe a package or a protocol, and their contents page."""
+    pages, named = {}, []
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            text = ast.get_docstring(ast.parse(path.read_text())) or ""
+            package = path.name == "__init__.py"
+            if len(text.splitlines()) >= (2 if package else PROTOCOL_LINES):
+                parts = path.relative_to(ROOT).with_suffix("").parts
+                name = ".".join(parts[:-1] if package else parts)
+                pages[f"protocols/{name}.md"] = f"# {name}\n\n{_markdown(text)}\n"
+                named.append(name)
+    about = "# Protocols\n\nThe docstrings of packages, and of modules that have a protocol of their own.\n"
+    listed = "".join(f"\n- [{name}]({name}.md)" for name in named)
+    return {"protocols/index.md": f"{about}{listed}\n{_contents('', named)}", **pages}
+
+
+def _markdown(docstring: str | None) -> str:
+    """A docstring as Markdown: a list needs a blank line before it, and angle brackets are no markup."""
+    text = inspect.cleandoc(docstring or "")
+    text = re.sub(r"(?m)^((?! *(?:[-*] |\d+\. |\|))\S.*\n)(?= {0,2}(?:[-*] |\d+\. ))", r"\1\n", text)
+    return "\n".join(line if line.startswith("    ") else _quoted(line) for line in text.splitlines())
+
+
+def _quoted(text: str) -> str:
+    """Text whose angle brackets are no markup, outside of `code`."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if place % 2 else escape(part, quote=False) for place, part in enumerate(parts))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, tuple("---" for _ in head), *(tuple(_cell(cell) for cell in row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
