@@ -38,13 +38,13 @@ from typing import Any, TypeAlias, TypeVar
 from cql.measures import PauseCounts
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
+from membership.signal import Signal
 from scheduler_service.domain.ids import Partition, RowKey, UnixMillis
 from scheduler_service.domain.schedules import Edit, Row, RowWrite, State, Statics, WriteRejection
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.runtime.signal import Signal
 
 ROWS_PER_EDIT = 250
 LEAN_ROWS_PER_READ = 100

@@ -15,7 +15,7 @@ from membership.errors import StoreUnavailable
 from membership.floors import Floors
 from membership.identity import Lane, Life
 from membership.lease import Lease, Phase, start_of
-from membership.ports import Clock, LaneHost, LeaseChange, LeaseRow, LeaseStore, NodeState
+from membership.ports import LaneHost, LeaseChange, LeaseRow, LeaseStore, NodeState, WallClock
 from membership.settings import MembershipSettings
 from membership.view import MembersView
 from membership.work import Grouped, Narrow, Work
@@ -56,7 +56,7 @@ class Custody:
         members: Members,
         store: LeaseStore,
         host: LaneHost,
-        clock: Clock,
+        clock: WallClock,
         settings: MembershipSettings,
         work: Work,
         wanted: Callable[[Lane], bool],

@@ -17,12 +17,13 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import LifeOver, StoreUnavailable
 from membership.identity import Life, NodeId, next_incarnation
 from membership.observer import Observer
-from membership.ports import Clock, Heartbeat, LifeRecord, MemberStore, NodeState, Spawn
+from membership.ports import Heartbeat, LifeRecord, MachineClock, MemberStore, NodeState, Spawn, WallClock
 from membership.renewal import Renewal
 from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
+from membership.signal import Notifier, Signal
 from membership.view import MembersView
-from membership.work import Pace, Signal, Work
+from membership.work import Work
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ _REASONS = {
 }
 
 
-async def new_life(*, node_id: NodeId, store: MemberStore, clock: Clock, settings: MembershipSettings) -> Life:
+async def new_life(*, node_id: NodeId, store: MemberStore, clock: WallClock, settings: MembershipSettings) -> Life:
     """A life for a process that starts now, newer than every life its node had. Reads until the store answers."""
     while True:
         try:
@@ -67,7 +68,7 @@ class Heartbeater:
         capacity_per_minute: int,
         knows: int,
         store: MemberStore,
-        clock: Clock,
+        clock: MachineClock,
         settings: MembershipSettings,
         spawn: Spawn,
         on_over: Callable[[str], None],
@@ -87,8 +88,8 @@ class Heartbeater:
         self._floor = floor
         self._work = Work(clock=clock, spawn=spawn, name="heartbeater")
         self._parting = Work(clock=clock, spawn=spawn, name="heartbeater.parting")
-        self._pace = Pace(clock=clock, work=self._work)
-        self._signal = Signal()
+        self._wake = Signal(clock)
+        self._changed = Notifier()
         self._renewal = Renewal(
             life=life,
             store=store,
@@ -128,7 +129,7 @@ class Heartbeater:
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` at once when the view changed, trust came back, or the life ended."""
-        self._signal.listen(listener)
+        self._changed.listen(listener)
 
     def trusted(self) -> bool:
         """Whether an attempt may start now. Ask again when its socket is opened."""
@@ -139,7 +140,7 @@ class Heartbeater:
         if state is NodeState.LEFT:
             raise ValueError("a life leaves by being stopped")
         self._state = state
-        self._pace.wake()
+        self._wake.set()
 
     def watch(self, life: Life) -> None:
         """Judge a life that a lease names though the view has no heartbeat of it."""
@@ -154,7 +155,7 @@ class Heartbeater:
         self._work.begin(self._guarded(self._observer.run), "observer")
         self._work.begin(self._guarded(self._live), "life")
         while not self._running and self.over is None:
-            await self._signal.wait()
+            await self._changed.wait()
         if self.over is not None:
             raise LifeOver(f"{self.life} cannot run: {_REASONS[self.over]}")
 
@@ -185,7 +186,7 @@ class Heartbeater:
             now = self._clock.monotonic()
             on_time = due <= now < due + period
             due = due + period if on_time else now + period
-            await self._pace.wait(due - now)
+            await self._wake.wait(due - now)
 
     async def _older_lives_to_end(self) -> None:
         told = False
@@ -201,7 +202,7 @@ class Heartbeater:
                         extra={"action": "life-waits", "life": str(self.life)},
                     )
                     told = True
-            await self._signal.wait()
+            await self._changed.wait()
 
     async def _begin_life(self) -> None:
         unanswered = False
@@ -220,7 +221,7 @@ class Heartbeater:
                     self._end(TAKEN)
                 case Unknown():
                     unanswered = True
-                    await self._pace.wait(self._settings.retry_seconds)
+                    await self._wake.wait(self._settings.retry_seconds)
                 case _:
                     assert_never(answer)
         self._begun = self.over is None
@@ -265,7 +266,7 @@ class Heartbeater:
         action = "trust-regained" if self._running else "life-begun"
         self._running = True
         _LOG.info("%s is trusted", self.life, extra={"action": action, "life": str(self.life)})
-        self._signal.notify()
+        self._changed.notify()
 
     def _observed(self) -> None:
         node_id, incarnation = self.life
@@ -274,7 +275,7 @@ class Heartbeater:
         elif self._beat == 0 and self.life in self.view.heartbeats:
             self._end(TAKEN)
         self._judge_clock()
-        self._signal.notify()
+        self._changed.notify()
 
     def _judge_clock(self) -> None:
         offset, limit = self.view.offset_ms, self._settings.clock_limit_ms
@@ -284,7 +285,7 @@ class Heartbeater:
         off = abs(offset) >= (limit / 2 if self._clock_is_off else limit)
         if off != self._clock_is_off:
             self._clock_is_off = off
-            self._pace.wake()
+            self._wake.set()
             _LOG.warning(
                 "the wall clock is %d ms off the other nodes', or Cassandra's: %s",
                 *(offset, "lanes are given up" if off else "lanes are taken again"),
@@ -296,14 +297,14 @@ class Heartbeater:
             return
         self.over = reason
         self._renewal.end()
-        self._pace.wake()
+        self._wake.set()
         _LOG.log(
             logging.INFO if reason == STOPPED else logging.ERROR,
             "%s is over: %s",
             *(self.life, _REASONS[reason]),
             extra={"action": "life-over", "life": str(self.life)},
         )
-        self._signal.notify()
+        self._changed.notify()
         if reason != STOPPED:
             self._on_over(reason)
         if self._begun and reason != DEAD:

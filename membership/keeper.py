@@ -13,10 +13,11 @@ from statistics import median_low
 from membership.custody import Custody, Members
 from membership.errors import StoreUnavailable
 from membership.identity import Lane, Life, NodeId
-from membership.ports import Clock, LaneHost, LeaseStore, NodeState, Spawn
+from membership.ports import LaneHost, LeaseStore, NodeState, Spawn, WallClock
 from membership.rendezvous import HintTable
 from membership.settings import MembershipSettings
-from membership.work import Narrow, Pace, Signal, Work
+from membership.signal import Notifier, Signal
+from membership.work import Narrow, Work
 
 _LOG = logging.getLogger(__name__)
 _SAMPLE = 1_000
@@ -32,7 +33,7 @@ class Keeper:
         members: Members,
         store: LeaseStore,
         host: LaneHost,
-        clock: Clock,
+        clock: WallClock,
         settings: MembershipSettings,
         spawn: Spawn,
     ) -> None:
@@ -43,8 +44,8 @@ class Keeper:
         self._clock = clock
         self._settings = settings
         self._work = Work(clock=clock, spawn=spawn, name="keeper")
-        self._pace = Pace(clock=clock, work=self._work)
-        self._changed = Signal()
+        self._wake = Signal(clock)
+        self._changed = Notifier()
         self._hints = HintTable()
         self._counts: dict[str, int] = {}
         self._missing: dict[str, dict[Lane, None]] = {}
@@ -81,7 +82,7 @@ class Keeper:
                 self._rehinted = True
         self._counts = dict(lanes_by_client)
         if self._rehinted:
-            self._pace.wake()
+            self._wake.set()
 
     def leases(self) -> Mapping[Lane, int]:
         """The epoch of every lane that the host was granted and that was not revoked."""
@@ -137,7 +138,7 @@ class Keeper:
         self._rehinted = True
         self._members.set_state(NodeState.LIVE)
         self._changed.notify()
-        self._pace.wake()
+        self._wake.set()
 
     async def stop(self) -> None:
         """Revoke what is still held. Returns when nothing that was started under it can reach the wire any more."""
@@ -154,7 +155,7 @@ class Keeper:
     async def _run(self) -> None:
         while not self._stopped and self._members.over is None:
             self._round()
-            await self._pace.wait(self._settings.beat_seconds)
+            await self._wake.wait(self._settings.beat_seconds)
 
     def _heard(self) -> None:
         if self._members.over is not None:
@@ -162,7 +163,7 @@ class Keeper:
                 self._stopped = True
                 self._custody.forget()
                 self._changed.notify()
-            self._pace.wake()
+            self._wake.set()
             return
         view = self._members.view
         # A node that says it drains may be refused yet: it gives up nothing before `release_all`, or for its clock.
@@ -172,9 +173,9 @@ class Keeper:
         if view.free != self._free:
             self._free = view.free
             self._read_after.clear()
-            self._pace.wake()
+            self._wake.set()
         if self._rehinted:
-            self._pace.wake()
+            self._wake.set()
 
     def _wanted(self, lane: Lane) -> bool:
         return not self._leaving and self._hints.hint_of(lane) == self._life.node_id

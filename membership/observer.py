@@ -13,11 +13,11 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.detector import Detector
 from membership.errors import StoreUnavailable
 from membership.identity import Life
-from membership.ports import Clock, Heartbeat, LifeRecord, MemberStore
+from membership.ports import Heartbeat, LifeRecord, MemberStore, WallClock
 from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from membership.view import MembersView
-from membership.work import Pace, Work
+from membership.work import Work
 
 _LOG = logging.getLogger(__name__)
 _READS_PER_BEAT = 30 / 29
@@ -36,7 +36,7 @@ class Observer:
         me: Life,
         store: MemberStore,
         servers: ServerClocks,
-        clock: Clock,
+        clock: WallClock,
         settings: MembershipSettings,
         work: Work,
         changed: Callable[[], None],
@@ -54,7 +54,6 @@ class Observer:
         self._clocks = ClockOffsets(window_beats=settings.clock_window_beats, beat_seconds=settings.beat_seconds)
         self._answered = True
         self._asking: dict[Life, None] = {}
-        self._pace = Pace(clock=clock, work=work)
         self.view = MembersView()
 
     def watch(self, life: Life) -> None:
@@ -76,7 +75,7 @@ class Observer:
                 heartbeats = await self._store.read_heartbeats()
             except StoreUnavailable as error:
                 self._store_answers(False, str(error))
-                await self._pace.wait(self._settings.retry_seconds)
+                await self._clock.sleep(self._settings.retry_seconds)
                 continue
             returned = self._clock.monotonic()
             self._store_answers(True, "")
@@ -86,7 +85,7 @@ class Observer:
             self._ask()
             often = self._clocks.few_of(heartbeat.life for heartbeat in self.view.members)
             pause = period / _READS_AT_FIRST if often else period
-            await self._pace.wait(begun + pause - self._clock.monotonic())
+            await self._clock.sleep(begun + pause - self._clock.monotonic())
 
     def _store_answers(self, answers: bool, reason: str) -> None:
         """Said once at each change, not at every request."""

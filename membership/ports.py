@@ -5,7 +5,7 @@ every write that was applied before they began. A store that cannot answer raise
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -15,17 +15,19 @@ from membership.errors import StoreUnavailable
 from membership.identity import Lane, Life
 
 __all__ = [
-    "Clock",
     "Heartbeat",
     "LaneHost",
     "LeaseRow",
     "LeaseStore",
     "LifeRecord",
+    "MachineClock",
     "MemberStore",
     "NodeState",
     "ServerTime",
     "Spawn",
     "StoreUnavailable",
+    "Timer",
+    "WallClock",
 ]
 
 
@@ -103,21 +105,32 @@ class LeaseChange(NamedTuple):
     new: LeaseRow
 
 
+class Timer(Protocol):
+    """A call to come."""
+
+    def cancel(self) -> None:
+        """Harmless when it has been made, or was cancelled before."""
+
+
 class WallClock(Protocol):
     """Time. Liveness and trust are judged by `monotonic` alone; `wall_ms` is only announced and compared."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary origin, never stepping, counting suspends."""
+        """Seconds that never step and count suspends, from an arbitrary origin."""
 
     def wall_ms(self) -> int:
         """Unix milliseconds, UTC."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after `seconds` of `monotonic`."""
+        """Return after `seconds` of `monotonic`; at once (after a turn of the loop) when <= 0."""
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back on the loop after `seconds` of `monotonic`. The cheap form of `sleep`."""
+        ...
 
 
-class Clock(WallClock, Protocol):
-    """What a member needs."""
+class MachineClock(WallClock, Protocol):
+    """A clock that also tells what its machine's clock shows."""
 
     def system_ms(self) -> int:
         """Unix milliseconds as the machine's clock has them now, steps included."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Life
-from membership.ports import Clock, LifeRecord, MemberStore
+from membership.ports import LifeRecord, MemberStore, WallClock
 from membership.settings import MembershipSettings
 from membership.trust import Trust
 from membership.work import Work
@@ -19,7 +19,7 @@ class Renewal:
         *,
         life: Life,
         store: MemberStore,
-        clock: Clock,
+        clock: WallClock,
         settings: MembershipSettings,
         work: Work,
         regained: Callable[[], None],

@@ -1,4 +1,4 @@
-"""What the shells share: their tasks, waits that can be cut short, and queues of bounded width."""
+"""What the shells share: their tasks, and queues of bounded width."""
 
 import asyncio
 from collections import deque
@@ -6,15 +6,19 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from membership.ports import Clock, Spawn
+from membership.ports import Spawn, WallClock
 
 T = TypeVar("T")
 
 
 class Work:
-    """The tasks of one shell. `close` leaves none. Tasks end in the order in which they were begun."""
+    """The tasks of one shell, begun under the task owner that `spawn` belongs to (`runtime.lifecycle.Tasks`).
 
-    def __init__(self, *, clock: Clock, spawn: Spawn, name: str) -> None:
+    That owner reports crashes and ends everything; a `Work` ends its own part before, and adds waits bounded by the
+    clock. Tasks end in the order in which they were begun.
+    """
+
+    def __init__(self, *, clock: WallClock, spawn: Spawn, name: str) -> None:
         self._clock = clock
         self._spawn = spawn
         self._name = name
@@ -61,60 +65,6 @@ class Work:
             for task in pending:
                 task.cancel()
             await asyncio.wait(pending)
-
-
-class Pace:
-    """The wait of one loop between its rounds: it lasts until the time is over or somebody wakes it."""
-
-    def __init__(self, *, clock: Clock, work: Work) -> None:
-        self._clock = clock
-        self._work = work
-        self._woken = asyncio.Event()
-
-    def wake(self) -> None:
-        """End the present wait, or the next one if there is none."""
-        self._woken.set()
-
-    async def wait(self, seconds: float) -> None:
-        """At most `seconds`. One waiter at a time."""
-        alarm = self._work.begin(self._clock.sleep(max(seconds, 0.0)), "wait")
-        alarm.add_done_callback(self._rang)
-        try:
-            await self._woken.wait()
-        finally:
-            self._woken.clear()
-            alarm.cancel()
-
-    def _rang(self, alarm: asyncio.Task[Any]) -> None:
-        # A wait that was woken cancels its alarm, and hears of that only in the next wait.
-        if not alarm.cancelled():
-            self._woken.set()
-
-
-class Signal:
-    """Says that something changed. Who waits looks for itself what it was."""
-
-    def __init__(self) -> None:
-        self._waiters: list[asyncio.Future[None]] = []
-        self._listeners: list[Callable[[], None]] = []
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` at every change, at once and in order of arrival."""
-        self._listeners.append(listener)
-
-    def notify(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        for listener in list(self._listeners):
-            listener()
-
-    async def wait(self) -> None:
-        """Until the next change."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
 
 
 class Narrow:

@@ -21,11 +21,12 @@ Never ask for a slot while holding one: with one slot left that would wait for e
 
 from types import TracebackType
 
+from membership.ports import Timer
 from poller_cluster.background_pace import BackgroundPace
 from poller_cluster.settings import BackgroundSettings
 from poller_cluster.turns import Turns
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.runtime.clock import Clock, Timer
+from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
 

@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from membership.signal import Signal
 from poller_cluster.callback import Prepared, Sender, prepare, unsent
 from poller_cluster.claim_room import due_within
 from poller_cluster.delivery.result import AttemptResult
@@ -50,7 +51,6 @@ from scheduler_service.domain.options import ScheduleOptions, Undecodable, decod
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.runtime.signal import Signal
 
 QUANTUM = 1
 """Attempts that a quota of one may start per turn."""

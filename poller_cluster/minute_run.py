@@ -12,6 +12,7 @@ from typing import Any
 
 from membership.conditional import Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
+from membership.signal import Signal
 from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
@@ -48,7 +49,6 @@ from scheduler_service.domain.schedules import Kind, Outcome, Page, Row, SweptPa
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.runtime.signal import Signal
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.place import Place
 

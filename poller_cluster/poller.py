@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from membership.errors import StoreUnavailable
+from membership.signal import Signal
 from poller_cluster.lane_work import LaneWork
 from poller_cluster.minute import PollerMinute
 from poller_cluster.minute_admission import MinuteAdmission
@@ -34,7 +35,6 @@ from scheduler_service.domain.ids import (
     minute_of,
     minute_start,
 )
-from scheduler_service.runtime.signal import Signal
 
 PREFETCH_MS = 5_000
 STAGGER_MS = 3_000

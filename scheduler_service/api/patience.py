@@ -7,7 +7,8 @@ timer for each (0.5 against 6 µs).
 from collections import deque
 from collections.abc import Callable
 
-from scheduler_service.runtime.clock import Clock, Timer
+from membership.ports import Timer
+from scheduler_service.runtime.clock import Clock
 
 
 class Wait:

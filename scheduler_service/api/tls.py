@@ -14,8 +14,9 @@ from typing import Any
 
 import structlog
 
+from membership.ports import Timer
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.runtime.clock import Clock, Timer
+from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.files import FilesUnusable, FromFiles
 
 LOOK_SECONDS = 5.0

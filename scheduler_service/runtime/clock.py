@@ -10,37 +10,19 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from membership.ports import Timer, WallClock
+
 STEP_MS = 500
 """A difference between wall and system clock above this is a step, not drift."""
 SLEW_PER_SECOND_MS = 50
 """How fast drift is corrected: 50 ms a second, so that no interval is felt as wrong by more than 5 %."""
 
 
-class Timer(Protocol):
-    """A call to come."""
-
-    def cancel(self) -> None:
-        """Harmless when it has been made, or was cancelled before."""
-
-
-class Clock(Protocol):
-    """What everything that knows time is given."""
-
-    def monotonic(self) -> float:
-        """Seconds that never step and count suspends, from an arbitrary origin."""
-
-    def wall_ms(self) -> int:
-        """Unix milliseconds, UTC."""
+class Clock(WallClock, Protocol):
+    """What everything above membership is given to know time."""
 
     def wall_trusted(self) -> bool:
         """False after a step, until it was accepted: fire nothing and settle nothing meanwhile."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after `seconds` of this clock's monotonic time; at once (after a turn of the loop) when <= 0."""
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back on the loop after `seconds` of this clock's monotonic time. The cheap form of `sleep`."""
-        ...
 
 
 class WallDiscipline:

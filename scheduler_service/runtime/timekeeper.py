@@ -26,6 +26,7 @@ import structlog
 
 from membership.clocks import Witness
 from membership.identity import Life
+from membership.ports import MachineClock
 from scheduler_service.runtime.clock import STEP_MS, Clock, WallDiscipline
 
 PERIOD_SECONDS = 1.0
@@ -40,11 +41,8 @@ ACCEPTED_BY_SERVERS = "accepted, for it lasts and storage's servers agree"
 _log = structlog.get_logger("minutehand")
 
 
-class DisciplinedClock(Clock, Protocol):
+class DisciplinedClock(Clock, MachineClock, Protocol):
     """A clock whose wall part can be disciplined."""
-
-    def system_ms(self) -> int:
-        """Unix milliseconds as the system's clock has them."""
 
     def discipline(self) -> WallDiscipline:
         """Observe the system's clock now."""

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from scheduler_service.runtime.clock import Timer, WallDiscipline
+from membership.ports import Timer
+from scheduler_service.runtime.clock import WallDiscipline
 
 EPOCH_MS = 1_795_000_020_000
 """True wall time at virtual time zero: some minute's start in 2026."""

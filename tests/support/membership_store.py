@@ -13,7 +13,7 @@ from typing import TypeVar
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Lane, Life
-from membership.ports import Clock, Heartbeat, LeaseChange, LeaseRow, LifeRecord, ServerTime
+from membership.ports import Heartbeat, LeaseChange, LeaseRow, LifeRecord, MachineClock, ServerTime
 from tests.support.virtual_clock import EPOCH_MS
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class StorePort:
     """One process's way to the store. It waits by that process's clock, so a paused process hears no answer."""
 
     store: MembershipStore
-    clock: Clock
+    clock: MachineClock
     fault: FaultHook = lambda name, subject: None
     away: bool = False
     travel_seconds: float = 0.002

@@ -1,9 +1,24 @@
 """A process's clock on a virtual loop: it may be skewed, run at another rate, and stand still with its process."""
 
 import asyncio
+from collections.abc import Callable
+
+from membership.ports import Timer
 
 EPOCH_MS = 1_795_000_000_000
 """Wall time at virtual time zero."""
+
+
+class _Call:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def make(self) -> None:
+        if self._callback is not None:
+            self._callback()
 
 
 class VirtualClock:
@@ -14,6 +29,7 @@ class VirtualClock:
         self._rate = rate
         self.skew_ms = skew_ms
         self._resumed: asyncio.Event | None = None
+        self._parked: list[_Call] = []
 
     def monotonic(self) -> float:
         return 1_000.0 + self._loop.time() * self._rate
@@ -37,6 +53,17 @@ class VirtualClock:
         while self._resumed is not None:
             await self._resumed.wait()
 
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        call = _Call(callback)
+        self._loop.call_later(max(seconds, 0.0) / self._rate, self._ring, call)
+        return call
+
+    def _ring(self, call: "_Call") -> None:
+        if self._resumed is None:
+            call.make()
+        else:
+            self._parked.append(call)
+
     def pause(self) -> None:
         """The process is stopped; what it waits for is noticed when it goes on."""
         self._resumed = self._resumed or asyncio.Event()
@@ -45,3 +72,6 @@ class VirtualClock:
         if self._resumed is not None:
             self._resumed.set()
             self._resumed = None
+            parked, self._parked = self._parked, []
+            for call in parked:
+                call.make()

@@ -1,4 +1,4 @@
-"""What the shells are built of: bounded waits, paces, narrow queues; all under virtual time."""
+"""What the shells are built of: bounded waits, signals, narrow queues; all under virtual time."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from membership.work import Narrow, Pace, Signal, Work
+from membership.signal import Notifier, Signal
+from membership.work import Narrow, Work
 from tests.support.virtual_clock import VirtualClock
 from tests.support.virtual_loop import LeftBehind, NothingLeft, run_virtual, virtual_loop
 
@@ -54,20 +55,36 @@ def test_finish_lets_end_what_ends_in_time() -> None:
     run_virtual(scenario)
 
 
-def test_a_pace_is_woken_during_and_before_its_wait() -> None:
+def test_a_signal_is_set_during_and_before_its_wait_and_once_for_several() -> None:
     async def scenario() -> None:
-        clock, work = new_work()
-        pace, loop = Pace(clock=clock, work=work), virtual_loop()
-        await pace.wait(1.0)
+        signal, loop = Signal(VirtualClock()), virtual_loop()
+        await signal.wait(1.0)
         assert loop.time() == pytest.approx(1.0)
-        loop.call_later(0.5, pace.wake)
-        await pace.wait(10.0)
+        loop.call_later(0.5, signal.set)
+        await signal.wait(10.0)
         assert loop.time() == pytest.approx(1.5)
-        pace.wake()
-        await pace.wait(10.0)
-        await pace.wait(1.0)
+        signal.set()
+        signal.set()
+        await signal.wait(10.0)
+        await signal.wait(1.0)
         assert loop.time() == pytest.approx(2.5)
-        await work.close()
+        loop.call_later(3.0, signal.set)
+        await signal.wait()
+        assert loop.time() == pytest.approx(5.5)
+
+    run_virtual(scenario)
+
+
+def test_the_deadline_of_a_signal_is_kept_by_its_clock() -> None:
+    async def scenario() -> None:
+        clock, loop = VirtualClock(rate=2.0), virtual_loop()
+        signal = Signal(clock)
+        await signal.wait(1.0)
+        assert loop.time() == pytest.approx(0.5)
+        clock.pause()
+        loop.call_later(5.0, clock.resume)
+        await signal.wait(1.0)
+        assert loop.time() == pytest.approx(5.5)
 
     run_virtual(scenario)
 
@@ -100,18 +117,18 @@ def test_a_narrow_queue_works_in_order_on_few_at_once() -> None:
     run_virtual(scenario)
 
 
-def test_a_signal_is_heard_by_all() -> None:
+def test_a_notifier_is_heard_by_all() -> None:
     async def scenario() -> None:
-        signal, heard = Signal(), list[str]()
-        signal.listen(lambda: heard.append("listener"))
+        notifier, heard = Notifier(), list[str]()
+        notifier.listen(lambda: heard.append("listener"))
 
         async def wait(name: str) -> None:
-            await signal.wait()
+            await notifier.wait()
             heard.append(name)
 
         tasks = [spawn(wait(name), name=name) for name in "ab"]
         await virtual_loop().settle()
-        signal.notify()
+        notifier.notify()
         await asyncio.gather(*tasks)
         assert heard == ["listener", "a", "b"]
 
