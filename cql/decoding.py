@@ -1,17 +1,17 @@
 """Columns of text with a meaning, decoded one row at a time: a row that can't be decoded fails alone."""
 
-import logging
 from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
 
 from membership.errors import MinutehandError
+from scheduler_service.runtime.logging import get_logger
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
-_log = logging.getLogger(__name__)
+_log = get_logger("minutehand.storage")
 
 
 class UndecodableRow(MinutehandError):
@@ -36,7 +36,7 @@ def decode_enum(text: str, kind: type[E], *, table: str, key: str) -> E:
 
 def undecodable(reason: object, *, table: str, key: str) -> UndecodableRow:
     """What to raise for such a row, after logging why."""
-    _log.error("row-undecodable table=%s key=%s reason=%s", table, key, reason)
+    _log.error("row-undecodable", table=table, row=key, reason=str(reason))
     return UndecodableRow(
         f"The row {key} of table {table} can't be read by this version; see the log, and upgrade or repair it."
     )

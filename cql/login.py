@@ -4,7 +4,6 @@ The driver asks for both at every new connection, on threads of its own. Connect
 Cassandra asks for no second login. What can't be used is said once, and what was good before stays in use.
 """
 
-import logging
 import socket
 import ssl
 from typing import Any
@@ -13,8 +12,9 @@ from cassandra.auth import AuthProvider, PlainTextAuthenticator
 
 from cql.settings import StorageSettings
 from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
+from scheduler_service.runtime.logging import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger("minutehand.storage")
 _TABLE = "cassandra"
 
 
@@ -108,4 +108,4 @@ def _unusable(setting: str, named: str | None, wanted: str, error: Exception) ->
 
 
 def _refused(reason: str) -> None:
-    _log.error("storage-login-files-refused reason=%s; what was read before stays in use", reason)
+    _log.error("storage-login-files-refused what was read before stays in use", reason=reason)

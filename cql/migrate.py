@@ -21,7 +21,6 @@ The bookkeeping tables themselves are created before there is a lock, under ids 
 """
 
 import hashlib
-import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from cql.statement import load_statements, read_resource, split_script
 from membership.conditional import APPLIED, Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ WAIT_SECONDS = 0.5
 TRIES = 10
 """How often something that can be repeated is tried, WAIT_SECONDS apart: several at once get into each other's way."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger("minutehand.storage")
 _FILE_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.cql")
 _CONTRACT = re.compile(r"^-- contract: programs must know (\d{4})$", re.MULTILINE)
 _CREATE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) \(")
@@ -138,7 +138,7 @@ async def check_schema(session: Session, settings: StorageSettings, *, needed: i
             f"{needed:04}, and {must_know:04} is the least; run a newer release."
         )
     if applied > needed:
-        _log.info("schema-ahead version=%s known=%s", applied, needed)
+        _log.info("schema-ahead", version=applied, known=needed)
     for (home,) in await session.select("schema.read_home", ()):
         if home != settings.local_dc:
             raise _wrong_home(home, settings.local_dc)
@@ -215,7 +215,7 @@ async def _apply_missing(session: Session, lock: "_Lock", migrations: Sequence[M
             session.write, "schema.record_migration", (migration.version, migration.name, migration.checksum)
         )
         await _patiently(lock.clock, record)
-        _log.info("migration-applied version=%s name=%s", migration.version, migration.name)
+        _log.info("migration-applied", version=migration.version, name=migration.name)
         applied.append(migration)
     return applied
 

@@ -5,7 +5,6 @@ than the address. Told to believe nothing but what was checked here a moment ago
 """
 
 import asyncio
-import logging
 import socket
 
 from cql.login import Tls
@@ -13,8 +12,9 @@ from cql.session import Session
 from cql.settings import StorageSettings
 from membership.errors import StoreUnavailable
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.logging import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger("minutehand.storage")
 
 
 async def node_certificates(settings: StorageSettings) -> list[bytes]:
@@ -48,5 +48,5 @@ def _shown(tls: Tls, timeout_seconds: float, node: tuple[str, int]) -> bytes | N
         ):
             return secured.getpeercert(binary_form=True)
     except OSError as error:
-        _log.warning("storage-certificate-unknown address=%s reason=%s", node[0], error)
+        _log.warning("storage-certificate-unknown", address=node[0], reason=str(error))
         return None

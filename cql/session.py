@@ -42,10 +42,11 @@ from cql.statement import load_statements
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.errors import Overloaded
+from scheduler_service.runtime.logging import get_logger
 
 T = TypeVar("T")
 
-_log = logging.getLogger(__name__)
+_log = get_logger("minutehand.storage")
 # The driver reports every failed attempt with its traceback. What an operator needs of that, `_NodeLog` says.
 logging.getLogger("cassandra").setLevel(logging.CRITICAL)
 
@@ -258,16 +259,16 @@ class _NodeLog(HostStateListener):  # type: ignore[misc]
     """One line for each server that comes or goes. Called on the driver's threads."""
 
     def on_up(self, host: Any) -> None:
-        _log.info("storage-node-up address=%s", host.address)
+        _log.info("storage-node-up", address=host.address)
 
     def on_down(self, host: Any) -> None:
-        _log.warning("storage-node-down address=%s", host.address)
+        _log.warning("storage-node-down", address=host.address)
 
     def on_add(self, host: Any) -> None:
-        _log.info("storage-node-added address=%s", host.address)
+        _log.info("storage-node-added", address=host.address)
 
     def on_remove(self, host: Any) -> None:
-        _log.info("storage-node-removed address=%s", host.address)
+        _log.info("storage-node-removed", address=host.address)
 
 
 def _use(cluster: Cluster, driver: DriverSession, keyspace: str) -> None:

@@ -1,6 +1,5 @@
 """Everything this room offers, put together over one connection."""
 
-import logging
 from dataclasses import dataclass
 
 from cql.archives import CqlArchiveStore
@@ -25,9 +24,10 @@ from cql.statement import load_statements
 from cql.usage import CqlUsageStore
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness, SystemRandomness
 
-_log = logging.getLogger(__name__)
+_log = get_logger("minutehand.storage")
 _OF_LIVENESS = ("nodes.", "lives.", "servers.", "pollers.")
 """How the names of the statements begin that go over the second connection."""
 
@@ -158,4 +158,4 @@ async def open_storage(settings: StorageSettings) -> Storage:
 
 
 def _report_crash(name: str, error: BaseException) -> None:
-    _log.error("storage-task-crashed task=%s", name, exc_info=error)
+    _log.error("storage-task-crashed", task=name, exc_info=error)

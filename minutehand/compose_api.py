@@ -2,8 +2,6 @@
 
 from contextlib import AsyncExitStack
 
-import structlog
-
 from cql.measures import METRICS as STORAGE_METRICS
 from cql.packed import PACKED_SINCE
 from cql.storage import open_storage
@@ -22,6 +20,7 @@ from scheduler_service.api.server import ApiServer
 from scheduler_service.api.services import build_services
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Service, Tasks
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
@@ -30,7 +29,7 @@ from scheduler_service.usecases.secret_box import secret_box
 from scheduler_service.usecases.watch_audits import WatchAudits
 from scheduler_service.usecases.watch_members import WatchMembers
 
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 async def serve_api(settings: Settings, stop: StopSignal) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-import structlog
-
 from cql.measures import METRICS as STORAGE_METRICS
 from cql.migrate import load_migrations
 from cql.packed import PACKED_SINCE
@@ -28,6 +26,7 @@ from scheduler_service.api.hints import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat, Reason
 from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.built_in_clients import create_built_in_clients
@@ -36,7 +35,7 @@ from scheduler_service.usecases.change_client import ChangeClient
 from scheduler_service.usecases.register_client import RegisterClient
 from scheduler_service.usecases.secret_box import secret_box
 
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:

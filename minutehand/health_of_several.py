@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from minutehand.local.workers import Work
@@ -29,13 +28,14 @@ from scheduler_service.api.server import CannotListen
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.health import PROCESS_DOWN, PROCESS_SILENT, Reason, health_document, status_code
 from scheduler_service.runtime.lifecycle import Service, Tasks
+from scheduler_service.runtime.logging import get_logger
 
 LOOK_SECONDS = 2.0
 ANSWER_SECONDS = 4.0
 """How long a process may take to say how it is: it may have to wait for storage's answer to a probe."""
 SILENT_SECONDS = 30.0
 _MOST_BYTES = 64 * 1024
-_log = structlog.get_logger("minutehand")
+_log = get_logger("minutehand")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any
 
-import structlog
 import uvloop
 
 from membership.errors import MinutehandError
 from scheduler_service.runtime.lifecycle import Service, Tasks
+from scheduler_service.runtime.logging import get_logger
 
-_log = structlog.get_logger("minutehand")
+_log = get_logger("minutehand")
 
 
 COLLECT_AFTER = 50_000

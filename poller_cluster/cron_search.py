@@ -15,8 +15,6 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Protocol
 
-import structlog
-
 from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.tenants import Tenant
@@ -24,12 +22,13 @@ from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.expand_crons import AT_ONCE
 
 SEARCH_SECONDS = 60.0
 OVERDUE_MS = 60_000
 PAGE = 1_000
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 class Expands(Protocol):

@@ -12,19 +12,18 @@ holds (`Keeper`), so a refusal moves nothing.
 import asyncio
 from typing import Protocol
 
-import structlog
-
 from membership.errors import MinutehandError
 from membership.identity import Life
 from membership.keeper import Keeper
 from membership.ports import Heartbeat, MemberStore, NodeState, Spawn
 from membership.view import MembersView
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.logging import get_logger
 
 SEEN_WITHIN_SECONDS = 2.0
 """How long what a node says of itself may take to be seen in storage; then it is asked to come again."""
 LOOK_SECONDS = 0.05
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 class LastNode(MinutehandError):

@@ -9,16 +9,15 @@ Lives that are there when a node starts are nothing new.
 
 from collections.abc import Mapping, Set
 
-import structlog
-
 from membership.identity import Life
 from membership.ports import NodeState
 from membership.view import MembersView
 from poller_cluster.node import Node
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.logging import get_logger
 
 LOOK_SECONDS = 1.0
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 class NodeNews:

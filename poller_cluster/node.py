@@ -12,8 +12,6 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol
 
-import structlog
-
 from membership.heartbeater import Heartbeater
 from membership.identity import Lane, Life
 from membership.keeper import Keeper
@@ -46,12 +44,13 @@ from scheduler_service.domain.ports import (
     HintSender,
 )
 from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.count_minute import CountMinute
 from scheduler_service.usecases.place import Place
 
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 class DeliveryEngine(Engine, Protocol):

@@ -26,7 +26,6 @@ from typing import Annotated
 from uuid import UUID
 
 import msgspec
-import structlog
 from aiohttp import web
 from msgspec import Meta
 
@@ -47,6 +46,7 @@ from scheduler_service.domain.ids import (
     UnixMillis,
 )
 from scheduler_service.runtime.health import STOPPING, Reason, health_document, status_code
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 
 MAX_BODY_BYTES = 1 << 20
@@ -55,7 +55,7 @@ OnHints = Callable[[Sequence[tuple[Partition, RowKey | None]]], None]
 """Hears of rows placed near their time, and of minutes of lanes with more of them than are named."""
 OnDrain = Callable[[bool], Awaitable[None]]
 """Begins to hand over; True forces it. Raises LastNode, NotSeen, StoreUnavailable."""
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

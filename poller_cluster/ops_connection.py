@@ -6,11 +6,12 @@ the port could fill the log, and a slip in an Authorization header would put the
 
 from typing import Any
 
-import structlog
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-_log = structlog.get_logger("minutehand.poller")
+from scheduler_service.runtime.logging import get_logger
+
+_log = get_logger("minutehand.poller")
 
 
 class OpsRunner(web.AppRunner):

@@ -25,8 +25,6 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-import structlog
-
 from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.settings import ReconciliationSettings
@@ -45,6 +43,7 @@ from scheduler_service.domain.reconciliations import (
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
 
@@ -57,7 +56,7 @@ FORGOTTEN_MS = HOUR_MS
 LONGEST_SLEEP_SECONDS = 15.0
 """However long there is nothing to do: one that was stopped meanwhile is to be closed."""
 
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 class Reconciler:

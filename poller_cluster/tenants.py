@@ -21,8 +21,6 @@ while there are such rows.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
@@ -30,6 +28,7 @@ from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import ClientStore, SecretBox
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 
 REFRESH_SECONDS = 1.0
@@ -39,7 +38,7 @@ ROUND_SECONDS = 40.0
 ROWS_LOCKED_SECONDS = 120.0
 """A client whose rows did not open counts as locked for so long after the last one."""
 PART_CLIENTS = 1_000
-_log = structlog.get_logger("minutehand.poller")
+_log = get_logger("minutehand.poller")
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,16 +137,15 @@ def _load(config: Path | None, required: tuple[str, ...], flags: dict[str, str |
 
 def _say_configured(config: Path | None) -> None:
     """Where the settings are from, as soon as there is a log. Names of variables, never their values."""
-    import structlog
-
     from minutehand.config import FILE_VARIABLE
     from minutehand.config_values import PREFIX
     from minutehand.version import VERSION
+    from scheduler_service.runtime.logging import get_logger
 
     given = environment()
     file = given.get(FILE_VARIABLE) if config is None else str(config)
     variables = sorted(name for name in given if name.startswith(PREFIX) and name != FILE_VARIABLE)
-    log = structlog.get_logger("minutehand")
+    log = get_logger("minutehand")
     log.info("config-loaded", version=VERSION, file=file, variables=variables)
 
 

@@ -17,11 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import structlog
-
 from minutehand.local.children import Child, TiedChild
 from minutehand.local.errors import LocalError
 from minutehand.local.process import send_signal
+from scheduler_service.runtime.logging import get_logger
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
@@ -29,7 +28,7 @@ LONG_RUN_SECONDS = 60.0
 PROVEN_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_log = structlog.get_logger("minutehand")
+_log = get_logger("minutehand")
 
 
 class WorkersFailed(LocalError):

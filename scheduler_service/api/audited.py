@@ -5,7 +5,6 @@ not. Which routes these are follows from the route table (`Route.changes`), so t
 says what it did by `Call.record` or `Call.log`: those ids are the entry's details.
 """
 
-import structlog
 from aiohttp import web
 
 from membership.errors import MinutehandError
@@ -13,8 +12,9 @@ from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.problems import Problem, internal_problem, problem_of
 from scheduler_service.api.route import Call, Handler, Route
 from scheduler_service.domain.audit_log import AuditEntry
+from scheduler_service.runtime.logging import get_logger
 
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 def audited(route: Route) -> Handler:

@@ -30,7 +30,6 @@ from itertools import islice
 from typing import Any, Final, cast
 
 import msgspec
-import structlog
 from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
@@ -41,6 +40,7 @@ from scheduler_service.api.plain_creates import PlainCreates
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, internal_problem, problem
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.authenticate import KnownClient
 
 LOOKED_AT: Final = 64
@@ -55,7 +55,7 @@ SPARE_WIRE_BYTES: Final = 64 * 1024
 """What the frames of a chunked body may take, however short it is."""
 _ENOUGH_ROOM: Final = 0.9
 _encode = msgspec.json.Encoder().encode
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 class Parsing:

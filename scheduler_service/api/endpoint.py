@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from membership.errors import MinutehandError, StoreUnavailable
@@ -31,6 +30,7 @@ from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.errors import NotFound, Overloaded, SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.samples import SamplesFull
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.change_client import refuse_built_in
 
 REQUEST_ID = "X-Request-Id"
@@ -38,7 +38,7 @@ _SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 _CLIENT_ID = re.compile(r"\$?" + CLIENT_ID_PATTERN.strip("^$"))
 _PROBLEM_HEADERS = {"Content-Type": CONTENT_TYPE, **SERVER}
 _encode = msgspec.json.Encoder().encode
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

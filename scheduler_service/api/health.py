@@ -14,11 +14,10 @@ balancer then is refused at once, and every process is back a second after stora
 
 from collections.abc import Sequence
 
-import structlog
-
 from scheduler_service.domain.errors import ClockInDoubt
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.health import CLOCK_UNTRUSTED, SHEDDING, STOPPING, STORAGE_AWAY, LoopHeartbeat, Reason
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.judge_clock import JudgeClock
 from scheduler_service.usecases.probe_storage import ProbeStorage
 
@@ -27,7 +26,7 @@ BACK_AFTER = 2
 SHED_SECONDS = 3.0
 CALM_SECONDS = 5.0
 
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 class StorageHealth:

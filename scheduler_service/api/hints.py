@@ -19,7 +19,6 @@ from itertools import islice
 from typing import Protocol
 
 import msgspec
-import structlog
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
 from membership.identity import Lane, NodeId
@@ -27,6 +26,7 @@ from membership.rendezvous import hint_for
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.members_seen import HintTargets
 
 PATH = "/hints"
@@ -34,7 +34,7 @@ MAX_HINTS = 1000
 """Rows in one request, and partitions."""
 FOLLOW_SECONDS = 0.1
 """How long a change of the owners may go unnoticed while nothing is created."""
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 _encode = msgspec.json.Encoder().encode
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from scheduler_service.api.auth import Access
@@ -25,6 +24,7 @@ from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.authenticate import Principal
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -33,7 +33,7 @@ SERVER: Final = {"Server": "Minutehand"}
 JSON_HEADERS: Final = {"Content-Type": JSON, **SERVER}
 _NOTHING: Final = Body(NoRequest)
 _encode = msgspec.json.Encoder().encode
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 class Call:

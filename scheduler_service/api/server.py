@@ -4,7 +4,6 @@ import asyncio
 import errno
 from typing import Any
 
-import structlog
 from aiohttp import web
 from aiohttp.web_urldispatcher import UrlMappingMatchInfo
 
@@ -17,6 +16,7 @@ from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.api.tls import FollowedContext, follow_files
 from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
+from scheduler_service.runtime.logging import get_logger
 
 LINGER_SECONDS = 2.0
 """How long what is left of a refused body is read and thrown away, so that the refusal arrives."""
@@ -26,7 +26,7 @@ that was idle for as long."""
 REMEMBERED_PATHS = 1024
 _FEW = {"client_id"}
 """The only variable part of paths that are worth remembering: there are as many as there are clients."""
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 class CannotListen(MinutehandError):

@@ -12,15 +12,14 @@ It comes before bearer keys, not instead of them.
 import ssl
 from typing import Any
 
-import structlog
-
 from membership.ports import Timer
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.files import FilesUnusable, FromFiles
+from scheduler_service.runtime.logging import get_logger
 
 LOOK_SECONDS = 5.0
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 class FollowedContext(ssl.SSLContext):

@@ -22,9 +22,8 @@ bring that back. It is served by the loop it is about, so a loop that stands sti
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import structlog
-
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.logging import get_logger
 
 BEAT_SECONDS = 1.0
 STALLED_SECONDS = 10.0
@@ -43,7 +42,7 @@ STARTING = "starting"
 DRAINING = "draining"
 TRUST_LOST = "trust-lost"
 
-_log = structlog.get_logger("minutehand")
+_log = get_logger("minutehand")
 
 
 class Reason(NamedTuple):

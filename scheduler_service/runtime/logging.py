@@ -1,14 +1,14 @@
 """Logs: one line per thing that an operator cares for, each with a stable `action` and ids, never payloads or secrets.
 
-    log = structlog.get_logger("minutehand.api")
+    log = get_logger("minutehand.api")
     log.warning("storage-lost", reason=reason)
 
     {"time": "2026-11-21T09:30:00.250Z", "level": "warning", "logger": "minutehand.api", "action": "storage-lost", ...}
 
 The first word of the event is the action; what follows it, if anything, is the `message`. All actions stand in
-`runtime.log_actions`. The standard library's `logging` takes the same form; what libraries say has the action
-`library-said`. They speak from `warning` up, the Cassandra driver from `error`, because it repeats what is said once
-elsewhere.
+`runtime.log_actions`. The standard library's `logging`, which membership uses, takes the same form; what libraries say
+has the action `library-said`. They speak from `warning` up, the Cassandra driver from `error`, because it repeats what
+is said once elsewhere.
 """
 
 import logging
@@ -28,7 +28,7 @@ _LIBRARY_LEVELS = {"cassandra": logging.ERROR, "asyncio": logging.WARNING, "aioh
 _RAISED_TOO = "Control connection failed to connect"
 """The driver's words, with a stack, for what it raises at a first connection: that becomes a sentence of ours."""
 _ACTION = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
-_OURS = ("minutehand", "scheduler_service", "poller_cluster", "membership", "cql")
+_OURS = ("minutehand", "membership")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,7 @@ def configure_logging(
     """Set up logging for the whole process; `identity` (program, node_id) stands on every line. May be repeated."""
     output = stream or sys.stderr
     as_json = settings.format == "json" or (settings.format == "auto" and not output.isatty())
-    shared: list[Processor] = [
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-        _Arrange(identity or {}),
-    ]
+    shared = _arranging(identity or {})
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -85,6 +80,31 @@ def configure_logging(
     for name, least in _LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(max(least, level))
     logging.getLogger("cassandra.cluster").addFilter(_is_not_raised)
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """What modules say their lines with, by the name of their program's part.
+
+    In a process that was not set up (a Spark executor, most commands, tests) a line goes to the standard library's
+    logging, so from `warning` up to standard error: standard output is for results.
+    """
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[structlog.stdlib.filter_by_level, *_arranging({}), *_rendering(False, sys.stderr)],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return logger
+
+
+def _arranging(identity: Mapping[str, str]) -> list[Processor]:
+    return [
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        _Arrange(identity),
+    ]
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:

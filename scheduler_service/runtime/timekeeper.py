@@ -22,12 +22,11 @@ from collections.abc import Callable, Sequence
 from statistics import median_high
 from typing import Protocol
 
-import structlog
-
 from membership.clocks import Witness
 from membership.identity import Life
 from membership.ports import MachineClock
 from scheduler_service.runtime.clock import STEP_MS, Clock, WallDiscipline
+from scheduler_service.runtime.logging import get_logger
 
 PERIOD_SECONDS = 1.0
 AGREES_WITHIN_MS = 1_000
@@ -38,7 +37,7 @@ REFUSED = "refused"
 BACK = "back by itself"
 ACCEPTED = "accepted"
 ACCEPTED_BY_SERVERS = "accepted, for it lasts and storage's servers agree"
-_log = structlog.get_logger("minutehand")
+_log = get_logger("minutehand")
 
 
 class DisciplinedClock(Clock, MachineClock, Protocol):

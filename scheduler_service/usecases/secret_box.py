@@ -4,17 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import structlog
-
 from scheduler_service.domain.clients import SigningSecret
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.key_ring import SETTING, KeyRing, RingInvalid
 from scheduler_service.usecases.sealed_headers import HeaderCipher
 
-_log = structlog.get_logger("minutehand.secrets")
+_log = get_logger("minutehand.secrets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-import structlog
-
 from membership.clocks import Witness
 from membership.errors import StoreUnavailable
 from membership.identity import Life
@@ -23,6 +21,7 @@ from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.members_seen import HintTargets, Member, MembersSeen
 
 READS_PER_BEAT = 30 / 29
@@ -31,7 +30,7 @@ READS_AT_FIRST = 10
 """So many times as often while clocks are known by few beats, so that what is read is not old."""
 WARN_MS = 250
 """An offset of the wall clock above this is worth a line in the log; below half of it, another one."""
-_log = structlog.get_logger("minutehand.api")
+_log = get_logger("minutehand.api")
 
 
 class WatchMembers:

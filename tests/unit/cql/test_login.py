@@ -11,6 +11,7 @@ import pytest
 from cassandra import AuthenticationFailed
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
+from structlog.testing import capture_logs
 
 from cql.driver_errors import why_not_let_in
 from cql.login import login_of, tls_of
@@ -102,15 +103,13 @@ def test_new_connections_trust_whom_the_file_names_now(tmp_path: Path, authority
         assert shake() == "TLSv1.3"
 
 
-def test_a_file_that_went_bad_leaves_what_was_read(
-    tmp_path: Path, authority: Authority, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_that_went_bad_leaves_what_was_read(tmp_path: Path, authority: Authority) -> None:
     trusted = tmp_path / "trusted.pem"
     trusted.write_bytes(authority.bundle.read_bytes())
     settings = StorageSettings(tls_ca_file=str(trusted))
     tls = tls_of(settings)
     assert tls is not None
-    with listening(authority.server_context(HERE), connections=2) as port:
+    with capture_logs() as said, listening(authority.server_context(HERE), connections=2) as port:
         trusted.write_text("garbage")
         for _ in range(2):
             with (
@@ -118,7 +117,7 @@ def test_a_file_that_went_bad_leaves_what_was_read(
                 tls.wrap_socket(connection, server_hostname=HERE) as secured,
             ):
                 assert secured.version() == "TLSv1.3"
-    assert caplog.text.count("storage-login-files-refused") == 1
+    assert [line["event"].split()[0] for line in said] == ["storage-login-files-refused"]
     with pytest.raises(FilesUnusable, match=r"cassandra\.tls_ca_file: .* hold the authorities' certificates"):
         tls_of(settings)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from cql import node_certificates as room
 from cql.node_certificates import node_certificates
@@ -70,9 +71,7 @@ def der(certificate: tuple[Path, Path]) -> bytes:
     return ssl.PEM_cert_to_DER_cert(certificate[0].read_text())
 
 
-def test_who_answers_and_is_who_we_mean(
-    tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_who_answers_and_is_who_we_mean(tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None]) -> None:
     authority = Authority(tmp_path)
     ours = authority.issue(tmp_path, address=HERE, stem="ours")
     elsewhere = authority.issue(tmp_path, address="127.0.0.9", stem="elsewhere")
@@ -80,8 +79,9 @@ def test_who_answers_and_is_who_we_mean(
     (closed,) = free_ports(1)
     with serving(ours) as port, serving(elsewhere) as misnamed:
         knows([(HERE, port), (HERE, misnamed), (HERE, closed)])
-        assert asyncio.run(node_certificates(settings)) == [der(ours)]
-    assert [record.getMessage().split()[0] for record in caplog.records] == ["storage-certificate-unknown"] * 2
+        with capture_logs() as said:
+            assert asyncio.run(node_certificates(settings)) == [der(ours)]
+    assert [(line["event"], line["address"]) for line in said] == [("storage-certificate-unknown", HERE)] * 2
 
 
 def test_a_name_that_all_carry_is_asked_for(tmp_path: Path, knows: Callable[[list[tuple[str, int]]], None]) -> None:

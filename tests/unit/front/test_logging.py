@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +17,11 @@ from scheduler_service.runtime.logging import LoggingSettings, configure_logging
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
     root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
+    handlers, level, config = list(root.handlers), root.level, structlog.get_config()
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**config)
 
 
 def configured(**settings: str) -> io.StringIO:
@@ -49,11 +51,11 @@ def test_a_line_has_time_level_logger_action_identity_and_ids() -> None:
 
 def test_the_standard_librarys_lines_take_the_same_form() -> None:
     stream = configured()
-    logging.getLogger("cql.storage").warning("row-undecodable table=%s", "t")
+    logging.getLogger("membership.observer").warning("members-unread reason=%s", "t")
     logging.getLogger("membership.keeper").error("%s is lost", "a/1", extra={"action": "lease-lost", "lane": "a/1"})
     logging.getLogger("a.library").warning("Something is deprecated")
-    row, lease, library = lines(stream)
-    assert (row["action"], row["message"]) == ("row-undecodable", "table=t")
+    members, lease, library = lines(stream)
+    assert (members["action"], members["message"]) == ("members-unread", "reason=t")
     assert (lease["action"], lease["message"], lease["lane"]) == ("lease-lost", "a/1 is lost", "a/1")
     assert (library["action"], library["message"]) == ("library-said", "Something is deprecated")
 
@@ -99,15 +101,15 @@ def test_tracebacks_do_not_show_local_variables(form: str) -> None:
 
 def test_levels_hold_for_our_rooms_and_libraries_speak_less() -> None:
     stream = configured(level="debug")
-    for name in ("minutehand.x", "cql.x", "aiohttp.access", "cassandra.cluster"):
+    for name in ("minutehand.x", "membership.x", "aiohttp.access", "cassandra.cluster"):
         logging.getLogger(name).info("said-by-%s", name)
         logging.getLogger(name).warning("warned-by-%s", name)
     said = [line["logger"] + ":" + line["level"] for line in lines(stream)]
     assert said == [
         "minutehand.x:info",
         "minutehand.x:warning",
-        "cql.x:info",
-        "cql.x:warning",
+        "membership.x:info",
+        "membership.x:warning",
         "aiohttp.access:warning",
     ]
     stream = configured(level="error")
@@ -120,6 +122,29 @@ def test_the_console_is_for_people() -> None:
     structlog.get_logger("minutehand.test").info("key-created", client_id="shop")
     assert "key-created" in stream.getvalue()
     assert "client_id=shop" in stream.getvalue()
+
+
+UNCONFIGURED = """
+from cql.decoding import undecodable
+from scheduler_service.runtime.logging import get_logger
+
+get_logger("minutehand.test").info("not-said")
+try:
+    raise ValueError("gone")
+except ValueError:
+    get_logger("minutehand.test").exception("oh-no", client_id="shop")
+undecodable("no JSON", table="crons", key="shop/nightly")
+"""
+
+
+def test_a_process_that_is_not_set_up_says_warnings_on_standard_error_only() -> None:
+    done = subprocess.run([sys.executable, "-c", UNCONFIGURED], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert "not-said" not in done.stderr
+    assert "oh-no" in done.stderr
+    assert "ValueError: gone" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert [word in last for word in ("row-undecodable", "table=crons", "row=shop/nightly")] == [True] * 3
 
 
 @pytest.mark.parametrize("wrong", [{"level": "loud"}, {"format": "xml"}])
