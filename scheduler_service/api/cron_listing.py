@@ -1,12 +1,9 @@
 """What the listings of crons and of their runs take as query parameters, and the cursors that they go on with."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-import msgspec
-
-from scheduler_service.api.cursor import disagreeing, is_window, no_cursor, seal, unseal
-from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, instant_parameter, limit_parameter
+from scheduler_service.api.paging import Cursor, Listing, WindowCursor, WindowListing, seal
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis
@@ -16,36 +13,34 @@ MAX_CRONS = 200
 MAX_RUNS = 500
 """Each run of a page is a read of its own."""
 MAX_DAYS = 31
-MAX_SPAN_MS = MAX_DAYS * DAY_MS
-_CRON_LIMIT = limit_parameter(MAX_CRONS)
-_FROM = instant_parameter("from", "The first nominal instant to list. Left out: a day ago.")
-_TO = instant_parameter(
-    "to",
-    f"The first nominal instant not to list, at most {MAX_DAYS} days after `from` and five years ahead. Left out: a "
-    "day after now or, if that is later, after `from`.",
-)
-_RUN_LIMIT = limit_parameter(MAX_RUNS)
-CRON_PARAMETERS = (_CRON_LIMIT, CURSOR)
-RUN_PARAMETERS = (_FROM, _TO, _RUN_LIMIT, CURSOR)
-
-_VERSION = 1
 
 
-class _CronCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    version: int
+class _CronCursor(Cursor, frozen=True, tag="crons-1"):
     after: CronId
 
 
-class _RunCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    version: int
+class RunCursor(WindowCursor, frozen=True, tag="runs-1"):
     cron_id: CronId
-    start: UnixMillis
-    end: UnixMillis
     after: UnixMillis
 
 
-_decode_crons = msgspec.msgpack.Decoder(_CronCursor).decode
-_decode_runs = msgspec.msgpack.Decoder(_RunCursor).decode
+def _runs_left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
+    first = max(now - DAY_MS, 0) if start is None else start
+    return first, min(max(first, now) + DAY_MS, first + MAX_DAYS * DAY_MS) if end is None else end
+
+
+_CRONS: Final = Listing(_CronCursor, most=MAX_CRONS)
+_RUNS: Final = WindowListing(
+    RunCursor,
+    start="The first nominal instant to list. Left out: a day ago.",
+    end=f"The first nominal instant not to list, at most {MAX_DAYS} days after `from` and five years ahead. Left out: "
+    "a day after now or, if that is later, after `from`.",
+    left_out=_runs_left_out,
+    longest_days=MAX_DAYS,
+    most=MAX_RUNS,
+)
+CRON_PARAMETERS: Final = _CRONS.parameters
+RUN_PARAMETERS: Final = _RUNS.parameters
 
 
 class CronsAsked(NamedTuple):
@@ -66,62 +61,31 @@ class RunsAsked(NamedTuple):
 
 def read_cron_listing(client_id: ClientId, query: Mapping[str, str]) -> CronsAsked:
     """Raises Invalid."""
-    faults: list[FieldError] = []
-    limit = _CRON_LIMIT.of(query, faults) or DEFAULT_LIMIT
-    after = None
-    if "cursor" in query:
-        try:
-            cursor = unseal(client_id, query["cursor"], decode=_decode_crons)
-            if cursor.version != _VERSION:
-                raise no_cursor()
-            after = cursor.after
-        except Invalid as invalid:
-            faults += invalid.errors
-    if faults:
-        raise Invalid(faults)
-    return CronsAsked(after, limit)
+    cursor, limit = _CRONS.read(client_id, query)
+    return CronsAsked(None if cursor is None else cursor.after, limit)
 
 
 def cron_cursor(client_id: ClientId, after: CronId | None) -> str | None:
-    return None if after is None else seal(client_id, _CronCursor(_VERSION, after))
+    return None if after is None else seal(client_id, _CronCursor(after))
 
 
 def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, str], *, now: int) -> RunsAsked:
-    """`from` is included and defaults to a day ago; `to` is excluded and defaults to a day after now or, if that is
-    later, after `from`, within the longest span. A cursor carries the listing that it came from. Raises Invalid.
-    """
-    faults: list[FieldError] = []
-    limit = _RUN_LIMIT.of(query, faults) or DEFAULT_LIMIT
-    start, end = _FROM.of(query, faults), _TO.of(query, faults)
-    if "cursor" in query:
-        try:
-            cursor = unseal(client_id, query["cursor"], decode=_decode_runs)
-            if cursor.version != _VERSION or cursor.cron_id != cron_id:
-                raise no_cursor()
-            # A day more, for clocks differ: another process may have made it.
-            bounded = cursor.end <= now + SEARCHED_MS + DAY_MS and cursor.start - 1 <= cursor.after < cursor.end
-            if not bounded or not is_window(cursor.start, cursor.end, longest_ms=MAX_SPAN_MS):
-                raise no_cursor()
-        except Invalid as invalid:
-            raise Invalid([*faults, *invalid.errors]) from None
-        faults += disagreeing((("from", start, cursor.start), ("to", end, cursor.end)))
-        if faults:
-            raise Invalid(faults)
-        return RunsAsked(cursor.start, cursor.end, UnixMillis(cursor.after + 1), limit)
-    first = UnixMillis(max(now - DAY_MS, 0)) if start is None else start
-    last = UnixMillis(min(max(first, now) + DAY_MS, first + MAX_SPAN_MS)) if end is None else end
-    if not faults and not first < last:
-        faults.append(FieldError("/to", "must be after from"))
-    elif not faults and last - first > MAX_SPAN_MS:
-        faults.append(FieldError("/to", f"is more than {MAX_DAYS} days after from; list one month at a time"))
-    elif not faults and last > now + SEARCHED_MS:
-        faults.append(FieldError("/to", "is more than five years ahead"))
-    if faults:
-        raise Invalid(faults)
-    return RunsAsked(first, last, first, limit)
+    """Raises Invalid."""
+
+    def fits(cursor: RunCursor) -> bool:
+        # A day more, for clocks differ: another process may have made it.
+        searched = cursor.end <= now + SEARCHED_MS + DAY_MS
+        return searched and cursor.cron_id == cron_id and cursor.start - 1 <= cursor.after < cursor.end
+
+    asked = _RUNS.read(client_id, query, now=now, fits=fits)
+    if asked.cursor is not None:
+        return RunsAsked(asked.start, asked.end, UnixMillis(asked.cursor.after + 1), asked.limit)
+    if asked.end > now + SEARCHED_MS:
+        raise Invalid([FieldError("/to", "is more than five years ahead")])
+    return RunsAsked(asked.start, asked.end, asked.start, asked.limit)
 
 
 def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsAsked, after: UnixMillis | None) -> str | None:
     if after is None:
         return None
-    return seal(client_id, _RunCursor(_VERSION, cron_id, asked.start, asked.end, after))
+    return seal(client_id, RunCursor(asked.start, asked.end, cron_id, after))

@@ -1,16 +1,14 @@
 """Reconciliations as they are shown, and what their listing goes on with."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.cursor import seal, unseal
-from scheduler_service.api.parameters import CURSOR, DEFAULT_LIMIT, limit_parameter
+from scheduler_service.api.paging import Cursor, Listing, seal
 from scheduler_service.api.schemas import Instant, ScheduleStateName
-from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, minute_start
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import (
@@ -22,11 +20,6 @@ from scheduler_service.domain.reconciliations import (
 )
 
 MAX_RECONCILIATIONS: Final = 100
-_LIMIT: Final = limit_parameter(MAX_RECONCILIATIONS)
-RECONCILIATION_PARAMETERS: Final = (_LIMIT, CURSOR)
-
-_LISTING: Final = "reconciliations-1"
-"""What this listing's cursors begin with; the number is that of their form."""
 
 
 class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,12 +54,12 @@ class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Instant
 
 
-class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    listing: Literal["reconciliations-1"]
+class _Cursor(Cursor, frozen=True, tag="reconciliations-1"):
     before: UUID
 
 
-_decode = msgspec.msgpack.Decoder(_Cursor).decode
+_LISTING: Final = Listing(_Cursor, most=MAX_RECONCILIATIONS)
+RECONCILIATION_PARAMETERS: Final = _LISTING.parameters
 
 
 class ReconciliationsAsked(NamedTuple):
@@ -78,21 +71,12 @@ class ReconciliationsAsked(NamedTuple):
 
 def read_reconciliation_listing(client_id: ClientId, query: Mapping[str, str]) -> ReconciliationsAsked:
     """Raises Invalid."""
-    faults: list[FieldError] = []
-    limit = _LIMIT.of(query, faults) or min(DEFAULT_LIMIT, MAX_RECONCILIATIONS)
-    before = None
-    if "cursor" in query:
-        try:
-            before = ReconciliationId(unseal(client_id, query["cursor"], decode=_decode).before)
-        except Invalid as invalid:
-            faults += invalid.errors
-    if faults:
-        raise Invalid(faults)
-    return ReconciliationsAsked(before, limit)
+    cursor, limit = _LISTING.read(client_id, query)
+    return ReconciliationsAsked(None if cursor is None else ReconciliationId(cursor.before), limit)
 
 
 def reconciliation_cursor(client_id: ClientId, before: ReconciliationId | None) -> str | None:
-    return None if before is None else seal(client_id, _Cursor(_LISTING, before))
+    return None if before is None else seal(client_id, _Cursor(before))
 
 
 def reconciliation_view(reconciliation: Reconciliation) -> ReconciliationView:

@@ -11,7 +11,7 @@ from scheduler_service.api.parameters import day_parameter
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, UnixMillis
-from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.instants import format_instant, window_faults
 from scheduler_service.domain.usage import DayUsage, Used
 
 MAX_DAYS: Final = 31
@@ -95,11 +95,10 @@ def read_usage(query: Mapping[str, str], *, now: int) -> UsageAsked:
         end = tomorrow if start is None or start < tomorrow else start + day
     if start is None:
         start = end - DEFAULT_DAYS * day
-    if not start < end:
-        raise Invalid([FieldError("/to", "must be after from")])
-    if end - start > MAX_DAYS * day:
-        raise Invalid([FieldError("/to", f"is more than {MAX_DAYS} days after from; ask for a month at a time")])
-    return UsageAsked(_beginning(start), UnixMillis(_beginning(end) - DAY_MS))
+    first, after_last = _beginning(start), _beginning(end)
+    if faults := window_faults(first, after_last, longest_days=MAX_DAYS):
+        raise Invalid(faults)
+    return UsageAsked(first, UnixMillis(after_last - DAY_MS))
 
 
 def usage_view(usage: DayUsage) -> UsageView:

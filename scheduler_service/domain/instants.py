@@ -4,7 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 
-from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
+from scheduler_service.domain.errors import FieldError
+from scheduler_service.domain.ids import DAY_MS, MINUTE_MS, UnixMillis
 
 _FORM = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt](\d{2}:\d{2}:\d{2})(?:\.(\d{1,32}))?(?:[Zz]|([+-])(\d{2}):(\d{2}))", re.ASCII
@@ -61,3 +62,13 @@ def format_instant(instant: int) -> str:
     """RFC 3339 in UTC with milliseconds. Years 1 to 9999 only, which every stored instant is in."""
     minute, rest = divmod(instant, MINUTE_MS)
     return f"{_minute_text(minute)}{rest // 1000:02d}.{rest % 1000:03d}Z"
+
+
+def window_faults(start: int, end: int, *, longest_days: int) -> list[FieldError]:
+    """What is wrong with `from` and `to` of a request, in Unix milliseconds."""
+    if not start < end:
+        return [FieldError("/to", "must be after from")]
+    if end - start > longest_days * DAY_MS:
+        longest = "24 hours" if longest_days == 1 else f"{longest_days} days"
+        return [FieldError("/to", f"is more than {longest} after from; ask for less at a time")]
+    return []

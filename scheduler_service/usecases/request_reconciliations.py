@@ -20,8 +20,8 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.idempotency import Keyed
-from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis, minute_of
-from scheduler_service.domain.instants import parse_instant
+from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
+from scheduler_service.domain.instants import parse_instant, window_faults
 from scheduler_service.domain.ports import ReconciliationStore
 from scheduler_service.domain.reconciliations import (
     HANDLED,
@@ -92,10 +92,7 @@ class RequestReconciliations:
         faults: list[FieldError] = []
         start, end = _instant(request.start, "/from", faults), _instant(request.end, "/to", faults)
         if start is not None and end is not None:
-            if not start < end:
-                faults.append(FieldError("/to", "must be after from"))
-            elif end - start > self._max_days * DAY_MS:
-                faults.append(FieldError("/to", f"is more than {self._max_days} days after from"))
+            faults += window_faults(start, end, longest_days=self._max_days)
         # An action that could not be read is a fault already, and has a stand-in here.
         possible = HANDLED.get(request.action, tuple(State))
         for position, state in enumerate(request.states):

@@ -15,9 +15,9 @@ from scheduler_service.api.bulk_cancel import (
     known_ids,
     read_cancel,
 )
-from scheduler_service.api.cursor import encode_cursor
 from scheduler_service.api.decoding import Body
 from scheduler_service.api.idempotency import REPLAYED, keyed_of
+from scheduler_service.api.listing import schedule_cursor
 from scheduler_service.api.outcome_views import AttemptView, attempt_view
 from scheduler_service.api.page import Items
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
@@ -62,7 +62,7 @@ async def cancel_schedules(call: Call) -> web.Response:
         )
         texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
         call.record(start=asked.window.start, end=asked.window.end)
-        cursor = None if found.next is None else encode_cursor(asked.window, found.next)
+        cursor = schedule_cursor(asked.window, found.next)
     ids = known_ids(texts)
     call.spend(len(ids) / CANCELS_PER_UNIT)
     outcomes = await call.services.cancel_schedules(client_id, list(ids.values()))

@@ -8,10 +8,9 @@ from aiohttp import web
 
 from membership.errors import MinutehandError
 from scheduler_service.api.auth import Access
-from scheduler_service.api.cursor import encode_cursor
 from scheduler_service.api.decoding import Body
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY, REPLAYED, keyed_of
-from scheduler_service.api.listing import PARAMETERS, read_listing
+from scheduler_service.api.listing import PARAMETERS, read_listing, schedule_cursor
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, ids_of, once_of, told
 from scheduler_service.api.page import Items
 from scheduler_service.api.pieces import LARGE
@@ -137,7 +136,7 @@ async def list_schedules(call: Call) -> web.Response:
     )
     box = call.services.box
     views = [schedule_view(client_id, listed.row, box, in_flight=listed.in_flight) for listed in found.items]
-    cursor = None if found.next is None else encode_cursor(asked.window, found.next)
+    cursor = schedule_cursor(asked.window, found.next)
     return answer(Items(views, cursor))
 
 

@@ -6,9 +6,11 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from scheduler_service.api import audit_log_listing, cron_listing, letter_listing
-from scheduler_service.api import cursor as schedule_listing
-from scheduler_service.api.cursor import seal
+from scheduler_service.api.audit_log_listing import EntryCursor
+from scheduler_service.api.cron_listing import RunCursor
+from scheduler_service.api.letter_listing import LetterCursor
+from scheduler_service.api.listing import ScheduleCursor
+from scheduler_service.api.paging import Cursor, seal
 from scheduler_service.domain.audit_log import first_entry_id
 from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
 from tests.support.api import NOW, ApiHarness, cron
@@ -20,22 +22,22 @@ GOOD = b'{"delay_seconds":1,"callback":{"url":"https://a.example/"}}'
 SPANS = [(0, MAX_DUE), (-(1 << 60), MAX_DUE), (NOW, NOW + 32 * 86_400_000), (NOW, 1 << 62), (NOW, NOW), (NOW, NOW - 1)]
 
 
-def forged(start: int, end: int) -> dict[str, tuple[ClientId, msgspec.Struct]]:
+def forged(start: int, end: int) -> dict[str, tuple[ClientId, Cursor]]:
     """Whoever reads the source can make these: one of every listing with a window."""
     first, last, some = UnixMillis(start), UnixMillis(end), ScheduleId(uuid4())
     return {
-        SCHEDULES: (SHOP, schedule_listing._Cursor(1, first, last, None, None, None, first, None)),
+        SCHEDULES: (SHOP, ScheduleCursor(first, last, None, None, None, first, None)),
         "/v1/clients/shop/dead-letters": (
             SHOP,
-            letter_listing._Cursor("dead-letters-1", first, last, first, some),
+            LetterCursor(first, last, first, some),
         ),
         "/v1/clients/shop/crons/nightly/runs": (
             SHOP,
-            cron_listing._RunCursor(1, CronId("nightly"), first, last, first),
+            RunCursor(first, last, CronId("nightly"), first),
         ),
         "/v1/audit-log": (
             ClientId("*"),
-            audit_log_listing._Cursor("audit-log-1", first, last, first_entry_id(max(start, 0))),
+            EntryCursor(first, last, first_entry_id(max(start, 0))),
         ),
     }
 
