@@ -55,8 +55,10 @@ from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.send_sample import SendSample
 from scheduler_service.usecases.show_attempts import ShowAttempts
 from scheduler_service.usecases.show_balance import ShowBalance
+from scheduler_service.usecases.show_clients import ShowClients
 from scheduler_service.usecases.show_cluster import ShowCluster
 from scheduler_service.usecases.show_crons import ShowCrons
+from scheduler_service.usecases.show_job_results import ShowJobResults
 from scheduler_service.usecases.show_pollers import ShowPollers
 from scheduler_service.usecases.show_reconciliations import ShowReconciliations
 from scheduler_service.usecases.signing_secrets import SigningSecrets
@@ -106,14 +108,14 @@ class StoragePorts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
-    """What the routes may call."""
+    """What the routes may call: use cases and parts of the API, never a store (a test looks)."""
 
     clock: Clock
     randomness: Randomness
-    clients: ClientStore
     catalog: Catalog
     box: SecretBox
     authenticate: Authenticate
+    show_clients: ShowClients
     register_client: RegisterClient
     suspend_client: SuspendClient
     delete_client: DeleteClient
@@ -140,13 +142,12 @@ class ApiServices:
     send_sample: SendSample
     request_reconciliations: RequestReconciliations
     show_reconciliations: ShowReconciliations
-    usage: UsageStore
+    show_job_results: ShowJobResults
     health: ApiHealth
     show_cluster: ShowCluster
     show_pollers: ShowPollers
     drain_node: DrainNode
     audit_log: AuditActions
-    audits: AuditStore
 
 
 def build_services(
@@ -206,10 +207,10 @@ def build_services(
     return ApiServices(
         clock=clock,
         randomness=randomness,
-        clients=storage.clients,
         catalog=catalog,
         box=box,
         authenticate=Authenticate(catalog=catalog, admin_key=settings.admin_key),
+        show_clients=ShowClients(store=storage.clients),
         register_client=RegisterClient(
             store=storage.clients, leases=storage.leases, catalog=catalog, change=change, clock=clock
         ),
@@ -263,7 +264,7 @@ def build_services(
             clock=clock,
             randomness=randomness,
         ),
-        usage=storage.usage,
+        show_job_results=ShowJobResults(usage=storage.usage, audits=storage.audits),
         show_crons=ShowCrons(crons=storage.crons, schedules=edit, clock=clock),
         request_reconciliations=RequestReconciliations(
             store=storage.reconciliations,
@@ -279,5 +280,4 @@ def build_services(
         show_pollers=ShowPollers(members=members, leases=storage.leases, schedules=storage.schedules, clock=clock),
         drain_node=DrainNode(members=members, nodes=nodes),
         audit_log=AuditActions(store=storage.audit_log, clock=clock, randomness=randomness),
-        audits=storage.audits,
     )

@@ -7,6 +7,9 @@
     show_crons                       crons and their runs       admit_creates          may this client create now
     watch_members                    the reader of heartbeats   judge_clock            may it create by its clock
     show_cluster show_pollers        the operator's view        drain_node             a node hands over what it owns
+    show_clients                     who is registered          show_job_results       usage and audits of the books
+
+Every route calls use cases and no port, also where one only reads: what is found, hidden or missing is decided here.
 
 Use cases speak to `domain.ports`, take time and randomness through their constructors, and know nothing of HTTP or CQL.
 They raise `domain.errors`: what can't be done as asked (Invalid, NotFound, Conflict, ClientSuspended) and what may be

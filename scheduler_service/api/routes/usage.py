@@ -10,7 +10,7 @@ from scheduler_service.api.usage_listing import USAGE_PARAMETERS, UsageView, rea
 
 async def get_usage(call: Call) -> web.Response:
     asked = read_usage(call.query(), now=call.services.clock.wall_ms())
-    days = await call.services.usage.read(call.tenant.client_id, first=asked.first, last=asked.last)
+    days = await call.services.show_job_results.usage(call.tenant.client_id, first=asked.first, last=asked.last)
     return answer(Items([usage_view(day) for day in days]))
 
 
