@@ -12,14 +12,22 @@ contradiction is refused, everything at once, one sentence each.
 
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from cql.settings import StorageSettings
 from membership.errors import SettingsInvalid
 from membership.settings import MembershipSettings
-from minutehand.config_values import ConfigurationInvalid, Fault, Table, read_environment, read_table
+from minutehand.config_values import (
+    FILE_SUFFIX,
+    PREFIX,
+    ConfigurationInvalid,
+    Fault,
+    Table,
+    read_environment,
+    read_table,
+)
 from minutehand.health_of_several import HealthSettings
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.ops import OpsSettings
@@ -38,7 +46,7 @@ from scheduler_service.runtime.logging import LoggingSettings
 from scheduler_service.usecases.place import LATE_AFTER_MS
 from scheduler_service.usecases.secret_box import SecretSettings
 
-FILE_VARIABLE = "MINUTEHAND_CONFIG"
+FILE_VARIABLE = f"{PREFIX}CONFIG"
 MIN_TOKEN = 16
 
 
@@ -85,17 +93,13 @@ class NetworkSettings:
 
 
 TABLES = (
-    Table("cluster", ClusterSettings, secrets=frozenset({"token"})),
-    Table("cassandra", StorageSettings, secrets=frozenset({"password"})),
+    Table("cluster", ClusterSettings),
+    Table("cassandra", StorageSettings),
     Table("secrets", SecretSettings),
-    Table("api", ApiSettings, secrets=frozenset({"admin_key"}), elsewhere=frozenset({"network", "clients"})),
+    Table("api", ApiSettings),
     Table("clients", ClientBounds),
     Table("hints", HintSettings),
-    Table(
-        "node",
-        NodeSettings,
-        elsewhere=frozenset({"minute", "destinations", "clients", "reconciliations", "background"}),
-    ),
+    Table("node", NodeSettings),
     Table("minute", MinuteSettings),
     Table("destinations", DestinationSettings),
     Table("reconciliations", ReconciliationSettings),
@@ -147,14 +151,18 @@ def load_settings(
     _refuse_unknown(document, str(file), faults)
     for name, given in read_environment(TABLES, environment, faults).items():
         values[name].update(given)
-    missing = [key for key in required if _value(values, key) is None]
-    faults += [Fault(key, f"is required: {_how_to_give(key)}") for key in missing]
+    for key in required:
+        table, _, name = key.partition(".")
+        if values[table].get(name) is None:
+            variable = next(one for one in TABLES if one.name == table).variable(name)
+            how = f"set {variable} or {variable}{FILE_SUFFIX.upper()}, or {name} in the file's table."
+            faults.append(Fault(key, f"is required: {how}"))
     rooms = {table.name: _build(table, values[table.name], faults) for table in TABLES}
     if not faults:
         faults += _contradictions(rooms)
     if faults:
         raise ConfigurationInvalid(faults)
-    return _assemble(rooms, values["api"])
+    return _assemble(rooms)
 
 
 def _read_file(file: Path, faults: list[Fault]) -> dict[str, Any]:
@@ -176,16 +184,6 @@ def _refuse_unknown(document: Mapping[str, Any], source: str, faults: list[Fault
         for name in document
         if name not in known
     ]
-
-
-def _value(values: Mapping[str, Mapping[str, Any]], key: str) -> object:
-    table, _, name = key.partition(".")
-    return values[table].get(name)
-
-
-def _how_to_give(key: str) -> str:
-    variable = f"MINUTEHAND_{key.replace('.', '_').upper()}"
-    return f"set {variable} or {variable}_FILE, or {key.partition('.')[2]} in the file's table."
 
 
 def _build(table: Table, given: Mapping[str, Any], faults: list[Fault]) -> Any:
@@ -233,27 +231,12 @@ def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
     return faults
 
 
-def _assemble(rooms: Mapping[str, Any], api_values: Mapping[str, Any]) -> Settings:
-    policy: NetworkPolicy = rooms["network"].policy()
-    clients: ClientBounds = rooms["clients"]
-    node: dict[str, Any] = {one.name: getattr(rooms["node"], one.name) for one in fields(NodeSettings)}
-    return Settings(
-        cluster=rooms["cluster"],
-        cassandra=rooms["cassandra"],
-        secrets=rooms["secrets"],
-        api=None if rooms["api"] is None else ApiSettings(**{**api_values, "network": policy, "clients": clients}),
-        hints=rooms["hints"],
-        node=NodeSettings(
-            **{
-                **node,
-                **{name: rooms[name] for name in ("minute", "destinations", "reconciliations", "background")},
-                "clients": clients,
-            }
-        ),
-        ops=rooms["ops"],
-        health=rooms["health"],
-        membership=rooms["membership"],
-        delivery=rooms["delivery"],
-        network=policy,
-        logging=rooms["logging"],
-    )
+def _assemble(rooms: Mapping[str, Any]) -> Settings:
+    """Settings that hold others are given those that the file has in tables of their own."""
+    plain = {**rooms, "network": rooms["network"].policy()}
+    whole = {
+        table.name: replace(plain[table.name], **{name: plain[name] for name in table.inner()})
+        for table in TABLES
+        if table.inner() and plain[table.name] is not None
+    }
+    return Settings(**{one.name: {**plain, **whole}[one.name] for one in fields(Settings)})

@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -37,17 +37,34 @@ class ConfigurationInvalid(MinutehandError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the configuration file. `secrets` may come from files; `elsewhere` are fields that aren't its keys."""
+    """A table of the configuration file, and the dataclass whose fields are its keys.
+
+    All there is to say of a key stands at its field: its type, its default, what it does (the string below), and
+    whether it is a secret: then `repr` leaves it out, and it may come from a file.
+    """
 
     name: str
     type: type[Any]
-    secrets: frozenset[str] = frozenset()
-    elsewhere: frozenset[str] = frozenset()
 
     def typed_keys(self) -> dict[str, Any]:
         """Names and types of the fields that can be given, in order."""
+        return {name: type_ for name, type_ in self._hints().items() if not is_dataclass(type_)}
+
+    def inner(self) -> list[str]:
+        """The fields that are settings of their own, each given by the table of its name."""
+        return [name for name, type_ in self._hints().items() if is_dataclass(type_)]
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        return frozenset(one.name for one in fields(self.type) if not one.repr)
+
+    def variable(self, name: str) -> str:
+        """The environment's name of a key."""
+        return f"{PREFIX}{self.name}_{name}".upper()
+
+    def _hints(self) -> dict[str, Any]:
         hints = get_type_hints(self.type)
-        return {one.name: hints[one.name] for one in fields(self.type) if one.name not in self.elsewhere}
+        return {one.name: hints[one.name] for one in fields(self.type)}
 
 
 def read_table(table: Table, given: object, *, source: str, faults: list[Fault]) -> dict[str, Any]:
@@ -96,7 +113,7 @@ def read_environment(
             except ValueError as error:
                 faults.append(Fault(variable, f"must be {error}, not {text!r}."))
         elif secret != name and secret in table.secrets:
-            if f"{PREFIX}{table_name}_{secret}".upper() in environment:
+            if table.variable(secret) in environment:
                 faults.append(Fault(variable, "and the variable without _FILE are both given: leave one out."))
             elif (value := _secret(text, variable, faults)) is not None:
                 found[table.name][secret] = value
