@@ -119,11 +119,6 @@ class Session:
         if not await self._blocking(agree, about="the schema's spreading"):
             raise StoreUnavailable("The servers of the cluster don't agree on the schema; see to those that are down.")
 
-    async def select_text(self, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """A query on the server's own tables, which have no named statements."""
-        answer = await self._blocking(lambda: self._driver.execute(text, tuple(parameters)), about="a system table")
-        return [tuple(row) for row in answer]
-
     async def select(
         self, name: str, parameters: Parameters, *, serial: bool = False, consistency: Consistency = "LOCAL_QUORUM"
     ) -> list[tuple[Any, ...]]:

@@ -102,11 +102,6 @@ class Custody:
         """The leases that the host was given and not yet asked to forget."""
         return (lease for lease in self._leases.values() if lease.granted)
 
-    def epoch_of(self, lane: Lane) -> int | None:
-        """The epoch under which the host may write for a lane; None when it may not."""
-        lease = self._leases.get(lane)
-        return lease.row.epoch if lease is not None and lease.granted else None
-
     @property
     def busy(self) -> bool:
         """Whether leases are being written."""

@@ -2,15 +2,11 @@
 
 
 class MinutehandError(Exception):
-    """Messages are for the reader who must act. `retryable`: the same call may succeed later."""
-
-    retryable = False
+    """Messages are for the reader who must act."""
 
 
 class StoreUnavailable(MinutehandError):
     """The store gave no answer to a read or a plain write. A write may have taken effect all the same."""
-
-    retryable = True
 
 
 class SettingsInvalid(MinutehandError):

@@ -98,10 +98,6 @@ class Keeper:
         """Lanes taken so far from lives that had not handed them over."""
         return self._custody.takeovers
 
-    def owns(self, lane: Lane, epoch: int) -> bool:
-        """Whether the lane is held under exactly this epoch. Says nothing of trust."""
-        return self._custody.epoch_of(lane) == epoch
-
     def hint_of(self, lane: Lane) -> NodeId | None:
         """The node that should hold the lane, as far as this one knows. No right comes of it."""
         return self._hints.hint_of(lane)

@@ -1,6 +1,5 @@
 """The documented list of metrics, from the definitions that the programs show, so that it can't drift from them."""
 
-from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from cql.measures import METRICS as OF_STORAGE
@@ -38,12 +37,3 @@ def documented() -> list[Documented]:
                 one = known._replace(programs=(*known.programs, program))
             found[metric.name] = one
     return [found[name] for name in sorted(found)]
-
-
-def series_names(metrics: Iterable[Documented]) -> Iterator[str]:
-    """The names by which Prometheus's queries know them."""
-    for metric in metrics:
-        if metric.kind is Kind.HISTOGRAM:
-            yield from (f"{metric.name}_{part}" for part in ("bucket", "sum", "count"))
-        else:
-            yield metric.name

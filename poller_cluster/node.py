@@ -44,13 +44,10 @@ from scheduler_service.domain.ports import (
     HintSender,
 )
 from scheduler_service.runtime.lifecycle import Tasks
-from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.count_minute import CountMinute
 from scheduler_service.usecases.place import Place
-
-_log = get_logger("minutehand.poller")
 
 
 class DeliveryEngine(Engine, Protocol):
@@ -267,10 +264,6 @@ class Node:
         await self.heartbeater.stop()
         await self._engine.stop()
         await self.books.flush()
-        await self._tasks.close()
-
-    async def crash(self) -> None:
-        """Stop without handing anything over, as a killed process does. For tests of what others make of that."""
         await self._tasks.close()
 
     @property

@@ -140,11 +140,6 @@ class Resolver:
         """Look-ups that the name servers have not answered yet."""
         return self._under_way
 
-    @property
-    def remembered(self) -> int:
-        """Names of all clients."""
-        return self._remembered
-
     def known(self, client: str, host: str) -> Found | None:
         """What is remembered and not too old."""
         share = self._shares.get(client)

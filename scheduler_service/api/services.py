@@ -133,7 +133,6 @@ class ApiServices:
     redeliver_schedule: RedeliverSchedule
     redrive_dead_letters: RedriveDeadLetters
     reschedule_schedule: RescheduleSchedule
-    remember_request: RememberRequest
     ask_once: AskOnce
     change_crons: ChangeCrons
     request_crons: RequestCrons
@@ -233,7 +232,6 @@ def build_services(
         list_schedules=ListSchedules(schedules=storage.schedules),
         redeliver_schedule=redeliver,
         reschedule_schedule=reschedule,
-        remember_request=remember,
         ask_once=AskOnce(
             remember=remember,
             create=create,

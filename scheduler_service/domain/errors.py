@@ -60,19 +60,13 @@ class Overloaded(StoreUnavailable):
 class ClockInDoubt(MinutehandError):
     """This process's wall clock may be wrong: it places nothing by it. Nothing was sent; another process may do it."""
 
-    retryable = True
-
 
 class NodeUnreachable(MinutehandError):
     """A node did not answer on its own port. What it was told may have reached it all the same."""
 
-    retryable = True
-
 
 class SecretLocked(MinutehandError):
     """A signing secret, or headers, that this process can't decrypt. Names the key that it would take, nothing else."""
-
-    retryable = True
 
     def __init__(self, detail: str, *, key_id: str) -> None:
         super().__init__(detail)

@@ -326,9 +326,3 @@ class WriteRejection(msgspec.Struct, frozen=True, gc=False):
 
     statics: Statics
     rows: dict[RowKey, tuple[str | None, UnixMillis | None]]
-
-
-def next_minute(row: Row) -> Minute:
-    """The minute of the copy that a retrying row points to."""
-    assert row.next_attempt_at is not None
-    return minute_of(row.next_attempt_at)

@@ -11,7 +11,7 @@ file by file, as in object stores, a folder may be seen half: its manifest, and 
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -102,19 +102,6 @@ def read_folders(session: SparkSession, root: str, folders: Iterable[str]) -> Da
     if not paths:
         return session.createDataFrame([], SCHEMA)
     return session.read.schema(SCHEMA).option("basePath", root).parquet(*paths)
-
-
-def restored(session: SparkSession, directory: str, start: datetime, end: datetime, *clients: str) -> DataFrame:
-    """What was archived of [start, end), two days in UTC, for programs: a row for each row of `schedules`, of SCHEMA.
-
-    Folders that are not whole are refused here; whether each holds the rows that were written is found by `damage`.
-    Raises ValueError.
-    """
-    files = Files(session, directory)
-    whole, torn = find(files, Window(start, end), clients or None)
-    if torn:
-        raise ValueError("; ".join(f"{one.day} of {one.client_id}: {one.why}" for one in torn))
-    return read_folders(session, files.root, [folder(one.day, one.client_id) for one in whole])
 
 
 def damage(session: SparkSession, root: str, manifests: Sequence[Manifest]) -> list[Problem]:

@@ -35,7 +35,7 @@ from minutehand.local.programs import clean_environment
 from minutehand.webhooks import BadSignatureError, verify
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
-from tests.support.cassandra import SuiteCassandra
+from tests.support.cassandra import SuiteCassandra, select_text
 from tests.support.certificates import Authority
 from tests.support.processes import Deployment, deployment
 from tests.support.watched_jobs import submitted_job, watched_job
@@ -214,7 +214,7 @@ async def _connected(root: Session, session: Session) -> set[str]:
     (host,) = cluster.metadata.all_hosts()
     more = await asyncio.to_thread(cluster.connection_factory, host.endpoint)
     try:
-        return {name for (name,) in await root.select_text("SELECT username FROM system_views.clients")}
+        return {name for (name,) in await select_text(root, "SELECT username FROM system_views.clients")}
     finally:
         more.close()
 
@@ -390,8 +390,8 @@ def stored(storage: StorageSettings) -> str:
         session = await Session.open(storage, keyspace=storage.keyspace)
         try:
             of_it = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s"
-            tables = await session.select_text(of_it, (storage.keyspace,))
-            rows = str([await session.select_text(f"SELECT JSON * FROM {table}") for (table,) in tables])
+            tables = await select_text(session, of_it, (storage.keyspace,))
+            rows = str([await select_text(session, f"SELECT JSON * FROM {table}") for (table,) in tables])
             blobs = re.findall(r'"0x((?:[0-9a-f]{2})+)"', rows)
             return rows + "".join(bytes.fromhex(blob).decode(errors="replace") for blob in blobs)
         finally:

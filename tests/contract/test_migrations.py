@@ -17,7 +17,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.conftest import real_settings
-from tests.support.cassandra import SuiteCassandra
+from tests.support.cassandra import SuiteCassandra, select_text
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.cassandra]
 
@@ -55,7 +55,7 @@ async def tables_of(settings: StorageSettings) -> dict[str, list[tuple[Any, ...]
         "SELECT table_name, compaction, default_time_to_live, gc_grace_seconds, flags FROM system_schema.tables",
         "SELECT table_name, index_name FROM system_schema.indexes",
     ):
-        for name, *what in await session.select_text(f"{source} WHERE keyspace_name = %s", (settings.keyspace,)):
+        for name, *what in await select_text(session, f"{source} WHERE keyspace_name = %s", (settings.keyspace,)):
             found.setdefault(name, []).append(tuple(map(str, what)))
     await session.close()
     return {name: sorted(what) for name, what in found.items() if name not in BOOKKEEPING}
@@ -160,7 +160,7 @@ async def test_the_keyspace_is_replicated_as_configured(settings: StorageSetting
         await run(replace(settings, replication_factor=9), [])
     session = await Session.open(settings, keyspace=None)
     query = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = %s"
-    ((replication,),) = await session.select_text(query, (settings.keyspace,))
+    ((replication,),) = await select_text(session, query, (settings.keyspace,))
     await session.close()
     assert replication["class"].endswith("NetworkTopologyStrategy")
     assert replication[settings.local_dc] == "9"

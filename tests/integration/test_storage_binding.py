@@ -24,7 +24,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.builders import START, definition
 from tests.contract.conftest import real_settings
-from tests.support.cassandra import SuiteCassandra
+from tests.support.cassandra import SuiteCassandra, select_text
 from tests.support.memory import InMemoryConnection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -95,7 +95,8 @@ async def test_a_wrong_number_of_values_is_refused(session: Session) -> None:
 
 
 async def test_the_memory_tables_have_the_servers_columns(session: Session) -> None:
-    rows = await session.select_text(
+    rows = await select_text(
+        session,
         "SELECT table_name, column_name, type, kind, position FROM system_schema.columns WHERE keyspace_name = %s",
         (session._driver.keyspace,),
     )

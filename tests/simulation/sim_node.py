@@ -116,7 +116,7 @@ class SimNode:
         self.clock.resume()
         for task in self.tasks:
             task.cancel()
-        await self.node.crash()
+        await self.node._tasks.close()
         await self.storage.close()
 
 

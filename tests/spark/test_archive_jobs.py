@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from minutehand.client import Callback
-from spark.io.archive import MANIFEST, STAGING, damage, find, folder, restored
+from spark.io.archive import MANIFEST, STAGING, damage, find, folder, read_folders
 from spark.io.files import Files
 from spark.io.marks import Marks, open_marks
 from spark.io.tables import Tables
@@ -99,7 +99,10 @@ class Shop:
 
     def back(self) -> DataFrame:
         start = datetime.fromisoformat(self.start).replace(tzinfo=UTC)
-        return restored(self.spark, str(self.directory), start, start + timedelta(days=3), "shop")
+        files = Files(self.spark, str(self.directory))
+        whole, torn = find(files, Window(start, start + timedelta(days=3)), ["shop"])
+        assert torn == []
+        return read_folders(self.spark, files.root, [folder(one.day, one.client_id) for one in whole])
 
     def change(self, at: datetime) -> tuple[Any, ...]:
         """The schedule that was delivered ends otherwise: as if it had been redelivered, and failed."""

@@ -11,7 +11,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from cql.session import Session
 from minutehand.local import EmbeddedCassandra, ProgressLines, RunningCassandra, start_cassandra
 from minutehand.local.ports import free_ports
 
@@ -229,3 +230,9 @@ def docker_fault() -> str | None:
         finally:
             gc.collect()
     return None
+
+
+async def select_text(session: Session, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """A query on the server's own tables, which have no named statements."""
+    answer = await session._blocking(lambda: session._driver.execute(text, tuple(parameters)), about="a system table")
+    return [tuple(row) for row in answer]

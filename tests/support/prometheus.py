@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ import yaml
 from minutehand.local.children import TiedChild
 from minutehand.local.jars import cache_directory
 from minutehand.local.ports import free_ports
+from minutehand.metrics_page import Documented
+from scheduler_service.runtime.metrics import Kind
 
 RULES = Path("helm/minutehand/files/rules/minutehand.yaml")
 DASHBOARD = Path("helm/minutehand/files/dashboards/minutehand.json")
@@ -155,3 +157,12 @@ def await_true(condition: Any, *, seconds: float, what: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what()}"
         time.sleep(0.2)
+
+
+def series_names(metrics: Iterable[Documented]) -> Iterator[str]:
+    """The names by which Prometheus's queries know them."""
+    for metric in metrics:
+        if metric.kind is Kind.HISTOGRAM:
+            yield from (f"{metric.name}_{part}" for part in ("bucket", "sum", "count"))
+        else:
+            yield metric.name

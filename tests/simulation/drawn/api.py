@@ -8,13 +8,13 @@ from typing import Any, Protocol, TypeVar
 
 from cql.connection import Connection
 from cql.storage import Storage
-from membership.errors import MinutehandError, StoreUnavailable
+from membership.errors import StoreUnavailable
 from membership.identity import Life
 from membership.settings import MembershipSettings
 from poller_cluster.hand_over import LastNode, NotSeen
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.domain.errors import Conflict, NodeUnreachable, Overloaded
+from scheduler_service.domain.errors import ClockInDoubt, Conflict, NodeUnreachable, Overloaded, SecretLocked
 from scheduler_service.domain.ports import HintSender
 from scheduler_service.domain.samples import Exchange, Sample
 from scheduler_service.runtime.lifecycle import Tasks
@@ -27,6 +27,10 @@ from tests.simulation.sim_node import SeededRandomness
 
 T = TypeVar("T")
 SETTINGS = ApiSettings(admin_key="simulated-administrator")
+
+
+RETRYABLE = (StoreUnavailable, ClockInDoubt, NodeUnreachable, SecretLocked)
+"""The same call may succeed later."""
 
 
 class Unanswered(Exception):
@@ -139,7 +143,7 @@ class ApiProcess:
         if task.cancelled():
             raise Unanswered("no answer")
         error = task.exception()
-        if isinstance(error, MinutehandError) and error.retryable:
+        if isinstance(error, RETRYABLE):
             raise Unanswered(str(error))
         return task.result()
 

@@ -20,7 +20,7 @@ from scheduler_service.usecases.redeliver_schedule import Redelivering, Redelive
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from tests.simulation.asked import IN_TIME_MS
-from tests.simulation.drawn.api import Unanswered
+from tests.simulation.drawn.api import RETRYABLE, Unanswered
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import SHORT_DAY_MS
 from tests.simulation.drawn.world import DrawnWorld
@@ -80,7 +80,7 @@ class Tenants:
         async def verb(services: ApiServices) -> Sequence[Made]:
             known = await services.catalog.client(ClientId(client))
             items = (await services.ask_once.create(known, requests, keyed)).items
-            if any(isinstance(item, MinutehandError) and item.retryable for item in items):
+            if any(isinstance(item, RETRYABLE) for item in items):
                 self._acknowledged(items)
                 raise Unanswered("not every item")
             return items
@@ -111,7 +111,7 @@ class Tenants:
             if len(requests) == 1:
                 return [await services.create_schedules.one(known, requests[0], once=ids)]
             items = await services.create_schedules.many(known, requests, once=ids)
-            if any(isinstance(item, MinutehandError) and item.retryable for item in items):
+            if any(isinstance(item, RETRYABLE) for item in items):
                 self._acknowledged(items)
                 raise Unanswered("not every item")
             return items

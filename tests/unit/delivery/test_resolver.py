@@ -163,13 +163,13 @@ def test_what_is_remembered_is_bounded(bench: Bench, monkeypatch: pytest.MonkeyP
     for number in range(50):
         bench.find(f"n{number}")
         bench.answer(f"n{number}")
-    assert bench.resolver.remembered == 6
+    assert bench.resolver._remembered == 6
     assert bench.find("kept", client="another") == Found(ONE)
     assert isinstance(bench.find("n0"), Waiting)
     for client in range(40):
         bench.find("n", client=f"c{client}")
         bench.answer("n")
-    assert bench.resolver.remembered <= 12
+    assert bench.resolver._remembered <= 12
     assert len(bench.resolver._shares) <= 13
 
 

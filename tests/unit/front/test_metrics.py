@@ -11,7 +11,7 @@ from cql.storage import Storage
 from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
 from minutehand.cli import failures
-from minutehand.metrics_page import PROGRAMS, documented, series_names
+from minutehand.metrics_page import PROGRAMS, documented
 from poller_cluster.gauges import show_node
 from poller_cluster.node import Node
 from poller_cluster.node_stores import NodeStores
@@ -26,6 +26,7 @@ from tests.support.api import ApiHarness, schedule
 from tests.support.exposition import check_exposition
 from tests.support.memory import InMemoryConnection
 from tests.support.nodes import Nodes, never_drained
+from tests.support.prometheus import series_names
 
 
 async def test_an_api_shows_what_is_documented() -> None:
@@ -106,7 +107,7 @@ async def test_a_poller_shows_what_is_documented() -> None:
     valued = check_exposition(text, program="poller")
     of_storage = {"minutehand_storage_errors_total", "minutehand_storage_request_duration_seconds"}
     assert valued >= {metric.name for metric in PROGRAMS["poller"]} - of_storage
-    await node.crash()
+    await node._tasks.close()
     await storage.close()
 
 

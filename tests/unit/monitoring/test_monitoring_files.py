@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from minutehand.config import TABLES
-from minutehand.metrics_page import documented, series_names
+from minutehand.metrics_page import documented
 from scheduler_service.runtime.metrics import Kind
-from tests.support.prometheus import DASHBOARD, RULES, RUNBOOK, load_rules
+from tests.support.prometheus import DASHBOARD, RULES, RUNBOOK, load_rules, series_names
 
 SERIES = set(series_names(documented()))
 LABELS = {one.name: {*one.labels, *({"le"} if one.kind is Kind.HISTOGRAM else ())} for one in documented()}
