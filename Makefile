@@ -13,8 +13,8 @@ PYTEST := $(BIN)/python -m pytest
 # Half of the time of all unit tests: `make check` leaves them to `make unit`.
 SLOW := api crons
 UV ?= $(BIN)/uv
-COMPILE := pyproject.toml --extra server --group build --universal --python-version 3.11 --generate-hashes --no-header \
-	--no-emit-index-url --no-emit-find-links
+COMPILE := pyproject.toml --group build --universal --python-version 3.11 --no-build-isolation --generate-hashes \
+	--no-emit-package minutehand --no-header --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -14,10 +14,6 @@ def heed_interrupts() -> None:
 def main() -> None:
     """Run the command line; always ends the process."""
     heed_interrupts()
-    try:
-        import typer  # noqa: F401
-    except ImportError:
-        sys.exit("The commands need more than the SDK: install them with pip install 'minutehand[server]'.")
     from minutehand.cli.failures import run
 
     sys.exit(run(sys.argv[1:]))

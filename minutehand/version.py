@@ -1,5 +1,3 @@
-"""The version of what is installed."""
+"""The version of what is installed: the one place where it is written."""
 
-from importlib.metadata import version
-
-VERSION = version("minutehand")
+VERSION = "0.1.0"

@@ -77,7 +77,7 @@ class SparkMissing(LocalError):
     def __init__(self) -> None:
         super().__init__(
             "Spark is not installed.",
-            "Install it: in a clone `make .venv/.spark-installed`, elsewhere `pip install 'minutehand[server,spark]'`.",
+            "Install it: in a clone `make .venv/.spark-installed`, elsewhere `pip install 'minutehand-server[spark]'`.",
         )
 
 

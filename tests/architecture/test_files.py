@@ -19,7 +19,7 @@ REGISTRY = re.compile(
 PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 TOP_LEVEL = {
     "minutehand", "scheduler_service", "poller_cluster", "membership", "cql", "spark", "helm", "tests", "examples",
-    "pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "LICENSE", ".ci", "requirements", ".gitignore",
+    "pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "LICENSE", ".ci", "requirements", "sdk", ".gitignore",
     "docs", "changes", "CONTRIBUTING.md", "SECURITY.md", ".editorconfig", ".pre-commit-config.yaml", ".github",
     ".devcontainer",
 }  # fmt: skip

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,24 +119,33 @@ def test_what_is_copied_may_come_in() -> None:
 def test_what_is_copied_is_enough_to_build_the_project(tmp_path: Path) -> None:
     """As the recipe does it, without an index: what builds the project is installed already."""
     tracked = {path.relative_to(ROOT).as_posix() for path in project_files()}
-    for sources, destination in copied(lineage(STEPS, "build")):
-        for source in sources:
-            for name in sorted(tracked):
-                if name == source or name.startswith(f"{source}/"):
-                    inside = (
-                        name if name != source or not destination.endswith("/") else f"{destination}{Path(name).name}"
-                    )
-                    target = tmp_path / "source" / inside
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(ROOT / name, target)
+    source = tmp_path / "source"
+    for names, destination in copied(lineage(STEPS, "build")):
+        for name in names:
+            inside = f"{destination}{Path(name).name}" if destination.endswith("/") else name
+            copy(tracked, name, source / inside)
     command = [
         *(sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--no-cache-dir"),
-        *("--quiet", "--disable-pip-version-check", "--wheel-dir", str(tmp_path), "."),
+        *("--quiet", "--disable-pip-version-check", "--wheel-dir", str(tmp_path), "./sdk", "."),
     ]
-    done = subprocess.run(command, cwd=tmp_path / "source", capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        packed = set(archive.namelist())
+    packed: set[str] = set()
+    for wheel in tmp_path.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            packed |= set(archive.namelist())
     wanted = {name for name in tracked if name.split("/")[0] in set(ROOMS) - {"spark"}}
     assert wanted - packed == set()
+
+
+def copy(tracked: Set[str], name: str, to: Path) -> None:
+    """A file, or of a folder what is tracked and the links in it."""
+    if (ROOT / name).is_dir():
+        links = {path.relative_to(ROOT).as_posix() for path in (ROOT / name).iterdir() if path.is_symlink()}
+        inside = {one for one in tracked if one.startswith(f"{name}/")} | links
+    else:
+        inside = {name}
+    for one in inside:
+        target = to / Path(one).relative_to(name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / one, target, follow_symlinks=False)

@@ -1,8 +1,6 @@
 """The command line: help for everything, one sentence for every error, JSON that is nothing but JSON."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -439,14 +437,3 @@ def test_the_printed_configuration(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert failures.run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("minutehand 0.")
-
-
-@pytest.mark.cpu_budget(5)
-def test_without_the_server_extra_the_command_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['typer'] = None; sys.argv = ['minutehand', 'api']; "
-        "from minutehand.__main__ import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "The commands need more than the SDK: install them with pip install 'minutehand[server]'.\n"
