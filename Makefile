@@ -5,7 +5,7 @@ PYTHON ?=
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-RUNTIME := $(VENV)/.runtime-installed
+LOCAL := $(VENV)/.local-installed
 DEV := $(VENV)/.dev-installed
 SPARK := $(VENV)/.spark-installed
 DOCS := $(VENV)/.docs-installed
@@ -15,6 +15,7 @@ SLOW := api crons
 UV ?= $(BIN)/uv
 COMPILE := pyproject.toml --group build --universal --python-version 3.11 --no-build-isolation --generate-hashes \
 	--no-emit-package minutehand --no-header --no-emit-index-url --no-emit-find-links
+COMPILE_LESS := $(COMPILE) --constraints requirements/dev.lock
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -24,7 +25,7 @@ COMPILE := pyproject.toml --group build --universal --python-version 3.11 --no-b
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(RUNTIME) ## Start everything on this machine and watch callbacks arrive (ARGS=--once: end by itself)
+demo: $(LOCAL) ## Start everything on this machine and watch callbacks arrive (ARGS=--once: end by itself)
 	@$(BIN)/minutehand demo $(ARGS)
 
 test: ## Run the whole suite, against a real Cassandra that it starts itself
@@ -99,12 +100,12 @@ changelog: $(DOCS) ## Show what the next release will say
 
 lock: $(DEV) ## Choose the newest allowed versions and write the lock files anew
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock
-	@$(UV) pip compile --quiet --upgrade $(COMPILE) --constraints requirements/dev.lock --output-file requirements/runtime.lock
-	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra spark --constraints requirements/dev.lock \
-		--output-file requirements/spark.lock
-	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra docs --constraints requirements/dev.lock --output-file requirements/docs.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --output-file requirements/runtime.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra local --output-file requirements/local.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra spark --output-file requirements/spark.lock
+	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra docs --output-file requirements/docs.lock
 
-lock-jars: $(RUNTIME) ## Resolve the Java artefacts anew and write their lock file
+lock-jars: $(LOCAL) ## Resolve the Java artefacts anew and write their lock file
 	@$(BIN)/python -m minutehand.local.lock
 
 clean: ## Remove what was built, measured or cached here (not the shared download cache)
@@ -112,10 +113,10 @@ clean: ## Remove what was built, measured or cached here (not the shared downloa
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written last, so an interrupted installation is resumed and a changed lock file is installed.
-$(RUNTIME): requirements/runtime.lock requirements/install.py pyproject.toml
-	@$(FIND_PYTHON) && "$$python" requirements/install.py $(VENV) requirements/runtime.lock && touch $@
+$(LOCAL): requirements/local.lock requirements/install.py pyproject.toml
+	@$(FIND_PYTHON) && "$$python" requirements/install.py $(VENV) requirements/local.lock && touch $@
 
-$(DEV): requirements/dev.lock $(RUNTIME)
+$(DEV): requirements/dev.lock $(LOCAL)
 	@$(BIN)/python requirements/install.py $(VENV) requirements/dev.lock && touch $@
 
 $(SPARK): requirements/spark.lock $(DEV)

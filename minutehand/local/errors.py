@@ -71,6 +71,13 @@ class WrongJava(LocalError):
         )
 
 
+class LocalExtraMissing(LocalError):
+    """What only machines that run a Cassandra or Spark of their own need is not installed."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, "Install it: `pip install 'minutehand-server[local]'`.")
+
+
 class SparkMissing(LocalError):
     """The jobs' own dependencies are not installed."""
 

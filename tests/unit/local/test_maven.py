@@ -1,8 +1,12 @@
 """What is said about a repository: names and reasons, never addresses with passwords."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import requests
 
+from minutehand.local.errors import LocalExtraMissing
 from minutehand.local.lock_file import Jar
 from minutehand.local.maven import FetchFailed, MavenRepository
 
@@ -40,3 +44,10 @@ def test_reasons_are_words(
     with pytest.raises(FetchFailed) as caught:
         MavenRepository("https://user:word@jars.example").fetch(jar, tmp_path_factory.mktemp("m2"), lambda size: None)
     assert str(caught.value) == reason
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "jgo.maven", None)
+    with pytest.raises(LocalExtraMissing) as caught:
+        MavenRepository().fetch(Jar("org.example", "thing", "1", "", 1, "00" * 32), tmp_path, lambda size: None)
+    assert "'minutehand-server[local]'" in caught.value.remedy
