@@ -57,8 +57,7 @@ def old_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = tmp_path_factory.mktemp("before")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(tree, filter="data")
-    with (tree / "minutehand" / "version.py").open("a", encoding="utf-8") as version:
-        version.write(f'\nVERSION += "{MARK}"\n')
+    (tree / "minutehand" / "version.py").write_text(f'VERSION = "{VERSION}{MARK}"\n', encoding="utf-8")
     return tree
 
 
