@@ -20,7 +20,7 @@ COMPILE_LESS := $(COMPILE) --constraints requirements/dev.lock
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo check test lint format types imports unit simulation integration containers spark spark-demo charts \
-	acceptance bench storm helm conformance chart-reference docs changelog lock lock-jars clean
+	acceptance bench storm helm conformance chart-reference docs changelog sdk lock lock-jars clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ docs: $(DOCS) ## Build the documentation into build/docs; each fault and broken 
 
 changelog: $(DOCS) ## Show what the next release will say
 	@$(BIN)/towncrier build --draft --version Unreleased
+
+sdk: $(DEV) ## Write the plain half of the SDK from the asynchronous one
+	@$(BIN)/python sdk/synchronous.py
 
 lock: $(DEV) ## Choose the newest allowed versions and write the lock files anew
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock

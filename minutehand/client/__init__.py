@@ -38,10 +38,11 @@ With `retries=0` there is neither token nor key.
 This package imports nothing of the server and needs httpx, msgspec and sniffio only.
 """
 
-from minutehand.client._async import AsyncMinutehand
-from minutehand.client._async_client import AsyncClientScope
+from minutehand.client._async.api import AsyncMinutehand
+from minutehand.client._async.bulk import AsyncBulk
+from minutehand.client._async.client_scope import AsyncClientScope
 from minutehand.client._audits import Audit, AuditCounts, AuditFinding
-from minutehand.client._bulk import AsyncBulk, Bulk, BulkItem
+from minutehand.client._bulk import BulkItem
 from minutehand.client._errors import (
     MinutehandApiError,
     MinutehandClientError,
@@ -81,8 +82,9 @@ from minutehand.client._models import (
 from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, SampleTimes
 from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
 from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
-from minutehand.client._sync import Minutehand
-from minutehand.client._sync_client import ClientScope
+from minutehand.client._sync.api import Minutehand
+from minutehand.client._sync.bulk import Bulk
+from minutehand.client._sync.client_scope import ClientScope
 from minutehand.client._usage import DayUsage, FailingHost, HourUsage, UsedLateness
 
 __all__ = [

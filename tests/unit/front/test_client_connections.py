@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from minutehand.client import AsyncMinutehand, Callback, MinutehandUnreachable
-from minutehand.client._sending import _KEPT_SECONDS, MAX_CONNECTIONS, AsyncConnections
+from minutehand.client._async.connections import AsyncConnections
+from minutehand.client._requests import KEPT_SECONDS, MAX_CONNECTIONS
 from tests.support.scripted_api import SCHEDULE, ScriptedPace
 
 CALL = Callback(url="https://a.example/")
@@ -170,7 +171,7 @@ async def test_connections_that_nobody_uses_any_more_are_closed() -> None:
     async with connections.one(within=1), connections.one(within=1):
         pass
     for _ in range(3):
-        pace.now += _KEPT_SECONDS * 0.6
+        pace.now += KEPT_SECONDS * 0.6
         async with connections.one(within=1) as used:
             pass
     first, second = made
@@ -194,7 +195,7 @@ async def test_one_that_cannot_be_closed_well_is_nobodys_fault() -> None:
     connections = AsyncConnections(make, most=3, pace=pace)
     async with connections.one(within=1), connections.one(within=1), connections.one(within=1):
         pass
-    pace.now += 2 * _KEPT_SECONDS
+    pace.now += 2 * KEPT_SECONDS
     async with connections.one(within=1):
         pass
     await connections.close()

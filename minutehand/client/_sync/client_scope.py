@@ -1,18 +1,13 @@
-"""Everything of one client, to be awaited: as `_sync_client`."""
+# Made of ../_async/client_scope.py by `make sdk`: edit that.
+"""Everything of one client: its schedules, crons, dead letters, keys."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from typing import Unpack
 
 from minutehand.client import _calls as calls
 from minutehand.client._audits import Audit, list_audits
-from minutehand.client._bulk import (
-    DEFAULT_BYTES,
-    DEFAULT_IN_FLIGHT,
-    DEFAULT_WAIT_SECONDS,
-    MAX_ITEMS,
-    AsyncBulk,
-)
+from minutehand.client._bulk import DEFAULT_BYTES, DEFAULT_IN_FLIGHT, DEFAULT_WAIT_SECONDS, MAX_ITEMS
 from minutehand.client._models import (
     BatchItem,
     Callback,
@@ -31,41 +26,42 @@ from minutehand.client._models import (
     SigningSecret,
 )
 from minutehand.client._outcomes import Attempt, CancelItem, DeadLetter, Exchange, Redriven
-from minutehand.client._parts import AsyncPart, AsyncPerform, every_async
-from minutehand.client._reconciliations import AsyncReconciliations
+from minutehand.client._sync.bulk import Bulk
+from minutehand.client._sync.parts import Part, Perform, every
+from minutehand.client._sync.reconciliations import Reconciliations
 from minutehand.client._usage import DayUsage, list_usage
 
 
-class AsyncClientScope:
+class ClientScope:
     """Everything of one client."""
 
-    def __init__(self, perform: AsyncPerform, client_id: str) -> None:
+    def __init__(self, perform: Perform, client_id: str) -> None:
         self.client_id = client_id
         self._perform = perform
-        self.schedules = AsyncSchedules(perform, client_id)
-        self.dead_letters = AsyncDeadLetters(perform, client_id)
-        self.crons = AsyncCrons(perform, client_id)
-        self.reconciliations = AsyncReconciliations(perform, client_id)
-        self.keys = AsyncKeys(perform, client_id)
-        self.signing_secrets = AsyncSigningSecrets(perform, client_id)
+        self.schedules = Schedules(perform, client_id)
+        self.dead_letters = DeadLetters(perform, client_id)
+        self.crons = Crons(perform, client_id)
+        self.reconciliations = Reconciliations(perform, client_id)
+        self.keys = Keys(perform, client_id)
+        self.signing_secrets = SigningSecrets(perform, client_id)
 
-    async def pollers(self) -> tuple[Poller, ...]:
+    def pollers(self) -> tuple[Poller, ...]:
         """Its pollers: who owns each, how far it is settled, what is open behind that."""
-        return (await self._perform(calls.list_pollers(self.client_id))).items
+        return self._perform(calls.list_pollers(self.client_id)).items
 
-    async def test_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
+    def test_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
         """Have one signed sample sent now, as the client's schedules are, and see what came of it. Nothing is stored;
         the receiver can tell it by `Minutehand-Test: true`. Whatever the receiver does is an answer and no error."""
-        return await self._perform(calls.test_call(self.client_id, callback, timeout_seconds=timeout_seconds))
+        return self._perform(calls.test_call(self.client_id, callback, timeout_seconds=timeout_seconds))
 
-    async def usage(self, *, start: date | str | None = None, end: date | str | None = None) -> tuple[DayUsage, ...]:
+    def usage(self, *, start: date | str | None = None, end: date | str | None = None) -> tuple[DayUsage, ...]:
         """What was used on each day of the due, as it was counted last: from `start` (a week ago) to before `end`
         (tomorrow), 31 days at most. Days that were not counted are left out."""
-        return (await self._perform(list_usage(self.client_id, start=start, end=end))).items
+        return self._perform(list_usage(self.client_id, start=start, end=end)).items
 
-    def audits(self, *, page_size: int | None = None) -> AsyncIterator[Audit]:
+    def audits(self, *, page_size: int | None = None) -> Iterator[Audit]:
         """What audits of the books found, newest first, page by page."""
-        return every_async(self._perform, list_audits(self.client_id, page_size=page_size))
+        return every(self._perform, list_audits(self.client_id, page_size=page_size))
 
     def balance(
         self,
@@ -73,58 +69,58 @@ class AsyncClientScope:
         start: datetime | str | None = None,
         end: datetime | str | None = None,
         page_size: int | None = None,
-    ) -> AsyncIterator[MinuteBalance]:
+    ) -> Iterator[MinuteBalance]:
         """The books minute by minute, page by page: from `start` (an hour ago) to before `end` (now), 24 hours at most.
         Minutes without schedules are left out."""
         operation = calls.list_balance(self.client_id, start=start, end=end, page_size=page_size)
-        return every_async(self._perform, operation)
+        return every(self._perform, operation)
 
 
-class AsyncKeys(AsyncPart):
+class Keys(Part):
     """A client's keys, for administrators."""
 
-    async def create(self) -> NewKey:
+    def create(self) -> NewKey:
         """A new key; this is the only time that it is shown."""
-        return await self._perform(calls.create_key(self._client_id))
+        return self._perform(calls.create_key(self._client_id))
 
-    async def list(self) -> tuple[Key, ...]:
-        return (await self._perform(calls.list_keys(self._client_id))).items
+    def list(self) -> tuple[Key, ...]:
+        return self._perform(calls.list_keys(self._client_id)).items
 
-    async def revoke(self, key_id: str) -> None:
-        await self._perform(calls.revoke_key(self._client_id, key_id))
+    def revoke(self, key_id: str) -> None:
+        self._perform(calls.revoke_key(self._client_id, key_id))
 
 
-class AsyncSigningSecrets(AsyncPart):
+class SigningSecrets(Part):
     """What a client's callbacks are signed with, for administrators."""
 
-    async def create(self) -> NewSigningSecret:
+    def create(self) -> NewSigningSecret:
         """A new secret beside those there are; this is the only time that it is shown."""
-        return await self._perform(calls.create_secret(self._client_id))
+        return self._perform(calls.create_secret(self._client_id))
 
-    async def list(self) -> tuple[SigningSecret, ...]:
-        return (await self._perform(calls.list_secrets(self._client_id))).items
+    def list(self) -> tuple[SigningSecret, ...]:
+        return self._perform(calls.list_secrets(self._client_id)).items
 
-    async def delete(self, secret_id: str) -> None:
-        await self._perform(calls.delete_secret(self._client_id, secret_id))
+    def delete(self, secret_id: str) -> None:
+        self._perform(calls.delete_secret(self._client_id, secret_id))
 
 
-class AsyncSchedules(AsyncPart):
+class Schedules(Part):
     """A client's schedules."""
 
-    async def create(
+    def create(
         self, callback: Callback, *, idempotency_key: str | None = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
         """One call at `due` or after `delay_seconds`. When this returns, it is durable."""
         operation = calls.create_schedule(
             self._client_id, NewSchedule(callback=callback, **options), key=idempotency_key
         )
-        return await self._perform(operation)
+        return self._perform(operation)
 
-    async def create_batch(
+    def create_batch(
         self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
     ) -> tuple[BatchItem, ...]:
         """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
-        return (await self._perform(calls.create_batch(self._client_id, schedules, key=idempotency_key))).items
+        return self._perform(calls.create_batch(self._client_id, schedules, key=idempotency_key)).items
 
     def bulk(
         self,
@@ -133,17 +129,17 @@ class AsyncSchedules(AsyncPart):
         batch_bytes: int = DEFAULT_BYTES,
         wait_seconds: float = DEFAULT_WAIT_SECONDS,
         in_flight: int = DEFAULT_IN_FLIGHT,
-    ) -> AsyncBulk:
+    ) -> Bulk:
         """Create many without waiting for each:
 
-            async with schedules.bulk() as bulk:
-                futures = [await bulk.add(NewSchedule(callback=callback, due=due)) for due in dues]
+            with schedules.bulk() as bulk:
+                futures = [bulk.add(NewSchedule(callback=callback, due=due)) for due in dues]
             refused = [item for future in futures if not (item := future.result()).created]
 
         A batch goes when it has so many items or bytes, or its first one has waited so long; at most `in_flight` are
         under way, and then `add` waits. Single faults raise nothing (see `BulkItem`); the end of the block waits for
         all answers. Raises ValueError for bounds that make no sense."""
-        return AsyncBulk(
+        return Bulk(
             self._perform,
             self._client_id,
             batch_items=batch_items,
@@ -152,32 +148,32 @@ class AsyncSchedules(AsyncPart):
             in_flight=in_flight,
         )
 
-    async def get(self, schedule_id: str) -> Schedule:
-        return await self._perform(calls.get_schedule(self._client_id, schedule_id))
+    def get(self, schedule_id: str) -> Schedule:
+        return self._perform(calls.get_schedule(self._client_id, schedule_id))
 
-    async def cancel(self, schedule_id: str) -> Schedule:
+    def cancel(self, schedule_id: str) -> Schedule:
         """When this returns, the receiver is not called from now on; with `reason` in-doubt it may have been called
         before. Else MinutehandApiError: in-flight, already-finished, or rescheduled, and then
         `problem.rescheduled_to` is called instead."""
-        return await self._perform(calls.cancel_schedule(self._client_id, schedule_id))
+        return self._perform(calls.cancel_schedule(self._client_id, schedule_id))
 
-    async def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
+    def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
         """Up to 1,000 at once. What became of each, in order. One that was rescheduled is not followed."""
-        return (await self._perform(calls.cancel_schedules(self._client_id, schedule_ids))).items
+        return self._perform(calls.cancel_schedules(self._client_id, schedule_ids)).items
 
-    async def cancel_window(
+    def cancel_window(
         self, *, start: datetime | str, end: datetime | str, label: str | None = None
     ) -> tuple[CancelItem, ...]:
         """Whatever has not ended of those due from `start` to before `end`, 24 hours later at most. What became of
         each. What was rescheduled to an instant outside is not among them."""
-        page = await self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
+        page = self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
         items = page.items
         while page.next_cursor is not None:
-            page = await self._perform(calls.cancel_further(self._client_id, page.next_cursor))
+            page = self._perform(calls.cancel_further(self._client_id, page.next_cursor))
             items += page.items
         return items
 
-    async def reschedule(
+    def reschedule(
         self,
         schedule_id: str,
         *,
@@ -197,16 +193,16 @@ class AsyncSchedules(AsyncPart):
             callback=callback,
             key=idempotency_key,
         )
-        return await self._perform(operation)
+        return self._perform(operation)
 
-    async def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
+    def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
         """Call again what was delivered, skipped or has failed, under the same id. Else MinutehandApiError:
         already-open, cancelled."""
-        return await self._perform(calls.redeliver_schedule(self._client_id, schedule_id, key=idempotency_key))
+        return self._perform(calls.redeliver_schedule(self._client_id, schedule_id, key=idempotency_key))
 
-    async def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
+    def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
         """Every attempt so far that is known, in order."""
-        return (await self._perform(calls.list_attempts(self._client_id, schedule_id))).items
+        return self._perform(calls.list_attempts(self._client_id, schedule_id)).items
 
     def list(
         self,
@@ -217,15 +213,15 @@ class AsyncSchedules(AsyncPart):
         label: str | None = None,
         cron_id: str | None = None,
         page_size: int | None = None,
-    ) -> AsyncIterator[Schedule]:
+    ) -> Iterator[Schedule]:
         """By due time, from `start` (now) to before `end` (24 hours later, and at most that), page by page."""
         operation = calls.list_schedules(
             self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
         )
-        return every_async(self._perform, operation)
+        return every(self._perform, operation)
 
 
-class AsyncDeadLetters(AsyncPart):
+class DeadLetters(Part):
     """A client's schedules that gave up."""
 
     def list(
@@ -234,13 +230,13 @@ class AsyncDeadLetters(AsyncPart):
         start: datetime | str | None = None,
         end: datetime | str | None = None,
         page_size: int | None = None,
-    ) -> AsyncIterator[DeadLetter]:
+    ) -> Iterator[DeadLetter]:
         """By the instant at which they gave up, from `start` (24 hours before `end`, and at most that) to before `end`
         (now), page by page."""
         operation = calls.list_dead_letters(self._client_id, start=start, end=end, page_size=page_size)
-        return every_async(self._perform, operation)
+        return every(self._perform, operation)
 
-    async def redeliver(
+    def redeliver(
         self,
         *,
         start: datetime | str | None = None,
@@ -251,41 +247,41 @@ class AsyncDeadLetters(AsyncPart):
         """Call again what gave up within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
         time, then go on with the cursor of the answer alone."""
         operation = calls.redeliver_dead_letters(self._client_id, start=start, end=end, limit=limit, cursor=cursor)
-        return await self._perform(operation)
+        return self._perform(operation)
 
 
-class AsyncCrons(AsyncPart):
+class Crons(Part):
     """A client's crons: rules that make schedules."""
 
-    async def put(
+    def put(
         self, cron_id: str, callback: Callback, *, expression: str, timezone: str, **options: Unpack[CronOptions]
     ) -> Cron:
         """Create a cron, or replace its rule and callback. The same again changes nothing."""
         cron = NewCron(expression=expression, timezone=timezone, callback=callback, **options)
-        return await self._perform(calls.put_cron(self._client_id, cron_id, cron))
+        return self._perform(calls.put_cron(self._client_id, cron_id, cron))
 
-    async def get(self, cron_id: str) -> Cron:
-        return await self._perform(calls.get_cron(self._client_id, cron_id))
+    def get(self, cron_id: str) -> Cron:
+        return self._perform(calls.get_cron(self._client_id, cron_id))
 
-    def list(self, *, page_size: int | None = None) -> AsyncIterator[Cron]:
+    def list(self, *, page_size: int | None = None) -> Iterator[Cron]:
         """By id, page by page; deleted ones are left out."""
-        return every_async(self._perform, calls.list_crons(self._client_id, page_size=page_size))
+        return every(self._perform, calls.list_crons(self._client_id, page_size=page_size))
 
-    async def pause(self, cron_id: str) -> Cron:
+    def pause(self, cron_id: str) -> Cron:
         """No more fires until it is resumed."""
-        return await self._perform(calls.pause_cron(self._client_id, cron_id))
+        return self._perform(calls.pause_cron(self._client_id, cron_id))
 
-    async def resume(self, cron_id: str) -> Cron:
+    def resume(self, cron_id: str) -> Cron:
         """Go on from now: what the pause left out is not made up for."""
-        return await self._perform(calls.resume_cron(self._client_id, cron_id))
+        return self._perform(calls.resume_cron(self._client_id, cron_id))
 
-    async def trigger(self, cron_id: str) -> Schedule:
+    def trigger(self, cron_id: str) -> Schedule:
         """One run now, beside the rule. Asked for twice, it runs twice."""
-        return await self._perform(calls.trigger_cron(self._client_id, cron_id))
+        return self._perform(calls.trigger_cron(self._client_id, cron_id))
 
-    async def delete(self, cron_id: str) -> Cron:
+    def delete(self, cron_id: str) -> Cron:
         """No more fires. Its runs stay readable."""
-        return await self._perform(calls.delete_cron(self._client_id, cron_id))
+        return self._perform(calls.delete_cron(self._client_id, cron_id))
 
     def runs(
         self,
@@ -294,8 +290,8 @@ class AsyncCrons(AsyncPart):
         start: datetime | str | None = None,
         end: datetime | str | None = None,
         page_size: int | None = None,
-    ) -> AsyncIterator[CronRun]:
+    ) -> Iterator[CronRun]:
         """What became of its fires and what is to come, by nominal instant, page by page: from `start` (a day ago) to
         before `end` (a day ahead), 31 days at most."""
         operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
-        return every_async(self._perform, operation)
+        return every(self._perform, operation)

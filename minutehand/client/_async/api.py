@@ -1,4 +1,4 @@
-"""The client for asynchronous programs: as `_sync`, to be awaited."""
+"""The client: what needs no client's id, and the way to everything of one client."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -9,7 +9,9 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from minutehand.client import _calls as calls
-from minutehand.client._async_client import AsyncClientScope
+from minutehand.client._async.client_scope import AsyncClientScope
+from minutehand.client._async.parts import every
+from minutehand.client._async.sender import AsyncSender
 from minutehand.client._models import (
     Client,
     Cluster,
@@ -20,9 +22,7 @@ from minutehand.client._models import (
 )
 from minutehand.client._outcomes import AuditEntry
 from minutehand.client._pace import Pace, SystemPace
-from minutehand.client._parts import every_async
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
-from minutehand.client._sending import AsyncSender
 from minutehand.client._settings import ClientSettings
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class AsyncMinutehand:
     ) -> AsyncIterator[AuditEntry]:
         """What administrators did, newest first, page by page: from `start` (24 hours before `end`; at most 31 days) to
         before `end` (now). For administrators."""
-        return every_async(self.perform, calls.list_audit_log(start=start, end=end, page_size=page_size))
+        return every(self.perform, calls.list_audit_log(start=start, end=end, page_size=page_size))
 
     async def preview_cron(
         self,

@@ -1,4 +1,5 @@
-"""The client for plain programs."""
+# Made of ../_async/api.py by `make sdk`: edit that.
+"""The client: what needs no client's id, and the way to everything of one client."""
 
 import ssl
 from collections.abc import Iterator, Mapping
@@ -19,11 +20,11 @@ from minutehand.client._models import (
 )
 from minutehand.client._outcomes import AuditEntry
 from minutehand.client._pace import Pace, SystemPace
-from minutehand.client._parts import every
 from minutehand.client._retries import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, Limits
-from minutehand.client._sending import Sender
 from minutehand.client._settings import ClientSettings
-from minutehand.client._sync_client import ClientScope
+from minutehand.client._sync.client_scope import ClientScope
+from minutehand.client._sync.parts import every
+from minutehand.client._sync.sender import Sender
 
 T = TypeVar("T")
 

@@ -1,0 +1,1 @@
+"""The client for asynchronous programs. `_sync` is made of it."""

@@ -1,0 +1,95 @@
+"""The connections of the asynchronous client: its own, each with a transport. The plain one leaves them to httpx."""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+
+import httpx
+
+from minutehand.client._pace import Pace
+from minutehand.client._requests import CLOSED, KEPT_SECONDS, MAX_CONNECTIONS
+
+_ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS)
+
+
+class AsyncTransports:
+    """What requests go through: the transport that the caller gave, or connections of our own."""
+
+    def __init__(
+        self, given: httpx.AsyncBaseTransport | None, *, ssl_context: ssl.SSLContext | None, pace: Pace
+    ) -> None:
+        self._given = given
+        self._ssl_context = ssl_context
+        self._connections = AsyncConnections(self._connection, most=MAX_CONNECTIONS, pace=pace)
+
+    def one(self, *, within: float) -> AbstractAsyncContextManager[httpx.AsyncBaseTransport]:
+        """For one request. Raises httpx.PoolTimeout where none gets free within so many seconds, RuntimeError when
+        closed."""
+        return self._connections.one(within=within) if self._given is None else nullcontext(self._given)
+
+    async def close(self) -> None:
+        if self._given is not None:
+            await self._given.aclose()
+        await self._connections.close()
+
+    def _connection(self) -> httpx.AsyncBaseTransport:
+        if self._ssl_context is None:
+            self._ssl_context = httpx.create_ssl_context(trust_env=False)
+        return httpx.AsyncHTTPTransport(verify=self._ssl_context, trust_env=False, limits=_ONE_CONNECTION)
+
+
+class AsyncConnections:
+    """Transports of one connection each, for one request at a time; what was used last is used first.
+
+    One transport with many connections looks at all of them for each that is idle, whenever a request begins or ends:
+    with 64 under way a create cost this process 5.5 ms that way, and costs 0.39 ms this way.
+    """
+
+    def __init__(self, make: Callable[[], httpx.AsyncBaseTransport], *, most: int, pace: Pace) -> None:
+        self._make = make
+        self._room = asyncio.Semaphore(most)
+        self._pace = pace
+        self._idle: deque[tuple[httpx.AsyncBaseTransport, float]] = deque()
+        self._closed = False
+
+    @asynccontextmanager
+    async def one(self, *, within: float) -> AsyncIterator[httpx.AsyncBaseTransport]:
+        """Raises httpx.PoolTimeout where none gets free within so many seconds, RuntimeError when closed."""
+        try:
+            async with asyncio.timeout(within):
+                await self._room.acquire()
+        except TimeoutError:
+            raise httpx.PoolTimeout(f"all connections are in use, for more than {within:g} s") from None
+        transport, whole = None, False
+        try:
+            if self._closed:
+                raise RuntimeError(CLOSED)
+            transport = self._idle.pop()[0] if self._idle else self._make()
+            yield transport
+            whole = True
+        finally:
+            self._room.release()
+            if transport is not None and whole:
+                self._idle.append((transport, self._pace.monotonic()))
+            elif transport is not None:
+                # httpcore may have lost the connection of a request that was cancelled, and then waits for it for ever.
+                await _end(transport)
+            await self._close_idle()
+
+    async def close(self) -> None:
+        """What is in use is closed when that is over; who waits for a connection gets none."""
+        self._closed = True
+        await self._close_idle()
+
+    async def _close_idle(self) -> None:
+        """Those that were not used for as long as the API keeps them."""
+        while self._idle and (self._closed or self._idle[0][1] < self._pace.monotonic() - KEPT_SECONDS):
+            await _end(self._idle.popleft()[0])
+
+
+async def _end(transport: httpx.AsyncBaseTransport) -> None:
+    """Nobody uses it any more, so nobody has to know what goes wrong."""
+    with suppress(Exception):
+        await transport.aclose()

@@ -1,0 +1,32 @@
+"""What every part of the client is made of: something that sends operations, a client's id, pages."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol, TypeVar
+
+from minutehand.client._calls import Operation, following
+from minutehand.client._models import Page
+
+T = TypeVar("T")
+
+
+class AsyncPerform(Protocol):
+    """Sends one operation."""
+
+    async def __call__(self, operation: Operation[T]) -> T: ...
+
+
+class AsyncPart:
+    """Something of one client."""
+
+    def __init__(self, perform: AsyncPerform, client_id: str) -> None:
+        self._perform = perform
+        self._client_id = client_id
+
+
+async def every(perform: AsyncPerform, operation: Operation[Page[T]] | None) -> AsyncIterator[T]:
+    """The items of a page and of all that follow it, each page asked for when it is wanted."""
+    while operation is not None:
+        page = await perform(operation)
+        for item in page.items:
+            yield item
+        operation = following(operation, page)

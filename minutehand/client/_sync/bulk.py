@@ -1,0 +1,140 @@
+"""Many creates of a plain program: a thread for each batch that may be under way. What `_bulk` says holds here."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future as ThreadFuture
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from minutehand.client._bulk import BulkItem, Gathering, check, counted, results_of, unanswered
+from minutehand.client._calls import create_encoded, encoded
+from minutehand.client._models import NewSchedule
+from minutehand.client._pace import SystemPace
+from minutehand.client._sync.parts import Perform
+
+
+class Bulk:
+    """A context manager; any number of threads may add. It has a thread for each batch that may be under way."""
+
+    def __init__(
+        self,
+        perform: Perform,
+        client_id: str,
+        *,
+        batch_items: int,
+        batch_bytes: int,
+        wait_seconds: float,
+        in_flight: int,
+    ) -> None:
+        check(batch_items, batch_bytes, wait_seconds, in_flight)
+        self._perform = perform
+        self._client_id = client_id
+        self._wait_seconds = wait_seconds
+        self._monotonic = SystemPace().monotonic
+        self._gathering = Gathering["ThreadFuture[BulkItem]"](batch_items, batch_bytes)
+        self._late_at = 0.0
+        self._under_way = 0
+        self._open = False
+        self._moved = threading.Condition()
+        self._threads = [threading.Thread(target=self._work, name="minutehand-bulk") for _ in range(in_flight)]
+        self.created = 0
+        """How many items were created so far."""
+        self.failed = 0
+        """How many items were answered otherwise so far."""
+
+    def add(self, schedule: NewSchedule) -> "ThreadFuture[BulkItem]":
+        """Return when there is room for it; what becomes of it is in the future. A callback of such a future never
+        waits: what it adds may be more than is held otherwise. Raises RuntimeError where this is not open, and
+        TypeError or ValueError for what JSON can't hold."""
+        item = encoded(schedule)
+        future: ThreadFuture[BulkItem] = ThreadFuture()
+        with self._moved:
+            while self._is_open() and not self._gathering.has_room(item) and not self._is_called_back():
+                self._gathering.due = True
+                self._moved.notify_all()
+                self._moved.wait()
+            if first := not self._gathering.items:
+                self._late_at = self._monotonic() + self._wait_seconds
+            self._gathering.add(item, future)
+            if first or self._gathering.due:
+                self._moved.notify_all()
+        return future
+
+    def flush(self) -> None:
+        """Return when all that was added has its answer. Raises RuntimeError in a callback of a future, for whose end
+        it would wait."""
+        if self._is_called_back():
+            raise RuntimeError("a callback of a future can't wait for all futures")
+        with self._moved:
+            while self._gathering.items or self._under_way:
+                self._gathering.due = bool(self._gathering.items)
+                self._moved.notify_all()
+                self._moved.wait()
+
+    def _is_open(self) -> bool:
+        if not self._open:
+            raise RuntimeError("a bulk takes schedules between `with` and its end")
+        return True
+
+    def _is_called_back(self) -> bool:
+        """Futures call back in the threads that have to make room."""
+        return threading.current_thread() in self._threads
+
+    def _work(self) -> None:
+        while batch := self._next():
+            try:
+                self._deliver(batch)
+            finally:
+                with self._moved:
+                    self._under_way -= 1
+                    self._moved.notify_all()
+
+    def _next(self) -> "Sequence[tuple[bytes, ThreadFuture[BulkItem]]]":
+        """The next batch, once it is due. Empty: there will be none."""
+        with self._moved:
+            while self._open:
+                left = self._late_at - self._monotonic()
+                if self._gathering.items and (self._gathering.due or left <= 0):
+                    self._under_way += 1
+                    self._moved.notify_all()
+                    return self._gathering.take()
+                self._moved.wait(left if self._gathering.items else None)
+        return ()
+
+    def _deliver(self, batch: "Sequence[tuple[bytes, ThreadFuture[BulkItem]]]") -> None:
+        try:
+            answer = self._perform(create_encoded(self._client_id, [item for item, _ in batch]))
+            results = results_of(answer, len(batch))
+        except BaseException as error:
+            # Whatever it is: nobody sends any more once the threads have ended, and there is nobody to raise it to.
+            results = unanswered(error, len(batch))
+        with self._moved:
+            self.created, self.failed = counted(results, self.created, self.failed)
+        for (_, future), result in zip(batch, results, strict=True):
+            # Futures log what a callback raises, but for SystemExit and its like, of which a thread would end.
+            with suppress(BaseException):
+                if future.set_running_or_notify_cancel():
+                    future.set_result(result)
+
+    def __enter__(self) -> Self:
+        self._open = True
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.flush()
+        finally:
+            with self._moved:
+                self._open = False
+                left, self._gathering.items = self._gathering.items, []
+                self._moved.notify_all()
+            for _, future in left:
+                future.cancel()
+            for thread in self._threads:
+                thread.join()

@@ -1,0 +1,29 @@
+"""The connections of the plain client: those of one transport of httpx, which threads share."""
+
+import ssl
+from contextlib import AbstractContextManager, nullcontext
+
+import httpx
+
+from minutehand.client._pace import Pace
+from minutehand.client._requests import KEPT_SECONDS, MAX_CONNECTIONS
+
+_CONNECTIONS = httpx.Limits(
+    max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_SECONDS
+)
+
+
+class Transports:
+    """What requests go through: the transport that the caller gave, or one with connections of its own."""
+
+    def __init__(self, given: httpx.BaseTransport | None, *, ssl_context: ssl.SSLContext | None, pace: Pace) -> None:
+        self._transport = given or httpx.HTTPTransport(
+            verify=True if ssl_context is None else ssl_context, trust_env=False, limits=_CONNECTIONS
+        )
+
+    def one(self, *, within: float) -> AbstractContextManager[httpx.BaseTransport]:
+        """For one request, which waits for a connection by itself."""
+        return nullcontext(self._transport)
+
+    def close(self) -> None:
+        self._transport.close()

@@ -1,0 +1,58 @@
+# Made of ../_async/reconciliations.py by `make sdk`: edit that.
+"""A client's reconciliations: begun, looked at, waited for."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from minutehand.client._pace import SystemPace
+from minutehand.client._reconciliations import (
+    Reconciliation,
+    create_reconciliation,
+    get_reconciliation,
+    list_reconciliations,
+    stop_reconciliation,
+)
+from minutehand.client._sync.parts import Part, every
+
+EVERY_SECONDS = 2.0
+_PACE = SystemPace()
+
+
+class Reconciliations(Part):
+    """A client's reconciliations."""
+
+    def create(
+        self,
+        action: str,
+        *,
+        start: datetime | str,
+        end: datetime | str,
+        states: Sequence[str],
+        idempotency_key: str | None = None,
+    ) -> Reconciliation:
+        """Begin one. The cluster works on it little by little, each schedule once; `wait` for it, or look again."""
+        return self._perform(create_reconciliation(self._client_id, action, start, end, states, idempotency_key))
+
+    def get(self, reconciliation_id: str) -> Reconciliation:
+        return self._perform(get_reconciliation(self._client_id, reconciliation_id))
+
+    def list(self, *, page_size: int | None = None) -> Iterator[Reconciliation]:
+        """The newest first, page by page; they are kept 90 days."""
+        return every(self._perform, list_reconciliations(self._client_id, page_size))
+
+    def stop(self, reconciliation_id: str) -> Reconciliation:
+        """End it where it is. Else MinutehandApiError: reconciliation-finished."""
+        return self._perform(stop_reconciliation(self._client_id, reconciliation_id))
+
+    def wait(
+        self,
+        reconciliation_id: str,
+        *,
+        every_seconds: float = EVERY_SECONDS,
+        on_progress: Callable[[Reconciliation], None] = lambda found: None,
+    ) -> Reconciliation:
+        """Look `every_seconds` until it runs no more; `on_progress` is told each time."""
+        while (found := self.get(reconciliation_id)).running:
+            on_progress(found)
+            _PACE.sleep(every_seconds)
+        return found

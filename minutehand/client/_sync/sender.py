@@ -1,0 +1,73 @@
+# Made of ../_async/sender.py by `make sdk`: edit that.
+"""Operations go out, and out again where that is harmless."""
+
+import ssl
+from typing import TypeVar
+
+import httpx
+
+from minutehand.client._calls import Operation
+from minutehand.client._errors import MinutehandClientError
+from minutehand.client._once import Tokens
+from minutehand.client._pace import Pace
+from minutehand.client._requests import CLOSED, NO_ANSWER, Requests, hear
+from minutehand.client._retries import Limits, Turns
+from minutehand.client._sync.connections import Transports
+
+T = TypeVar("T")
+
+
+class Sender:
+    """One API, one key."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        timeout_seconds: float,
+        limits: Limits,
+        transport: httpx.BaseTransport | None,
+        pace: Pace,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._requests = Requests(url, key, timeout_seconds)
+        self._transports = Transports(transport, ssl_context=ssl_context, pace=pace)
+        self._limits = limits
+        self._pace = pace
+        self._tokens = Tokens(pace)
+        self._closed = False
+
+    def perform(self, operation: Operation[T]) -> T:
+        turns = Turns(operation, limits=self._limits, pace=self._pace, tokens=self._tokens)
+        while True:
+            try:
+                return self._once(operation, turns)
+            except MinutehandClientError as error:
+                pause = turns.pause_after(error)
+                if pause is None:
+                    raise
+            self._pace.sleep(pause)
+
+    def _once(self, operation: Operation[T], turns: Turns) -> T:
+        if self._closed:
+            raise RuntimeError(CLOSED)
+        try:
+            request = self._requests.request(operation, turns)
+            with self._transports.one(within=request.extensions["timeout"]["pool"]) as transport:
+                sent_at = self._pace.monotonic()
+                response = transport.handle_request(request)
+                try:
+                    body = response.read()
+                finally:
+                    response.close()
+        except NO_ANSWER as error:
+            raise self._requests.no_answer(error) from error
+        try:
+            return operation.read(response.status_code, response.headers, body)
+        finally:
+            hear(self._tokens, operation, response, sent_at)
+
+    def close(self) -> None:
+        self._closed = True
+        self._transports.close()
