@@ -111,7 +111,8 @@ def test_the_sdk_loads_without_the_server() -> None:
 def test_every_room_is_shipped_linted_and_typed() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     rooms = {room for room in ROOMS if (ROOT / room).is_dir()}
-    assert rooms <= set(settings["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    shipped = settings["tool"]["hatch"]["build"]["targets"]
+    assert rooms <= set(shipped["wheel"]["packages"]) & set(shipped["sdist"]["only-include"])
     assert rooms == set(settings["tool"]["importlinter"]["root_packages"])
     assert rooms <= set(settings["tool"]["mypy"]["files"])
 
