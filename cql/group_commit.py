@@ -31,7 +31,7 @@ and an index row that was acknowledged at home is not taken for one that is ever
 
 Why it is as it is (CPU seconds per 1,000 rows, on 2 cores that others used as well, old and new by turns):
 - One future a batch instead of a task, a future and three coroutines a row, a collector that is let alone
-  (`minutehand.compose_api`), rows written as bytes once (`cql.binding`; 2.9 instead of 12.4 µs a row): batches of 1,000
+  (`minutehand.wiring_api`), rows written as bytes once (`cql.binding`; 2.9 instead of 12.4 µs a row): batches of 1,000
   cost the API 0.031 instead of 0.102 s, and all processes 0.07-0.12 instead of 0.18-0.21 s.
 - A request over partitions that were new wrote their index rows by itself before it went, so two of five requests
   carried one index row each. One request for all that wait made that one of twenty for batches. Single creates still
@@ -51,7 +51,7 @@ from itertools import islice
 from typing import Any
 
 from cql.connection import Connection, Item
-from cql.measures import CommitCounts
+from cql.metrics import CommitCounts
 from cql.schedule_rows import definition_bytes, definition_item
 from cql.settings import StorageSettings
 from cql.submissions import Part, Queue, Submission, end_all

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
-from cql.measures import EditCounts, PauseCounts
+from cql.metrics import EditCounts, PauseCounts
 from cql.partition_turns import PartitionTurns
 from cql.schedule_rows import (
     OUTCOME_BYTES,

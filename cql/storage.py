@@ -6,17 +6,17 @@ from cql.archives import CqlArchiveStore
 from cql.audit_log import CqlAuditLogStore
 from cql.audits import CqlAuditStore
 from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
-from cql.bulk_loads import CqlBulkLoadStore
 from cql.clients import CqlClientStore
 from cql.connection import Connection
 from cql.crons import CqlCronStore
 from cql.group_commit import GroupCommit
 from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
-from cql.measures import MeasuredConnection, StorageMeasures
 from cql.members import CqlMemberStore
+from cql.metrics import MeasuredConnection, StorageMeasures
 from cql.migrate import check_schema, load_migrations
 from cql.reconciliations import CqlReconciliationStore
+from cql.reports import CqlBulkLoadStore
 from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings

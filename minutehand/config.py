@@ -28,9 +28,9 @@ from minutehand.config_values import (
     read_environment,
     read_table,
 )
-from minutehand.health_of_several import HealthSettings
+from minutehand.processes.health import HealthSettings
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.ops import OpsSettings
+from poller_cluster.ops.server import OpsSettings
 from poller_cluster.settings import (
     BackgroundSettings,
     DestinationSettings,
@@ -38,13 +38,13 @@ from poller_cluster.settings import (
     NodeSettings,
     ReconciliationSettings,
 )
-from scheduler_service.api.hints import HintSettings
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
+from scheduler_service.node_client import HintSettings
 from scheduler_service.runtime.logging import LoggingSettings
 from scheduler_service.usecases.place import LATE_AFTER_MS
-from scheduler_service.usecases.secret_box import SecretSettings
+from scheduler_service.usecases.secret_encryption import SecretSettings
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 MIN_TOKEN = 16

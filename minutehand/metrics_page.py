@@ -2,8 +2,8 @@
 
 from typing import Any, Final, NamedTuple
 
-from cql.measures import METRICS as OF_STORAGE
-from poller_cluster.gauges import METRICS as OF_POLLERS
+from cql.metrics import METRICS as OF_STORAGE
+from poller_cluster.ops.metrics import METRICS as OF_POLLERS
 from scheduler_service.api.gauges import METRICS as OF_APIS
 from scheduler_service.api.metrics import METRICS as OF_REQUESTS
 from scheduler_service.runtime.metrics import BUILD, Kind, Metric

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minutehand.config import Settings
-from minutehand.local.workers import Work
+from minutehand.processes.workers import Work
 from minutehand.several_processes import arguments_of, run_several
 
 

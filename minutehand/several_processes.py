@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cql.settings import StorageSettings
 from cql.storage import open_storage
-from minutehand.health_of_several import HealthSettings, answering_for
-from minutehand.local.workers import Work, run_workers
+from minutehand.processes.health import HealthSettings, answering_for
+from minutehand.processes.workers import Work, run_workers
 
 ENDING_SECONDS = 10.0
 """What the end of a process may take beside what it has to finish."""

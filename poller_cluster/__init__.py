@@ -3,10 +3,10 @@
     prefetch --> open --> advance (claim + record) --> fire at due --> ... --> sweep --> settled
       -5 s        CAS      CAS, at most 5 s ahead       never early      +10 s    balance
 
-Follow one callback: `node` holds leases and gives each lane to `poller`, which enters and sweeps minutes; `minute`
-decides (pure), `minute_run` does; `dispatcher` starts attempts when they are due, fairly; `delivery` makes the HTTP
-request; `outcome` says what it came to; the next advance records it. (`sample_calls` is no part of a node: it sends
-samples for API processes, through the same `callback` and `delivery`.)
+Follow one callback: `node` holds leases and gives each lane to `lanes`, which enters and sweeps minutes;
+`minute.machine` decides (pure), `minute.runner` does; `dispatch.dispatcher` starts attempts when they are due, fairly;
+`delivery` makes the HTTP request; `dispatch.outcome` says what it came to; the next advance records it. (`trial_calls`
+is no part of a node: it sends samples for API processes, through the same `dispatch.request` and `delivery`.)
 
 Why a row is called by one owner at a time, and never forgotten:
 
@@ -63,7 +63,7 @@ Rows created after their minute was read reach its owner as hints that name them
 than can be named, the hint names the minute alone: its owner reads it anew, whole, one read at a time with pauses
 between (`page_pass.Anew`), so that such rows are called within seconds; the sweep is there for what no hint tells.
 
-Who waits for whom (`dispatcher`, `destinations`, `minute_admission`):
+Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admission`):
 
 - Clients take turns by quota, rows within the guaranteed thousand a minute before all rows beyond it. No client has
   more attempts under way than a part of what the engine has free, or more minutes in recovery than half of the node's
@@ -71,17 +71,16 @@ Who waits for whom (`dispatcher`, `destinations`, `minute_admission`):
 - What a node asks of storage for the past has one budget (`background_budget`). It shrinks, down to a trickle with
   pauses, while storage is slow or does not answer. First attempts, outcomes, leases and heartbeats are outside it.
 - A client's limits hold over all nodes: each takes the part that its lanes are. Hosts of one client have limits of
-  their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass.
-  Rows that are not due leave a part of each limit to those that are (`claim_room`).
-- Lateness is judged by the clock that starts calls (`due_clock`), from the due on; for a row found after its minute had
-  been read whole (its hint was lost, or its lane was empty) from when it was found. So nothing that was created in time
-  is skipped by a late policy for our own delay; what an outage or a takeover made late is.
+  their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass. Rows
+  that are not due leave a part of each limit to those that are (`claim_room`).
+- Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
+  minute had been read whole (its hint was lost, or its lane was empty) from when it was found. So nothing that was
+  created in time is skipped by a late policy for our own delay; what an outage or a takeover made late is.
 - A host that fails again and again is left alone for a while. Its rows are put off: re-homed like a retry, with no
   attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
-  unclaimed.
-  A row whose retries' deadline would pass meanwhile fails; but no row fails without one attempt.
+  unclaimed. A row whose retries' deadline would pass meanwhile fails; but no row fails without one attempt.
 
-Ordering keys (`ordering`): rows of one key share a lane and start one at a time, by due.
+Ordering keys (`minute.ordering`): rows of one key share a lane and start one at a time, by due.
 
 - The next row of a key is claimed only after the end of the one before was recorded; retries keep everybody behind them
   waiting, in this minute and in later ones. A row that waits is held unclaimed while its turn is near, else put off
@@ -96,10 +95,10 @@ Ordering keys (`ordering`): rows of one key share a lane and start one at a time
   may still see the redelivery of a call whose owner died before it could record the end, but never after a later row
   of the key was called. Not in order: redeliveries; rows created before and after a change of the quota that moved
   their key to another lane, until those of the old lane have ended; retries whose own `cap_seconds` is above their
-  client's, after a takeover; and what stands behind more than `ordering.LINE_IDS` ids of one lane.
+  client's, after a takeover; and what stands behind more than `minute.ordering.LINE_IDS` ids of one lane.
 
-Crons (`expander`, `cron_children`, `cron_search`): what wakes a cron is a row of the client `$cron`, so that an
-expansion is claimed, retried, taken over and recovered like any call.
+Crons (`crons.expander`, `crons.fire_checks`, `crons.overdue_scan`): what wakes a cron is a row of the client `$cron`,
+so that an expansion is claimed, retried, taken over and recovered like any call.
 
 - An expansion places the fires of the next minutes and the next wake-up under ids that derive from the cron, and only
   then advances the cron, if nobody has meanwhile. So it may be cut short anywhere and repeated by anybody: there is one
@@ -111,10 +110,10 @@ expansion is claimed, retried, taken over and recovered like any call.
   the change's wake-up looked.
 - A cron that is due to be looked at and was not, whatever the reason, is found by the search within two minutes.
 
-Reconciliations (`reconciler`): one action on everything due in a window, slice by slice, by the owner of one lane of
-the client. `usecases.reconcile` says why a slice may be cut short anywhere, and be done by two nodes, and handles each
-row once. What it redelivers arrives as copies at instants of their own, so it is claimed, paced and recovered like all
-other calls, within a share of what each lane is guaranteed.
+Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one lane
+of the client. `usecases.reconcile` says why a slice may be cut short anywhere, and be done by two nodes, and handles
+each row once. What it redelivers arrives as copies at instants of their own, so it is claimed, paced and recovered like
+all other calls, within a share of what each lane is guaranteed.
 
 - A row that comes into the window behind the place where it is looked at is not met.
 - What is stopped ends with the slice under way, whose doings are counted by whoever owns the lane then.
@@ -128,7 +127,8 @@ the lane next finds them in doubt. A lost lease abandons its minutes at once.
 What it costs (`make bench`; two cores shared by Cassandra, one poller, receiver and load; CPU per call):
 
 - A poller 57 us flat out, 19 of them in the kernel's sends and reads; 90 to 100 before the steps of a call were decided
-  for many rows at once (`dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76 then).
+  for many rows at once (`dispatch.dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76
+  then).
 - Cassandra 31 us flat out with about 200 rows an advance and packed cells, 125 us at 1,000 calls a second over 64 lanes
   with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms (`record_pace`).
 """

@@ -1,10 +1,10 @@
-"""What a minute's machine asks before it claims a row, and tells of what it read and recorded: `minute_admission`."""
+"""What a minute's machine asks before it claims a row, and tells of what it read and recorded: `minute.admission`."""
 
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from typing import Protocol
 
-from poller_cluster.open_rows import Again, Judge, Line, OpenRow, Verdict
+from poller_cluster.minute.rows import Again, Judge, Line, OpenRow, Verdict
 from scheduler_service.domain.schedules import Outcome, Row, SweptRow
 
 

@@ -8,7 +8,7 @@ as it was read, but its age is known by the minute that the recovery stands at.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from poller_cluster.poller import ClientPollers
+from poller_cluster.lanes import ClientPollers
 from scheduler_service.domain.ids import ClientId, minute_start
 from scheduler_service.runtime.clock import Clock
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
-from poller_cluster.call_counts import CallCounts
+from poller_cluster.counters import CallCounts
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.job import Job
+from poller_cluster.dispatch.job import Job
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, Tally
 from scheduler_service.domain.ids import ClientId, Partition, UnixMillis
 from scheduler_service.domain.ports import AttemptStore, BalanceStore, DeadLetterStore

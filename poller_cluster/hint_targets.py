@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from membership.view import MembersView
-from scheduler_service.usecases.members_seen import HintTargets
+from scheduler_service.usecases.members import HintTargets
 
 
 class NodeTargets:

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from poller_cluster.minute_run import MinuteRun
-from poller_cluster.ordering import OrderingKeys
+from poller_cluster.minute.ordering import OrderingKeys
+from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.recovery import Walk
 from scheduler_service.domain.ids import Minute, PollerId
 

@@ -19,17 +19,18 @@ from membership.settings import MembershipSettings
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.backlog import Backlog
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.call_counts import CallCounts
-from poller_cluster.callback import Sender
-from poller_cluster.cron_work import CronWork
-from poller_cluster.dispatcher import Dispatcher
-from poller_cluster.due_clock import DueClock
-from poller_cluster.expander import CronEngine
+from poller_cluster.clients import Tenants
+from poller_cluster.counters import CallCounts
+from poller_cluster.crons.expander import CronEngine
+from poller_cluster.crons.wiring import CronWork
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.job import Engine
+from poller_cluster.dispatch.request import Sender
 from poller_cluster.hand_over import HandOver
-from poller_cluster.job import Engine
-from poller_cluster.minute_run import Firing
+from poller_cluster.lanes import ClientPollers
+from poller_cluster.minute.runner import Firing
 from poller_cluster.node_stores import NodeStores
-from poller_cluster.poller import ClientPollers
 from poller_cluster.reconciliation_work import build_reconciler
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.recount import Recounts
@@ -37,7 +38,6 @@ from poller_cluster.retention import Retention
 from poller_cluster.row_window import RowWindow
 from poller_cluster.set_back import SetBack
 from poller_cluster.settings import NodeSettings
-from poller_cluster.tenants import Tenants
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
 from scheduler_service.domain.ports import (

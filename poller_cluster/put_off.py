@@ -4,7 +4,7 @@ The row becomes a pointer like a failed attempt's, `retrying` with the same numb
 the instant named. Nothing was sent for it, so nothing may be forgotten either: a row in doubt stays in doubt.
 """
 
-from poller_cluster.steps import Claim
+from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.copies import IN_DOUBT
 from scheduler_service.domain.ids import UnixMillis, due_of

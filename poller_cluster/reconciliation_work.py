@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.reconciler import Reconciler
+from poller_cluster.clients import Tenants
+from poller_cluster.reconciliation import Reconciler
 from poller_cluster.settings import ReconciliationSettings
-from poller_cluster.tenants import Tenants
 from scheduler_service.domain.ids import ClientId, PollerId
 from scheduler_service.domain.ports import AttemptStore, ReconciliationStore, ScheduleStore
 from scheduler_service.runtime.clock import Clock
@@ -15,7 +15,7 @@ from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconcile import Reconcile
-from scheduler_service.usecases.redeliver_schedule import RedeliverSchedule
+from scheduler_service.usecases.redeliver import RedeliverSchedule
 
 
 def build_reconciler(

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.tenants import Tenant
+from poller_cluster.clients import Tenant
 from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.copies import outcome_after
 from scheduler_service.domain.ids import (

@@ -1,6 +1,7 @@
 """A node's own port before there is a node: alive, not ready. Storage may take as long as it likes to answer.
 
-It listens on a duplicate of the port's socket, so whoever connects while it gives way to `ops` waits, and is answered.
+It listens on a duplicate of the port's socket, so whoever connects while it gives way to `OpsServer` waits, and is
+answered.
 """
 
 import socket
@@ -13,7 +14,7 @@ from scheduler_service.runtime.health import STARTING, Reason, health_document, 
 
 
 class StartingServer:
-    """A `Service` on a socket from `ops.listen`."""
+    """A `Service` on a socket from `ops.server.listen`."""
 
     def __init__(self, listener: socket.socket, *, unhealthy: Callable[[], Sequence[Reason]]) -> None:
         self._listener = listener

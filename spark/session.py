@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.usecases.secret_box import SecretSettings
+from scheduler_service.usecases.secret_encryption import SecretSettings
 from spark import secured
 from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
 

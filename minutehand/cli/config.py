@@ -9,7 +9,7 @@ from minutehand.cli.output import print_json
 def config(as_json: AsJson = False) -> None:
     """Print every setting with its default, as the TOML file that --config takes."""
     from minutehand.config import TABLES
-    from minutehand.config_page import defaults, field_docs, render_page
+    from minutehand.reference_pages import defaults, field_docs, render_page
 
     if not as_json:
         typer.echo(render_page(TABLES), nl=False)

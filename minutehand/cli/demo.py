@@ -28,8 +28,8 @@ def demo(
     Ports that are not given are chosen. While it runs, DIR/demo.json holds addresses, keys and process ids for scripts.
     Ctrl-C stops everything; the data stays, and the next start goes on with it.
     """
-    from minutehand.local.demo import run_demo
-    from minutehand.local.demo_cluster import ClusterOptions
+    from minutehand.local.demo.cluster import ClusterOptions
+    from minutehand.local.demo.run import run_demo
     from minutehand.local.progress import ProgressLines
 
     options = ClusterOptions(

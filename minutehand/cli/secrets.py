@@ -79,7 +79,7 @@ async def _rotate(settings: "Settings", dry_run: bool, progress: "Callable[[int,
     from cql.storage import open_storage
     from scheduler_service.runtime.randomness import SystemRandomness
     from scheduler_service.usecases.rotate_secrets import RotateSecrets
-    from scheduler_service.usecases.secret_box import secret_box
+    from scheduler_service.usecases.secret_encryption import secret_box
 
     box = secret_box(settings.secrets, randomness=SystemRandomness())
     storage = await open_storage(settings.cassandra)

@@ -39,10 +39,10 @@ def api(
     Needs a migrated keyspace, an administrator's key (api.admin_key) and the cluster's token (cluster.token). Of
     several processes, one that ends by itself is started anew.
     """
-    from minutehand.api_processes import run_apis
-    from minutehand.compose_api import serve_api
     from minutehand.config import FOR_API
+    from minutehand.processes.several import run_apis
     from minutehand.running import run_process
+    from minutehand.wiring_api import serve_api
     from scheduler_service.runtime.logging import configure_logging
 
     given = {"MINUTEHAND_API_HOST": host, "MINUTEHAND_API_PORT": port}
@@ -86,10 +86,10 @@ def poller(
     unless it is the only one: then whoever started it hears of its end.
     """
     from membership.identity import NodeId
-    from minutehand.compose_poller import serve_poller
     from minutehand.config import FOR_POLLER
     from minutehand.poller_processes import cores, run_pollers
     from minutehand.running import run_process
+    from minutehand.wiring_poller import serve_poller
     from scheduler_service.runtime.logging import configure_logging
 
     settings = _load(config, FOR_POLLER, {"MINUTEHAND_CLUSTER_NODE_ID": node_id})

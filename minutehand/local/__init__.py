@@ -25,10 +25,10 @@ Ready means that the native protocol's OPTIONS was answered SUPPORTED, which a n
 ring. Whatever ends a start, nothing is left running, and the error is a `LocalError` of two sentences: what is wrong,
 and what to do.
 
-No orphans. A *tied* server (the default) hangs on this process through a supervisor (`supervisor`) that holds the other
-end of a pipe: when the process ends, by SIGKILL too, the pipe ends, and the server gets TERM and three seconds later
-KILL. A *detached* server outlives its starter; `find_cassandra` finds it by the state file in its data directory,
-which names pid *and* start time, so a recycled pid is never signalled.
+No orphans. A *tied* server (the default) hangs on this process through a supervisor (`processes.supervisor`) that holds
+the other end of a pipe: when the process ends, by SIGKILL too, the pipe ends, and the server gets TERM and three
+seconds later KILL. A *detached* server outlives its starter; `find_cassandra` finds it by the state file in its data
+directory, which names pid *and* start time, so a recycled pid is never signalled.
 
 A data directory has one server at a time: the server itself inherits the lock on it, so the lock lives exactly as long
 as the server does, whatever became of its starter.

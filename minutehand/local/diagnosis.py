@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minutehand.local.errors import DiskFull, LocalError, PortBusy, StartFailed, TooLittleMemory, WrongJava
-from minutehand.local.resources import BESIDE_HEAP_MB, DISK_MB
+from minutehand.local.machine import BESIDE_HEAP_MB, DISK_MB
 from minutehand.local.settings import ServerSettings
 
 _TAIL_BYTES = 65_536

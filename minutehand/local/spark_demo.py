@@ -13,12 +13,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from minutehand.local.demo_cluster import SIGNALS, ClusterOptions, DemoCluster, signals_interrupt
-from minutehand.local.demo_files import DemoDirectory
-from minutehand.local.demo_show import Say
+from minutehand.local.demo.cluster import SIGNALS, ClusterOptions, DemoCluster, signals_interrupt
+from minutehand.local.demo.files import DemoDirectory
+from minutehand.local.demo.show import Say
+from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.progress import Progress
 from minutehand.local.spark import prepare_spark
-from minutehand.local.spark_demo_show import PipelineShow
 
 
 def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) -> None:

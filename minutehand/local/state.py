@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from minutehand.local.process import ProcessIdentity, is_alive
+from minutehand.processes.identity import ProcessIdentity, is_alive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ has claimed its row, and decides by the result what follows.
 
 The rooms: `target` reads the URL and `wire` writes the request; `naming` finds addresses; `connection` is a socket on
 the loop, with `tls` between bytes and bytes; `answer` reads what comes; `pool` says which connection to use again,
-`deadlines` what is due; `engine` lets them work together; `outcome` names what went wrong. Of HTTP/2, `http2_wire`
-writes header blocks, `http2_session` is the protocol and `http2_stream` one request of it, `http2_connection` is the
-socket, and `http2` decides which attempt goes on which. All but `naming`, `connection`, `http2_connection`, `http2` and
-`engine` are pure.
+`deadlines` what is due; `engine` lets them work together; `outcome` names what went wrong. Of HTTP/2,
+`http2.header_block` writes header blocks, `http2.session` is the protocol and `http2.stream` one request of it,
+`http2.connection` is the socket, and `http2.attempts` decides which attempt goes on which. All but `naming`,
+`connection`, `http2.connection`, `http2.attempts` and `engine` are pure.
 
 What holds:
 - `on_done` is called exactly once for every attempt that was accepted, never from within `start_attempt`, also when the
@@ -94,7 +94,7 @@ a `resolve-failed`. The names of hosts files and of search domains are found as 
 
 An engine that observes (`sight`) makes the same attempts and tells what there was to see: the headers as written and as
 received, the addresses, the times of the steps. Its attempts keep no connection. API processes send samples with one,
-see `poller_cluster.sample_calls`.
+see `poller_cluster.trial_calls`.
 
 Failure: an engine that can't open sockets (file descriptors) ends attempts as `internal` with nothing sent. An error of
 ours costs the attempt that was looked at (`internal`) or the connection over HTTP/2 that it came up on, is told to the

@@ -12,7 +12,7 @@ from poller_cluster.delivery.answer import Answer, KnownAnswers
 from poller_cluster.delivery.attempt import Attempt, MayStart, OnDone
 from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.deadlines import Deadlines
-from poller_cluster.delivery.http2 import Http2Attempts, Steps
+from poller_cluster.delivery.http2.attempts import Http2Attempts, Steps
 from poller_cluster.delivery.naming import Naming
 from poller_cluster.delivery.outcome import Verdict, because, not_connected, not_secured, refused, timed_out
 from poller_cluster.delivery.policy import NetworkPolicy, judge_socket_address

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from poller_cluster.delivery.answer import Answer
-from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.http2.stream import Stream
 from poller_cluster.delivery.result import Observation
 
 MAX_HEADERS: Final = 64

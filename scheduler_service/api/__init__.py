@@ -3,9 +3,10 @@
     server -> app (built from routes.ROUTES) -> endpoint -> auth -> routes/* -> use cases
       \\-> plain_creates                                 \\-> problems
 
-`endpoint` surrounds every handler with what all have in common: request id, key, the client in the path, time limit,
-refusals as RFC 9457 problem documents, counting. Handlers decode (`decoding`: every fault at once), call one use case
-and encode (`views`). `routes.ROUTES` is the contract as data, which `openapi` describes.
+`http.endpoint` surrounds every handler with what all have in common: request id, key, the client in the path, time
+limit, refusals as RFC 9457 problem documents, counting. Handlers decode (`http.decoding`: every fault at once), call
+one use case and encode (`resources.schedule_views`). `resources.ROUTES` is the contract as data, which `openapi`
+describes.
 
 What holds for every route:
 - Only health, metrics and the description of the API are open. A client's key reaches its own client; whatever is
@@ -13,7 +14,7 @@ What holds for every route:
 - Nothing is stored by a request that is answered 4xx. After a 503 it is unknown whether something was, except for
   `overloaded` and `clock-in-doubt`: then nothing was.
 - What an administrator changes, also on a client's routes, is in the audit log first, or is not done (`audited`,
-  `usecases.audit_actions`).
+  `usecases.audit_log`).
 - Every answer carries X-Request-Id. None carries a stack trace, a secret or what storage said.
 - A request ends within `request_timeout_seconds`; storage that doesn't answer makes it 503 with Retry-After.
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from scheduler_service.api.paging import Cursor, Listing, seal
+from scheduler_service.api.http.paging import Cursor, Listing, seal
 from scheduler_service.domain.audits import AuditId
 from scheduler_service.domain.ids import ClientId
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from scheduler_service.api.paging import WindowCursor, WindowListing, seal, until_now
+from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal, until_now
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.audit_log import AuditEntry, EntryId, instant_of
 from scheduler_service.domain.ids import ClientId, UnixMillis

@@ -1,4 +1,4 @@
-"""The audit log around the handlers of routes that change something: `usecases.audit_actions` says what holds.
+"""The audit log around the handlers of routes that change something: `usecases.audit_log` says what holds.
 
 Every use of such a route by an administrator is recorded, also on a client's own routes; what a client's key does is
 not. Which routes these are follows from the route table (`Route.changes`), so that no handler can forget it. A handler
@@ -8,9 +8,9 @@ says what it did by `Call.record` or `Call.log`: those ids are the entry's detai
 from aiohttp import web
 
 from membership.errors import MinutehandError
+from scheduler_service.api.http.route import Call, Handler, Route
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.problems import Problem, internal_problem, problem_of
-from scheduler_service.api.route import Call, Handler, Route
 from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.runtime.logging import get_logger
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.paging import WindowCursor, WindowListing, seal
+from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
 from scheduler_service.api.schemas import BalanceView, LatenessView
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS, Tally
 from scheduler_service.domain.ids import (
@@ -24,7 +24,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.show_balance import MinuteBooks, Position
+from scheduler_service.usecases.balance import MinuteBooks, Position
 
 MAX_MINUTES: Final = 1440
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]

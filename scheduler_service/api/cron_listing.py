@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from scheduler_service.api.paging import Cursor, Listing, WindowCursor, WindowListing, seal
+from scheduler_service.api.http.paging import Cursor, Listing, WindowCursor, WindowListing, seal
 from scheduler_service.domain.crons import SEARCHED_MS
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis

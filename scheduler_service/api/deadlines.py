@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler_service.api.patience import Wait, Waits
+from scheduler_service.api.http.timeouts import Wait, Waits
 
 
 class Deadline(Wait):

@@ -7,7 +7,7 @@ from typing import Final
 
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.metrics import NOT_SHOWN, Kind, Metric, Values
-from scheduler_service.usecases.members_seen import MemberState
+from scheduler_service.usecases.members import MemberState
 from scheduler_service.usecases.watch_members import WatchMembers
 
 

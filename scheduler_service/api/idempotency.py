@@ -6,7 +6,7 @@ A route that takes it is marked `Route.idempotent`, and answers 200 with REPLAYE
 from collections.abc import Mapping
 from typing import Final
 
-from scheduler_service.api.route import Call
+from scheduler_service.api.http.route import Call
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.idempotency import MAX_KEY, Keyed, fingerprint_of, is_key
 

@@ -6,8 +6,8 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.paging import WindowCursor, WindowListing, seal, until_now
-from scheduler_service.api.parameters import DEFAULT_LIMIT
+from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal, until_now
+from scheduler_service.api.http.query import DEFAULT_LIMIT
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from scheduler_service.api.paging import WindowCursor, WindowListing, seal
-from scheduler_service.api.parameters import choice_parameter, text_parameter
+from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
+from scheduler_service.api.http.query import choice_parameter, text_parameter
 from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.list_schedules import Position, Window

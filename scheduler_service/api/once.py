@@ -8,10 +8,10 @@ the rate of creates is asked.
 from collections.abc import Mapping
 from typing import Final
 
+from scheduler_service.api.http.query import Parameter
+from scheduler_service.api.http.route import Call
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
-from scheduler_service.api.parameters import Parameter
 from scheduler_service.api.problems import Refusal
-from scheduler_service.api.route import Call
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.once import ONCE_PATTERN, Once, OnceIds, age_fault, parse_once

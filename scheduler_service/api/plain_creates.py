@@ -4,10 +4,10 @@
         \\                        | \\--no, or anything is wrong---> aiohttp's request and task -> endpoint -> handler
          \\--headers known as plain-/
 
-A short cut through `routes.schedules.CREATE`, which stays the only description of the route: it takes what that route
-would answer 201, by the same functions in the same order, and hands on everything else before anything of it is kept.
-So no refusal of a request is written here. What goes wrong after the row was given to storage is answered here, by the
-endpoint's own words.
+A short cut through `resources.schedules.CREATE`, which stays the only description of the route: it takes what that
+route would answer 201, by the same functions in the same order, and hands on everything else before anything of it is
+kept. So no refusal of a request is written here. What goes wrong after the row was given to storage is answered here,
+by the endpoint's own words.
 
 A request is plain when it is whole, stands alone on its connection, carries a client's key that is known to this
 process, and none of the headers by which a request asks for something else. Administrators' creates are recorded in the
@@ -35,17 +35,17 @@ from aiohttp import HttpVersion11, StreamReader
 from aiohttp.http import RawRequestMessage
 
 from membership.errors import MinutehandError
-from scheduler_service.api.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
+from scheduler_service.api.http.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
+from scheduler_service.api.http.route import JSON, JSON_HEADERS
+from scheduler_service.api.http.timeouts import Patience, Wait
 from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.metrics import RouteMetrics
 from scheduler_service.api.once import plain_once, told_at
-from scheduler_service.api.patience import Patience, Wait
 from scheduler_service.api.problems import Refusal
-from scheduler_service.api.route import JSON, JSON_HEADERS
-from scheduler_service.api.routes.schedules import CREATE, ONE, location_of
+from scheduler_service.api.resources.schedule_views import created_schedule_view
+from scheduler_service.api.resources.schedules import CREATE, ONE, location_of
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
-from scheduler_service.api.views import created_schedule_view
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Invalid
 from scheduler_service.domain.once import Once, OnceIds

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.paging import Cursor, Listing, seal
+from scheduler_service.api.http.paging import Cursor, Listing, seal
 from scheduler_service.api.schemas import Instant, ScheduleStateName
 from scheduler_service.domain.ids import ClientId, minute_start
 from scheduler_service.domain.instants import format_instant

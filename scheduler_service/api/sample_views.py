@@ -5,8 +5,8 @@ from uuid import UUID
 
 import msgspec
 
+from scheduler_service.api.resources.schedule_views import MASK, MASKED_HEADERS
 from scheduler_service.api.schemas import CallbackView, Instant
-from scheduler_service.api.views import MASK, MASKED_HEADERS
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.samples import Exchange, SampleTimes
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from scheduler_service.api.parameters import day_parameter
+from scheduler_service.api.http.query import day_parameter
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, UnixMillis

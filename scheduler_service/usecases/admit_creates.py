@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.clients import Client, ClientState
 from scheduler_service.domain.errors import ClientSuspended, Conflict
-from scheduler_service.usecases.judge_clock import JudgeClock
+from scheduler_service.usecases.admission import JudgeClock
 
 
 class AdmitCreates:

@@ -2,7 +2,7 @@
 
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.crons.row import CRON_CLIENT
-from scheduler_service.usecases.register_client import RegisterClient
+from scheduler_service.usecases.clients import RegisterClient
 
 CRON_POLLERS = 16
 """Each is guaranteed 1,000 wake-ups a minute. An administrator may change the quota."""

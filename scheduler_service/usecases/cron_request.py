@@ -27,7 +27,7 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.options import RetryOverride, encode_headers
-from scheduler_service.usecases.change_crons import CronDraft
+from scheduler_service.usecases.crons import CronDraft
 from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
     CheckUrl,

@@ -9,7 +9,7 @@ from dataclasses import replace
 from membership.identity import NodeId
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ports import NodePorts
-from scheduler_service.usecases.members_seen import Member, MemberState
+from scheduler_service.usecases.members import Member, MemberState
 from scheduler_service.usecases.watch_members import WatchMembers
 
 

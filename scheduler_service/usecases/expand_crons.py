@@ -6,7 +6,7 @@
 Every step may be repeated and interrupted: what is placed derives its ids from the cron, and the advance is written on
 condition that nobody has changed or advanced the cron meanwhile. If somebody has, that writer sets the next wake-up. An
 expander that sleeps through an edit may place children of the revision before: they are found out when they are to be
-claimed (`poller_cluster.cron_children`).
+claimed (`poller_cluster.crons.fire_checks`).
 
 Many crons share each step, since the crons of a client are one partition and its conditional writes go one by one.
 """

@@ -67,7 +67,7 @@ from scheduler_service.usecases.edit_schedule import (
     WasRescheduled,
 )
 from scheduler_service.usecases.place import MAX_TURNS
-from scheduler_service.usecases.redeliver_schedule import (
+from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
     RedeliveredBefore,
     Redelivering,

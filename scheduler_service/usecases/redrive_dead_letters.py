@@ -12,7 +12,7 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.list_dead_letters import ListDeadLetters
-from scheduler_service.usecases.redeliver_schedule import Redelivering, RedeliverResult, RedeliverSchedule
+from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult, RedeliverSchedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     admitted (client, clock) -> draft (every rule, every fault) -> change
 
-Pausing and deleting make none: whoever wants that goes to `change_crons` at once.
+Pausing and deleting make none: whoever wants that goes to `ChangeCrons` at once.
 """
 
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
@@ -13,8 +13,8 @@ from scheduler_service.domain.ids import CronId
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.admit_creates import AdmitCreates
-from scheduler_service.usecases.change_crons import ChangeCrons, Changed, CronDraft
 from scheduler_service.usecases.cron_request import CronRequest, draft_cron
+from scheduler_service.usecases.crons import ChangeCrons, Changed, CronDraft
 from scheduler_service.usecases.reading_steps import Told
 from scheduler_service.usecases.schedule_request import CheckUrl
 

@@ -15,7 +15,7 @@ from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, Client
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.members_seen import Member, MemberState
+from scheduler_service.usecases.members import Member, MemberState
 from scheduler_service.usecases.watch_members import WatchMembers
 
 CACHED_SECONDS = 2.0

@@ -1,6 +1,6 @@
 """Watch the members: the one reader of heartbeats in a process that is no member itself.
 
-    every second: read all heartbeats -> what they tell (`members_seen`) -> records of lives that stand still
+    every second: read all heartbeats -> what they tell (`members`) -> records of lives that stand still
 
 At first it reads ten times as often, so that this process's clock is compared with the members' within a second or two.
 
@@ -22,7 +22,7 @@ from membership.settings import MembershipSettings
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
-from scheduler_service.usecases.members_seen import HintTargets, Member, MembersSeen
+from scheduler_service.usecases.members import HintTargets, Member, MembersSeen
 
 READS_PER_BEAT = 30 / 29
 """A little more than one, so that the reads pass through every age a heartbeat can have (`membership.clocks`)."""

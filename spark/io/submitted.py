@@ -14,7 +14,7 @@ from pyspark import SparkConf
 from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.usecases.secret_box import SecretSettings
+from scheduler_service.usecases.secret_encryption import SecretSettings
 
 _NETWORK, _CLIENTS = "spark.minutehand.network.", "spark.minutehand.clients."
 _SECRETS = "spark.minutehand.secrets."

@@ -3,7 +3,7 @@
     input -> columns -> keys that come twice, crowded minutes -> the load's row -> pieces, a few at a time -> rejects
 
 Every row is judged as the API judges a create and becomes the same schedule in every run of the load
-(`usecases.load_schedules`, `domain.bulk_loads`). So a run that was cut short is simply started again: what is there
+(`usecases.bulk_load`, `domain.bulk_loads`). So a run that was cut short is simply started again: what is there
 stays as it is, what is missing is added. A load is known by its client and its name; lanes, key and creation instant
 are those of its first run.
 
@@ -37,8 +37,8 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.load_schedules import AHEAD_MS
-from scheduler_service.usecases.secret_box import secret_box
+from scheduler_service.usecases.bulk_load import AHEAD_MS
+from scheduler_service.usecases.secret_encryption import secret_box
 from spark.errors import SPARK_FAILED, cause_of
 from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
 from spark.io.storage import patient

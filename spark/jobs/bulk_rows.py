@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler_service.api.decoding import Body
+from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.problems import Refusal
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.usecases.schedule_request import ScheduleRequest

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from cql.settings import StorageSettings
 from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.usecases.secret_box import SecretSettings
+from scheduler_service.usecases.secret_encryption import SecretSettings
 from spark.errors import JobRefused as JobRefused
 from spark.io.tables import Tables
 from spark.session import IN_THE_CLEAR, PUBLIC_ONLY

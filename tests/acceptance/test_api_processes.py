@@ -9,8 +9,8 @@ import httpx
 
 from minutehand.client import Callback
 from minutehand.local.ports import free_ports
-from minutehand.local.process import ProcessIdentity, identify, is_alive, send_signal
-from minutehand.local.programs import Program
+from minutehand.processes.identity import ProcessIdentity, identify, is_alive, send_signal
+from minutehand.processes.programs import Program
 from tests.support.processes import Deployment
 
 NAMES = ("api-0", "api-1")

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from minutehand.local.programs import clean_environment
+from minutehand.processes.programs import clean_environment
 from tests.support.processes import Deployment
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 
-from minutehand.local.process import ProcessIdentity, identify, is_alive
-from minutehand.local.programs import clean_environment
+from minutehand.processes.identity import ProcessIdentity, identify, is_alive
+from minutehand.processes.programs import clean_environment
 
 KEYS = {"api_url", "admin_key", "client_id", "client_key", "signing_secret", "receiver_url", "pids"}
 GONE_SECONDS = 15.0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.local.programs import Program
+from minutehand.processes.programs import Program
 from tests.support.cassandra import SuiteCassandra
 from tests.support.connections import Kept, kept_connections
 from tests.support.processes import Deployment, deployment

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from minutehand.client import Cluster, Node
-from minutehand.local.process import ProcessIdentity, identify, is_alive, send_signal
-from minutehand.local.programs import Program
+from minutehand.processes.identity import ProcessIdentity, identify, is_alive, send_signal
+from minutehand.processes.programs import Program
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.usecases.built_in_clients import CRON_POLLERS
 from tests.support.processes import Deployment

@@ -14,7 +14,7 @@ import pytest
 
 from minutehand.client import Callback, MinutehandApiError, Retry
 from minutehand.local.ports import free_ports
-from minutehand.local.programs import Program
+from minutehand.processes.programs import Program
 from tests.support.cassandra import SuiteCassandra
 from tests.support.certificates import Authority
 from tests.support.processes import Deployment, deployment

@@ -31,7 +31,7 @@ from membership.errors import MinutehandError
 from minutehand.client import Callback
 from minutehand.local import EmbeddedCassandra, ProgressLines
 from minutehand.local.ports import free_ports
-from minutehand.local.programs import clean_environment
+from minutehand.processes.programs import clean_environment
 from minutehand.webhooks import BadSignatureError, verify
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key

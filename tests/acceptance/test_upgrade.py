@@ -24,7 +24,7 @@ import pytest
 
 from minutehand.client import Callback, Minutehand
 from minutehand.local.ports import free_ports
-from minutehand.local.programs import clean_environment
+from minutehand.processes.programs import clean_environment
 from minutehand.version import VERSION
 from scheduler_service.domain.crons import spread_offset_ms
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, CronId

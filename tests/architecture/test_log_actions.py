@@ -12,7 +12,7 @@ LOGGERS = {"_log", "_LOG", "log", "logger", "call"}
 BY_LIBRARIES = {"library-said"}
 ACTION = re.compile(r"[a-z]+(-[a-z]+)+")
 DEBUG_ONLY = "debug"
-PASSES_ON = "scheduler_service/api/route.py"
+PASSES_ON = "scheduler_service/api/http/route.py"
 """It passes on what routes say, and their calls are looked at."""
 
 

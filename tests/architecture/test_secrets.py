@@ -13,7 +13,7 @@ KINDS_OF_SETTINGS = "minutehand/config_values.py"
 CONSTANT_TIME = "hmac.compare_digest"
 WHERE = {
     "scheduler_service/usecases/authenticate.py": 2,
-    "poller_cluster/ops.py": 1,
+    "poller_cluster/ops/server.py": 1,
     "minutehand/webhooks.py": 1,
 }
 """Everywhere that a secret is judged, and how often there."""

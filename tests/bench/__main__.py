@@ -14,7 +14,7 @@ from typing import Any
 
 from minutehand.__main__ import heed_interrupts
 from minutehand.local import LocalError
-from minutehand.local.programs import Program
+from minutehand.processes.programs import Program
 from minutehand.version import VERSION
 from tests.bench import cluster, crons, million, neighbours, phases
 from tests.bench import receivers_down as outage

@@ -37,20 +37,20 @@ from minutehand.local.ports import free_ports
 from minutehand.running import spare_collector
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.callback import Sender
+from poller_cluster.clients import Tenant, Tenants
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.settings import DeliverySettings
-from poller_cluster.dispatcher import Dispatcher
-from poller_cluster.due_clock import DueClock
-from poller_cluster.minute import PollerMinute
-from poller_cluster.minute_admission import MinuteAdmission
-from poller_cluster.minute_run import Firing, MinuteRun
-from poller_cluster.ordering import OrderingKeys
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.request import Sender
+from poller_cluster.minute.admission import MinuteAdmission
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.ordering import OrderingKeys
+from poller_cluster.minute.runner import Firing, MinuteRun
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
-from poller_cluster.tenants import Tenant, Tenants
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import (
     MINUTE_MS,

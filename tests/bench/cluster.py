@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from uuid import UUID
 
-from minutehand.local.programs import Program
+from minutehand.processes.programs import Program
 from scheduler_service.domain.ids import ScheduleId, poller_of
 from tests.bench.cassandra_requests import requests_so_far
 from tests.bench.cpu import cpu_seconds

@@ -7,9 +7,9 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
-from cql.measures import MeasuredConnection, RequestCounts
+from cql.metrics import MeasuredConnection, RequestCounts
 from membership.conditional import APPLIED
-from poller_cluster.call_counts import CallCounts
+from poller_cluster.counters import CallCounts
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.metrics import Distribution

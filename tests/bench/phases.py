@@ -13,7 +13,7 @@ from typing import Any
 
 from cql.schedule_rows import definition_item
 from cql.storage import open_storage
-from minutehand.local.programs import Program, ProgramFailed
+from minutehand.processes.programs import Program, ProgramFailed
 from tests.bench.cpu import cpu_seconds
 from tests.bench.jvm import watched
 from tests.contract.builders import definition

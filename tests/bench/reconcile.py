@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 
 from cql.settings import StorageSettings
 from spark.io.tables import Tables
+from spark.jobs.audit import RECONCILE
 from spark.jobs.job import Context
-from spark.jobs.reconcile import RECONCILE
 from spark.transforms.books import counted
 from tests.bench.spark_session import add_memory, local_spark
 from tests.support.processes import deployment

@@ -17,7 +17,7 @@ from schemathesis.core.parameters import ParameterLocation
 
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from tests.support.api import ADMIN_KEY, ApiHarness
 from tests.support.api_document import api_document
 from tests.support.api_story import Story

@@ -16,7 +16,7 @@ from cassandra.policies import RoundRobinPolicy
 
 from minutehand.local import EmbeddedCassandra
 from minutehand.local.ports import free_ports
-from minutehand.local.process import identify, is_alive
+from minutehand.processes.identity import identify, is_alive
 from tests.support.cassandra import embedded_cluster
 
 # A start takes five seconds, or half a minute where six others compete for the cores.

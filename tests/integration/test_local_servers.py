@@ -18,8 +18,8 @@ from minutehand.local import cassandra as room
 from minutehand.local.errors import DataDirLocked, PortBusy, StartFailed, TooLittleMemory
 from minutehand.local.lock_file import JarSet
 from minutehand.local.ports import free_ports
-from minutehand.local.process import ProcessIdentity, identify, is_alive
 from minutehand.local.state import read_state
+from minutehand.processes.identity import ProcessIdentity, identify, is_alive
 from tests.support import fake_java
 
 PATIENCE_SECONDS = 20.0

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from minutehand.local.ports import free_ports
-from poller_cluster.callback import Prepared, Sender, prepare
+from poller_cluster.clients import Tenant
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
-from poller_cluster.steps import Claim
-from poller_cluster.tenants import Tenant
+from poller_cluster.dispatch.request import Prepared, Sender, prepare
+from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, new_schedule_id
 from scheduler_service.domain.samples import SAMPLE_HEADER

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from minutehand.webhooks import verify
-from poller_cluster.sample_calls import AT_ONCE_PER_CLIENT, BURST, SampleCalls
 from poller_cluster.settings import DestinationSettings
+from poller_cluster.trial_calls import AT_ONCE_PER_CLIENT, BURST, SampleCalls
 from scheduler_service.domain.network import NetworkPolicy
 from tests.support.api import ApiHarness
 from tests.support.certificates import Authority
@@ -210,7 +210,7 @@ async def test_limits_of_a_host_hold(api: SampleApi, receiver: RawReceiver) -> N
 async def test_all_clients_share_a_bound_and_a_stop_ends_what_is_under_way(
     monkeypatch: pytest.MonkeyPatch, receiver: RawReceiver
 ) -> None:
-    monkeypatch.setattr("poller_cluster.sample_calls.AT_ONCE", 1)
+    monkeypatch.setattr("poller_cluster.trial_calls.AT_ONCE", 1)
     async with SampleApi() as api:
         arrived = holding(receiver)
         body = {"callback": {"url": receiver.url("/hang")}, "timeout_seconds": 60}

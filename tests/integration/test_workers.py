@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.local.process import ProcessIdentity, identify, is_alive
+from minutehand.processes.identity import ProcessIdentity, identify, is_alive
 
 PARENT = """
 import sys
-from minutehand.local.workers import Work, WorkersFailed, run_workers
+from minutehand.processes.workers import Work, WorkersFailed, run_workers
 directory, *works = sys.argv[1:]
 try:
     run_workers(

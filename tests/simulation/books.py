@@ -15,7 +15,7 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.show_balance import Position, ShowBalance
+from scheduler_service.usecases.balance import Position, ShowBalance
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.cron_children import CronChildren
-from poller_cluster.cron_search import CronSearch
+from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.crons.overdue_scan import CronSearch
 from scheduler_service.domain.crons import expansion
 from scheduler_service.domain.crons.expansion import Expansion, offset_ms
 from scheduler_service.domain.crons.row import Cron, CronRun

@@ -14,9 +14,9 @@ from membership.identity import Life
 from membership.lease import start_of
 from membership.ports import LeaseRow, LifeRecord
 from membership.renewal import Renewal
-from poller_cluster.minute import PollerMinute
-from poller_cluster.minute_run import MinuteRun
-from poller_cluster.steps import Phase
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.runner import MinuteRun
+from poller_cluster.minute.steps import Phase
 from scheduler_service.domain.books import MinuteBalance, Tally
 from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import Partition, RowKey, minute_end

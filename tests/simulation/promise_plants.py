@@ -4,18 +4,18 @@ import pytest
 
 from membership.ports import Heartbeat
 from poller_cluster import put_off
-from poller_cluster.due_clock import DueClock
+from poller_cluster.clients import Tenants
+from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.hand_over import HandOver
-from poller_cluster.open_rows import OpenRow
+from poller_cluster.minute.rows import OpenRow
+from poller_cluster.minute.steps import Claim
 from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
-from poller_cluster.steps import Claim
-from poller_cluster.tenants import Tenants
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, Page, Row, State, Statics
+from scheduler_service.usecases.admission import JudgeClock
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, CancelResult, EditSchedule
-from scheduler_service.usecases.judge_clock import JudgeClock
 from scheduler_service.usecases.place import Place
 from tests.simulation.plants import Plant
 

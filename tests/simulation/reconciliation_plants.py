@@ -9,7 +9,7 @@ from scheduler_service.domain import reconciliations
 from scheduler_service.domain.ids import MAX_DUE
 from scheduler_service.domain.reconciliations import Reconciliation, ReviewedRow
 from scheduler_service.usecases import reconcile
-from scheduler_service.usecases.redeliver_schedule import Terms
+from scheduler_service.usecases.redeliver import Terms
 from tests.simulation.plants import Plant
 from tests.support import memory
 from tests.support.cql_tables import Partition as Stored

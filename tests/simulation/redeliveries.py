@@ -6,7 +6,7 @@ from collections import Counter
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.redeliver_schedule import Redelivering, RedeliverResult, RedeliverSchedule, WasCancelled
+from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult, RedeliverSchedule, WasCancelled
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan
 from tests.simulation.world import World

@@ -20,7 +20,7 @@ from scheduler_service.usecases.reschedule_schedule import (
     RescheduleResult,
     RescheduleSchedule,
 )
-from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan, FaultyConnection
 from tests.simulation.world import World

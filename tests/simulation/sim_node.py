@@ -15,7 +15,7 @@ from poller_cluster.node import Node
 from poller_cluster.node_stores import NodeStores
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender
-from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver, SimEngine
 from tests.simulation.sim_clock import SimClock

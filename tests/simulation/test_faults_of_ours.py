@@ -2,10 +2,10 @@
 
 import pytest
 
-from poller_cluster import dispatcher
-from poller_cluster.callback import Prepared, prepare
-from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import Claim, Step
+from poller_cluster.dispatch import dispatcher
+from poller_cluster.dispatch.request import Prepared, prepare
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.steps import Claim, Step
 from scheduler_service.domain.schedules import Outcome, State
 from tests.simulation.world import World, simulate
 

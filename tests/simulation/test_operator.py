@@ -8,7 +8,7 @@ import pytest
 
 from membership.identity import Lane
 from membership.ports import NodeState
-from poller_cluster.gauges import show_node
+from poller_cluster.ops.metrics import show_node
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, minute_start
 from scheduler_service.runtime.metrics import Metrics

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cql.connection import Item
-from poller_cluster.call_counts import CallCounts
+from poller_cluster.counters import CallCounts
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import minute_of, minute_start
 from scheduler_service.domain.schedules import State

@@ -9,7 +9,7 @@ from cql.connection import Item
 from scheduler_service.domain.clients import ClientSettings, LatePolicy, RetrySettings
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Row, State
-from scheduler_service.usecases.redeliver_schedule import Redelivering, StillOpen, WasCancelled
+from scheduler_service.usecases.redeliver import Redelivering, StillOpen, WasCancelled
 from tests.simulation.asked import Asked
 from tests.simulation.crons import with_crons
 from tests.simulation.faults import INSERTS

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from membership.conditional import Applied
+from poller_cluster.clients import Tenant
 from poller_cluster.retention import Retention
-from poller_cluster.tenants import Tenant
 from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of, partition_of

@@ -15,7 +15,7 @@ from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.usecases.schedule_request import ScheduleRequest
-from scheduler_service.usecases.secret_box import SecretSettings
+from scheduler_service.usecases.secret_encryption import SecretSettings
 from spark.io.submitted import submitted_bounds, submitted_policy, submitted_secrets, submitted_storage
 from spark.jobs.bulk_executor import all_know
 from spark.jobs.bulk_rows import Reader

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from minutehand.local.ports import free_ports
-from minutehand.local.programs import clean_environment
+from minutehand.processes.programs import clean_environment
 from spark.errors import cause_of
 
 

@@ -32,8 +32,8 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.place import Place
 from spark.io.tables import Tables
+from spark.jobs.audit import RECONCILE
 from spark.jobs.job import Context, JobRefused, Report
-from spark.jobs.reconcile import RECONCILE
 from tests.support.api import RecordedHints
 from tests.support.cassandra import session_of
 from tests.support.processes import Deployment

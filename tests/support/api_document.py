@@ -8,15 +8,16 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from scheduler_service.api.http.route import Route
 from scheduler_service.api.openapi.built import documents_of
-from scheduler_service.api.route import Route
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 
 _PATTERNS = [(re.compile(re.sub(r"\{\w+\}", "[^/:]+", route.path)), route) for route in ROUTES]
 
 
 class ApiDocument:
-    """The document of `routes.ROUTES`. What it checks raises AssertionError with the place that is wrong."""
+    """The document of `scheduler_service.api.resources.ROUTES`. What it checks raises AssertionError with the place
+    that is wrong."""
 
     def __init__(self) -> None:
         self.value: dict[str, Any] = msgspec.json.decode(documents_of(ROUTES).openapi.body)

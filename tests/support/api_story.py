@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
-from scheduler_service.api.parameters import PATH_PARTS
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness, Reply
 
 ROUTE = {operation_id(route): route for route in ROUTES}

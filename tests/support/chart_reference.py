@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
 from minutehand.config import TABLES
-from minutehand.config_page import field_docs, summary
 from minutehand.config_values import Table
+from minutehand.reference_pages import field_docs, summary
 
 CHART = Path(__file__).resolve().parents[2] / "helm" / "minutehand"
 BEGIN, END = "<!-- values: begin -->", "<!-- values: end -->"

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 from cql.storage import Storage, open_storage
 from membership.settings import MembershipSettings
-from scheduler_service.api.hints import HintForwarder, HintSettings
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import CronCallback, CronOptions
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.node_client import HintForwarder, HintSettings
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
+from scheduler_service.usecases.crons import ChangeCrons, CronDraft
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.secret_encryption import ClearBox
 from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.processes import Deployment
 

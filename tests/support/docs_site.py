@@ -29,11 +29,11 @@ import typer.main
 from minutehand import client, webhooks
 from minutehand.cli.app import app
 from minutehand.config import TABLES
-from minutehand.config_page import defaults, field_docs, summary, toml
 from minutehand.metrics_page import documented
+from minutehand.reference_pages import defaults, field_docs, summary, toml
 from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.document import build_document
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from scheduler_service.runtime import log_actions
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from poller_cluster.delivery.http2_session import Session
-from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.http2.session import Session
+from poller_cluster.delivery.http2.stream import Stream
 from tests.support import http2_frames as h2
 from tests.support.http2_frames import Frame, frames_of, settings
 

@@ -9,15 +9,15 @@ from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.cron_children import CronChildren
-from poller_cluster.dispatcher import Dispatcher
-from poller_cluster.job import Job
-from poller_cluster.minute_run import Firing
-from poller_cluster.poller import ClientPollers
+from poller_cluster.clients import Tenant
+from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.job import Job
+from poller_cluster.lanes import ClientPollers
+from poller_cluster.minute.runner import Firing
 from poller_cluster.record_pace import RecordPace
 from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.tenants import Tenant
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Definition, Outcome, Row

@@ -5,9 +5,8 @@ from typing import Any
 
 from cql.storage import Storage
 from membership.conditional import Answer, Unknown
-from poller_cluster.minute import PollerMinute
-from poller_cluster.settings import MinuteSettings
-from poller_cluster.steps import (
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.steps import (
     CheckRows,
     Claim,
     OpenPartition,
@@ -22,6 +21,7 @@ from poller_cluster.steps import (
     WriteAdvance,
     WriteBalance,
 )
+from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.copies import copy_of
 from scheduler_service.domain.ids import (
     ClientId,

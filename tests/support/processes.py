@@ -19,9 +19,9 @@ from cql.session import Session
 from cql.settings import StorageSettings
 from membership.errors import StoreUnavailable
 from minutehand.client import ClientScope, ClientSettings, Minutehand, MinutehandClientError
-from minutehand.config_page import toml
 from minutehand.local.ports import free_ports
-from minutehand.local.programs import Program
+from minutehand.processes.programs import Program
+from minutehand.reference_pages import toml
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.built_in_clients import CRON_POLLERS

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from minutehand.local.children import TiedChild
 from minutehand.local.jars import cache_directory
 from minutehand.local.ports import free_ports
 from minutehand.metrics_page import Documented
+from minutehand.processes.children import TiedChild
 from scheduler_service.runtime.metrics import Kind
 
 RULES = Path("helm/minutehand/files/rules/minutehand.yaml")

@@ -12,12 +12,12 @@ from typing import Any, TypeVar, get_type_hints
 
 from hypothesis import strategies as st
 
-from scheduler_service.api.auth import Access
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.query import CURSOR
+from scheduler_service.api.http.route import Route
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
-from scheduler_service.api.parameters import CURSOR
-from scheduler_service.api.route import Route
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.audits import Audit, AuditFinding, new_audit_id
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
 from tests.support.api import ApiHarness, Reply, SeededRandomness, cron, schedule

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minutehand.local.programs import Program
 from minutehand.local.spark import prepare_spark
+from minutehand.processes.programs import Program
 from tests.support.processes import Deployment
 
 OWN = "minutehand-spark-*"

@@ -14,11 +14,11 @@ the route's row   `problems`
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from scheduler_service.api.auth import Access
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.route import Route
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, problem
 from scheduler_service.api.rate_limit import RATE_HEADERS
 from scheduler_service.api.request_budget import TOO_MANY
-from scheduler_service.api.route import Route
 from scheduler_service.domain.errors import FieldError
 
 SAMPLE_REQUEST_ID: Final = "5f2b8c0a91d34e7f6a1b2c3d"

@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import msgspec
 
+from scheduler_service.api.http.route import Document, Route
 from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.document import build_document
-from scheduler_service.api.route import Document, Route
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A `route.Documents`."""
+    """A `http.route.Documents`."""
 
     openapi: Document
     page: Document

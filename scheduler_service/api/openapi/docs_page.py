@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from scheduler_service.api.html import inline, page, prose
+from scheduler_service.api.http.html import inline, page, prose
 from scheduler_service.api.openapi.schema_html import schema_rows, schema_text
 from scheduler_service.api.problems import KINDS
 

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_service.api.auth import Access
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.query import PATH_PARTS
+from scheduler_service.api.http.route import JSON, Route
 from scheduler_service.api.openapi.answers import (
     HEADERS,
     REQUEST_ID_HEADER,
@@ -19,9 +21,7 @@ from scheduler_service.api.openapi.answers import (
 )
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.openapi.webhook import webhook
-from scheduler_service.api.parameters import PATH_PARTS
 from scheduler_service.api.problems import Problem
-from scheduler_service.api.route import JSON, Route
 from scheduler_service.api.schemas import NoRequest
 from scheduler_service.domain.idempotency import KEY_PATTERN
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from scheduler_service.api.parameters import PATH_PARTS
+from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 
 NOW: Final = "2026-11-21T09:30:00.000Z"

@@ -1,6 +1,6 @@
 """The page of one type of problem."""
 
-from scheduler_service.api.html import inline, page
+from scheduler_service.api.http.html import inline, page
 from scheduler_service.api.problems import Kind
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any, Final
 
-from scheduler_service.api.html import inline
+from scheduler_service.api.http.html import inline
 
 Schema = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, LatePolicy, RetrySettings
 from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.usecases.members_seen import Member
+from scheduler_service.usecases.members import Member
 from tests.simulation.drawn.api import Unanswered
 from tests.simulation.drawn.crons import OWNER
 from tests.simulation.drawn.setting import Setting

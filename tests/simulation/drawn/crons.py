@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.usecases.change_crons import ChangeCrons
+from scheduler_service.usecases.crons import ChangeCrons
 from tests.simulation.crons import Crons, Story
 from tests.simulation.drawn.api import Unanswered
 from tests.simulation.drawn.world import DrawnWorld

@@ -13,10 +13,10 @@ from scheduler_service.domain.ids import ClientId, ScheduleId, minute_of, minute
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.once import OnceIds, age_fault, parse_once
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.ask_once import Made
 from scheduler_service.usecases.cancel_schedules import Outcome
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult
-from scheduler_service.usecases.redeliver_schedule import Redelivering, RedeliverResult
+from scheduler_service.usecases.idempotency import Made
+from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from tests.simulation.asked import IN_TIME_MS

@@ -7,8 +7,8 @@ from scheduler_service.domain.errors import ClientSuspended, Conflict
 from scheduler_service.domain.ids import ClientId, minute_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import HANDLED, Action, Reconciliation, ReconciliationId
-from scheduler_service.usecases.request_reconciliations import ReconciliationRequest
-from scheduler_service.usecases.show_balance import Books, Position
+from scheduler_service.usecases.balance import Books, Position
+from scheduler_service.usecases.reconciliations import ReconciliationRequest
 from tests.simulation.drawn.api import Unanswered
 from tests.simulation.drawn.world import DrawnWorld, Window
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.cron_children import CronChildren
-from poller_cluster.minute_run import Firing
+from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.minute.runner import Firing
 from poller_cluster.row_window import RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute

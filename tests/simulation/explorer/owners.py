@@ -9,12 +9,12 @@ from unittest import mock
 from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import LeaseRow
-from poller_cluster import minute_run
-from poller_cluster.callback import Sender, prepare
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.minute_run import MinuteRun
-from poller_cluster.outcome import conclude
-from poller_cluster.steps import Claim, Phase, Stop
+from poller_cluster.dispatch.outcome import conclude
+from poller_cluster.dispatch.request import Sender, prepare
+from poller_cluster.minute import runner
+from poller_cluster.minute.runner import MinuteRun
+from poller_cluster.minute.steps import Claim, Phase, Stop
 from scheduler_service.domain.ids import Minute, Partition, RowKey, minute_end, minute_start
 from scheduler_service.domain.schedules import Outcome
 from tests.simulation.explorer.ground import At, Ground, Move, change_owner, machine_name
@@ -198,7 +198,7 @@ class Owners:
         self._ground.trusted = self._may_read(state.owners[at[0]])
         firing = self._ground.firing(schedules, balances)
         run = MinuteRun(machine=state.machines[at], firing=firing)
-        with mock.patch.object(minute_run, "PAGE_ROWS", self._scene.page_rows), suppress(StoreUnavailable):
+        with mock.patch.object(runner, "PAGE_ROWS", self._scene.page_rows), suppress(StoreUnavailable):
             now(run._ask(step))
         self._hand_out(state, at)
 

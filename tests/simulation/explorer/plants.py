@@ -3,7 +3,7 @@
 import msgspec
 
 from membership.conditional import Answer, Applied
-from poller_cluster.minute import PollerMinute
+from poller_cluster.minute.machine import PollerMinute
 from scheduler_service.domain.schedules import Advance, Definition, Edit, Page, Statics, WriteRejection
 from scheduler_service.usecases.place import Place
 from tests.simulation.explorer.scene import Plant

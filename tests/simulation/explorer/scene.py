@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from poller_cluster.minute import PollerMinute
+from poller_cluster.clients import Tenant
+from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.ids import (
     ClientId,

@@ -8,7 +8,7 @@ from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.connection import Item
 from cql.group_commit import GroupCommit
 from cql.leases import CqlLeaseStore
-from cql.measures import PauseCounts
+from cql.metrics import PauseCounts
 from cql.partition_turns import PartitionTurns, RowRead
 from cql.schedule_rows import definition_item
 from cql.schedules import CqlScheduleStore

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from membership.errors import StoreUnavailable
-from poller_cluster.payments import pay
-from poller_cluster.steps import FollowUp
+from poller_cluster.minute.payments import pay
+from poller_cluster.minute.steps import FollowUp
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.edit_schedule import Cancelled
 from tests.simulation.explorer.ground import At, Ground, Move, machine_name

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from scheduler_service.api.app import PLAIN_CREATES
-from scheduler_service.api.connections import Connection
+from scheduler_service.api.http.connections import Connection
 from scheduler_service.api.plain_creates import PlainCreates
 from tests.support.api import ApiHarness, schedule
 from tests.support.turns import until

@@ -9,12 +9,12 @@ import structlog
 
 from membership.errors import StoreUnavailable
 from scheduler_service.api.audited import audited
-from scheduler_service.api.auth import Access
 from scheduler_service.api.deadlines import Deadline
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.route import Call, Route, no_content
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
-from scheduler_service.api.route import Call, Route, no_content
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from tests.support.api import ADMIN_KEY, ApiHarness

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from scheduler_service.api.auth import Access
-from scheduler_service.api.route import Route
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.route import Route
+from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness, Reply, cron, schedule
 
 OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs"}

@@ -9,7 +9,7 @@ import pytest
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
-from scheduler_service.usecases import count_minute, show_balance
+from scheduler_service.usecases import balance, count_minute
 from tests.support.api import ApiHarness, SeededRandomness, schedule
 from tests.support.memory import InMemoryConnection
 
@@ -105,7 +105,7 @@ async def test_a_minute_that_the_window_cuts_is_whole(api: ApiHarness, key: str)
 @pytest.mark.parametrize("limit", [1, 2, 5, 1440])
 async def test_page_by_page(api: ApiHarness, key: str, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(count_minute, "PAGE_ROWS", 2)
-    monkeypatch.setattr(show_balance, "MAX_ROWS", 3)
+    monkeypatch.setattr(balance, "MAX_ROWS", 3)
     for number in range(40):
         await create(api, key, 20 * number)
     items = await pages(api, key, {**SPAN, "limit": str(limit)})

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from structlog.testing import capture_logs
 
-from scheduler_service.api.connections import STALLED_SECONDS, TURN_SECONDS, Parsing
+from scheduler_service.api.http.connections import STALLED_SECONDS, TURN_SECONDS, Parsing
 from tests.support.api import ADMIN_KEY, ApiHarness, callback, schedule
 from tests.support.turns import until
 from tests.unit.cql.gate import Gate

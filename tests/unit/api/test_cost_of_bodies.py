@@ -13,11 +13,11 @@ import zlib
 import msgspec
 import pytest
 
+from scheduler_service.api.http.query import PATH_PARTS
+from scheduler_service.api.http.route import Route
 from scheduler_service.api.openapi.document import operation_id
-from scheduler_service.api.parameters import PATH_PARTS
 from scheduler_service.api.problems import MAX_FAULTS
-from scheduler_service.api.route import Route
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from scheduler_service.api.schemas import MAX_BATCH, MAX_BATCH_FAULTS
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply, schedule
 from tests.support.hostile_bodies import hostile, members_of

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from scheduler_service.api.decoding import Body
+from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.pieces import LARGE
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.schemas import AdminKeyRequest, BatchRequest, ClientRequest
 from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.usecases.request_reconciliations import ReconciliationRequest
+from scheduler_service.usecases.reconciliations import ReconciliationRequest
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 ANY_JSON = st.recursive(

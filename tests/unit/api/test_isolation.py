@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler_service.api.auth import Access
-from scheduler_service.api.route import Route
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.route import Route
+from scheduler_service.api.resources import ROUTES
 from tests.support.two_tenants import CANARY, OWNER, THIEF, Attempt, Stage
 
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]

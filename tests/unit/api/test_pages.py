@@ -9,7 +9,7 @@ import pytest
 
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.problems import KINDS
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness, Reply
 
 EMPTY = {"meta", "br", "link", "img", "input", "hr"}

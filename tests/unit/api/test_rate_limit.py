@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
-from scheduler_service.api.routes.schedules import _item
+from scheduler_service.api.resources.schedules import _item
 from scheduler_service.domain.errors import Invalid
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from tests.support.api import ApiHarness, Reply, schedule
@@ -79,7 +79,7 @@ async def test_a_batch_that_does_not_fit_is_refused_before_its_items_are_judged(
         judged += 1
         return _item(*args, **arguments)
 
-    monkeypatch.setattr("scheduler_service.api.routes.schedules._item", item)
+    monkeypatch.setattr("scheduler_service.api.resources.schedules._item", item)
     wrong = {"items": [{"callback": {"url": n}} for n in range(999)] + [schedule()]}
     reply = await api.send("POST", SCHEDULES + ":batch", key=key, json=wrong)
     assert (reply.status, said(reply)[1]) == (200, '"creates";r=0;t=10')

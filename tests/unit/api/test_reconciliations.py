@@ -10,7 +10,7 @@ from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import Reconciliation, Seen, advanced
 from scheduler_service.domain.schedules import State
-from scheduler_service.usecases.request_reconciliations import ReconciliationRequest
+from scheduler_service.usecases.reconciliations import ReconciliationRequest
 from tests.support.api import NOW, ApiHarness, Reply
 from tests.support.outcomes import SHOP
 

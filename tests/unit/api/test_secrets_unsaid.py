@@ -13,10 +13,10 @@ import pytest
 import structlog
 
 from membership.errors import StoreUnavailable
+from scheduler_service.api.http.query import PATH_PARTS
 from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
-from scheduler_service.api.parameters import PATH_PARTS
-from scheduler_service.api.routes import ROUTES
+from scheduler_service.api.resources import ROUTES
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply
 from tests.support.api_story import Story
 from tests.support.memory import InMemoryConnection

@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from membership.errors import StoreUnavailable
 from scheduler_service.api.app import build_app
+from scheduler_service.api.http.server import ApiServer, CannotListen
 from scheduler_service.api.problems import KINDS
-from scheduler_service.api.server import ApiServer, CannotListen
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from tests.support.api import ADMIN_KEY, ApiHarness, replace_insert, schedule

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
-from scheduler_service.api.tls import LOOK_SECONDS
+from scheduler_service.api.http.tls import LOOK_SECONDS
 from scheduler_service.runtime.files import FilesUnusable
 from tests.support.api import ApiHarness
 from tests.support.certificates import Authority

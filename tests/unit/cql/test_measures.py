@@ -8,7 +8,7 @@ import pytest
 from cassandra import OperationTimedOut
 
 from cql.errors import StoreRefused
-from cql.measures import ERROR_KINDS, EditCounts, MeasuredConnection, RequestCounts
+from cql.metrics import ERROR_KINDS, EditCounts, MeasuredConnection, RequestCounts
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from cql.storage import Storage

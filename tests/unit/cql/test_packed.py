@@ -20,13 +20,13 @@ from cql.packed import (
     unpack_delivery,
 )
 from cql.schedule_rows import content_of
-from poller_cluster.callback import prepare
-from poller_cluster.steps import Claim
-from scheduler_service.api.views import callback_view
+from poller_cluster.dispatch.request import prepare
+from poller_cluster.minute.steps import Claim
+from scheduler_service.api.resources.schedule_views import callback_view
 from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of
 from scheduler_service.domain.schedules import Outcome, State
-from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
 
 SHOP = ClientId("shop")

@@ -3,7 +3,7 @@
 import pytest
 from h2.settings import SettingCodes
 
-from poller_cluster.delivery.http2_session import CONTROL_COST, FRAME_COST, MOST_STREAMS, Session
+from poller_cluster.delivery.http2.session import CONTROL_COST, FRAME_COST, MOST_STREAMS, Session
 from tests.support import http2_frames as h2
 from tests.support.http2_frames import data, frame, goaway, head, settings
 from tests.support.http2_sessions import FRAMING_BYTES, RESPONSE_BYTES, begun, receive_all, session

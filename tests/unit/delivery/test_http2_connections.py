@@ -7,10 +7,11 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 
-from poller_cluster.delivery import http2_connection, http2_session
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.delivery.http2_connection import Http2Connection
-from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.http2 import connection as http2_connection
+from poller_cluster.delivery.http2 import session as http2_session
+from poller_cluster.delivery.http2.connection import Http2Connection
+from poller_cluster.delivery.http2.stream import Stream
 from poller_cluster.delivery.outcome import because
 from poller_cluster.delivery.settings import DeliverySettings
 from scheduler_service.runtime.clock import SystemClock

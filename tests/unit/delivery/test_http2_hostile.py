@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.delivery.http2_connection import Http2Connection
-from poller_cluster.delivery.http2_session import Session
+from poller_cluster.delivery.http2.connection import Http2Connection
+from poller_cluster.delivery.http2.session import Session
 from tests.support import http2_frames as h2
 from tests.support.certificates import Authority
 from tests.support.delivery import LONG_SECONDS, attempt, begin, post

@@ -3,7 +3,7 @@
 import pytest
 from hpack import Decoder
 
-from poller_cluster.delivery.http2_session import MOST_STREAMS, Session
+from poller_cluster.delivery.http2.session import MOST_STREAMS, Session
 from tests.support import http2_frames as h2
 from tests.support.http2_frames import Frame, data, frame, frames_of, goaway, head, settings
 from tests.support.http2_sessions import BLOCK, NO_TABLE, begun, session, stream, taken

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.delivery import http2_connection
 from poller_cluster.delivery.answer import Answer
 from poller_cluster.delivery.connection import Connection
-from poller_cluster.delivery.http2_connection import Http2Connection
-from poller_cluster.delivery.http2_stream import Stream
+from poller_cluster.delivery.http2 import connection as http2_connection
+from poller_cluster.delivery.http2.connection import Http2Connection
+from poller_cluster.delivery.http2.stream import Stream
 from poller_cluster.delivery.pool import PoolKey
 from poller_cluster.delivery.target import Target
 from tests.support.http2_frames import data, frame, frames_of, head, settings

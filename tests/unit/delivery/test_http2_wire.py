@@ -2,7 +2,7 @@
 
 import pytest
 
-from poller_cluster.delivery.http2_wire import block_of, headers_of
+from poller_cluster.delivery.http2.header_block import block_of, headers_of
 from poller_cluster.delivery.target import place_of
 from tests.support.delivery import post
 

@@ -7,7 +7,7 @@ import pytest
 
 from minutehand.cli import options
 from minutehand.client import Minutehand
-from minutehand.local.programs import clean_environment
+from minutehand.processes.programs import clean_environment
 from tests.support.scripted_api import Script
 
 

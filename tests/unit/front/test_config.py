@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from minutehand.config import FOR_API, FOR_POLLER, TABLES, load_settings
-from minutehand.config_page import defaults, field_docs, render_page, summary
 from minutehand.config_values import ConfigurationInvalid
+from minutehand.reference_pages import defaults, field_docs, render_page, summary
 
 KEY = "an-administrators-key"
 TOKEN = "the-token-of-the-cluster"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.health_of_several import (
+from minutehand.local.ports import free_ports
+from minutehand.processes.health import (
     SILENT_SECONDS,
     HealthOfSeveral,
     HealthSettings,
@@ -18,9 +19,8 @@ from minutehand.health_of_several import (
     answering_for,
     listening,
 )
-from minutehand.local.ports import free_ports
-from minutehand.local.workers import Work
-from scheduler_service.api.server import CannotListen
+from minutehand.processes.workers import Work
+from scheduler_service.api.http.server import CannotListen
 from scheduler_service.runtime.health import Reason
 from tests.support.api import ManualClock
 
@@ -68,7 +68,7 @@ async def test_all_processes_have_to_be_ready(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_is_silent_for_long_is_not_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minutehand.health_of_several.ANSWER_SECONDS", 0.02)
+    monkeypatch.setattr("minutehand.processes.health.ANSWER_SECONDS", 0.02)
     clock = ManualClock()
     health = HealthOfSeveral({"a-0": tmp_path / "a-0"}, clock)
     process = Process(tmp_path / "a-0")

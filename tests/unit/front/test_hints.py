@@ -10,11 +10,11 @@ from aiohttp import web
 
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.rendezvous import hint_for
-from poller_cluster.ops import OpsServer, OpsSettings, advertised_address, listen
-from scheduler_service.api.hints import MAX_HINTS, HintForwarder, HintSettings
+from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
+from scheduler_service.node_client import MAX_HINTS, HintForwarder, HintSettings
 from scheduler_service.runtime.metrics import Metrics
-from scheduler_service.usecases.members_seen import HintTargets
+from scheduler_service.usecases.members import HintTargets
 from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.api import ManualClock
 from tests.support.nodes import never_drained

@@ -6,22 +6,22 @@ from typing import Any
 import aiohttp
 import pytest
 
-from cql.measures import METRICS as STORAGE_METRICS
+from cql.metrics import METRICS as STORAGE_METRICS
 from cql.storage import Storage
 from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
 from minutehand.cli import failures
 from minutehand.metrics_page import PROGRAMS, documented
-from poller_cluster.gauges import show_node
 from poller_cluster.node import Node
 from poller_cluster.node_stores import NodeStores
-from poller_cluster.ops import OpsServer, OpsSettings, advertised_address, listen
+from poller_cluster.ops.metrics import show_node
+from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from poller_cluster.settings import NodeSettings
 from scheduler_service.api.gauges import METRICS, Shown
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.metrics import Kind, Metric, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.support.api import ApiHarness, schedule
 from tests.support.exposition import check_exposition
 from tests.support.memory import InMemoryConnection

@@ -9,7 +9,7 @@ import pytest
 from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Life, NodeId
 from poller_cluster.hand_over import LastNode, NotSeen
-from poller_cluster.ops import OpsServer, OpsSettings, advertised_address, listen
+from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.api.node_ports import HttpNodePorts
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.runtime.metrics import Metrics

@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from membership.identity import Incarnation, Life, NodeId
-from poller_cluster.ops import CannotListen, OpsServer, OpsSettings, advertised_address, listen
+from poller_cluster.ops.server import CannotListen, OpsServer, OpsSettings, advertised_address, listen
 from poller_cluster.starting import StartingServer
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.health import Reason

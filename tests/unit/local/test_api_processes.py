@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.api_processes import api_works, reserved_port
 from minutehand.local.ports import free_ports
-from scheduler_service.api.server import CannotListen
+from minutehand.processes.several import api_works, reserved_port
+from scheduler_service.api.http.server import CannotListen
 from scheduler_service.api.settings import ApiSettings
 
 KEY = "0123456789abcdef"

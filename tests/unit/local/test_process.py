@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minutehand.local.process import ProcessIdentity, end_process, freeze, identify, send_signal
+from minutehand.processes.identity import ProcessIdentity, end_process, freeze, identify, send_signal
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="looks at process states in /proc, which only Linux has"

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from minutehand.local.errors import DiskFull, TooLittleMemory
-from minutehand.local.resources import available_memory_mb, check_disk, check_memory
+from minutehand.local.machine import available_memory_mb, check_disk, check_memory
 
 
 def machine(root: Path, *, available_kib: int | None, group: tuple[str, str, str] | None = None) -> Path:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from minutehand.local.file_lock import FileLock
-from minutehand.local.process import identify, is_alive, send_signal
 from minutehand.local.state import ServerState, clear_state, read_state, write_state
+from minutehand.processes.identity import identify, is_alive, send_signal
 
 
 def own_state() -> ServerState:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from minutehand.config import load_settings
-from minutehand.local.workers import LONG_RUN_SECONDS, LONGEST_PAUSE_SECONDS, Pauses
 from minutehand.poller_processes import cores, poller_works
+from minutehand.processes.workers import LONG_RUN_SECONDS, LONGEST_PAUSE_SECONDS, Pauses
 
 ENVIRONMENT = {"MINUTEHAND_CLUSTER_TOKEN": "0123456789abcdef"}
 

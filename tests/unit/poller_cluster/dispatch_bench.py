@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from membership.view import MembersView
+from poller_cluster.clients import Tenant, Tenants
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatcher import Dispatcher
-from poller_cluster.due_clock import DueClock
-from poller_cluster.job import Job
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.job import Job
 from poller_cluster.settings import DestinationSettings
-from poller_cluster.tenants import Tenant, Tenants
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome

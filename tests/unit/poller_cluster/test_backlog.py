@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from poller_cluster.backlog import STANDS_SECONDS, Backlog
-from poller_cluster.open_rows import OpenRows
+from poller_cluster.minute.rows import OpenRows
 from poller_cluster.recovery import Walk
 from scheduler_service.domain.ids import Minute, PollerId, minute_of
 from scheduler_service.domain.schedules import Outcome, State

@@ -15,7 +15,7 @@ from poller_cluster.bookkeeping import (
     FLUSH_SECONDS,
     Bookkeeper,
 )
-from poller_cluster.job import Job
+from poller_cluster.dispatch.job import Job
 from scheduler_service.domain.books import FailedAttempt
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ClientId, partition_of

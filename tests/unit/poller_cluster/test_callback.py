@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from poller_cluster.callback import Prepared, prepare
+from poller_cluster.clients import Tenant
 from poller_cluster.delivery.signing import sign
-from poller_cluster.steps import Claim
-from poller_cluster.tenants import Tenant
+from poller_cluster.dispatch.request import Prepared, prepare
+from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.clients import LatePolicy
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.schedules import Outcome, State

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from membership.conditional import Applied
-from poller_cluster.cron_children import OVERLAP, RUNS_AT_ONCE, CronChildren
+from poller_cluster.crons.fire_checks import OVERLAP, RUNS_AT_ONCE, CronChildren
 from scheduler_service.domain.copies import copy_of
 from scheduler_service.domain.crons.expansion import plan
 from scheduler_service.domain.crons.row import Cron, CronOptions, CronState

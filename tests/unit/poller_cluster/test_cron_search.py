@@ -8,8 +8,8 @@ import pytest
 from cql.storage import Storage
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
-from poller_cluster.cron_search import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
-from poller_cluster.tenants import Tenant
+from poller_cluster.clients import Tenant
+from poller_cluster.crons.overdue_scan import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, UnixMillis

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from poller_cluster.clients import Tenant
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS, LOCKED_SECONDS
+from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS, LOCKED_SECONDS
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import ClientState, LatePolicy
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import State

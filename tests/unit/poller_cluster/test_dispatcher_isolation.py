@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from poller_cluster.dispatcher import ENGINE_PART, RESERVE, SMALL_PART
+from poller_cluster.dispatch.dispatcher import ENGINE_PART, RESERVE, SMALL_PART
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import DestinationLimit, RetrySettings
 from scheduler_service.domain.ids import ClientId, UnixMillis

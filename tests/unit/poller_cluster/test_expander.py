@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from membership.errors import StoreUnavailable
+from poller_cluster.crons.expander import CronEngine, Expander
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.expander import CronEngine, Expander
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME, WakeUp
 from scheduler_service.domain.ids import ClientId, CronId
 from scheduler_service.usecases.expand_crons import AT_ONCE

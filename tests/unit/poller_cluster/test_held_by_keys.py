@@ -2,10 +2,10 @@
 
 from typing import cast
 
-from poller_cluster.dispatcher import Dispatcher
-from poller_cluster.minute_admission import MinuteAdmission
-from poller_cluster.open_rows import Hold, OpenRow, OpenRows
-from poller_cluster.ordering import OrderingKeys
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.minute.admission import MinuteAdmission
+from poller_cluster.minute.ordering import OrderingKeys
+from poller_cluster.minute.rows import Hold, OpenRow, OpenRows
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import PARTITION, at, row

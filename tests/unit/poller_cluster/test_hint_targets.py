@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from poller_cluster.hint_targets import NodeTargets
-from scheduler_service.usecases.members_seen import HintTargets
+from scheduler_service.usecases.members import HintTargets
 
 
 def view(*members: tuple[str, str, float | None]) -> Any:

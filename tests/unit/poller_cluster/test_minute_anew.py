@@ -2,9 +2,9 @@
 
 import pytest
 
-from poller_cluster.minute import PollerMinute
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.steps import Phase, ReadHinted, ReadPage, Wait
 from poller_cluster.page_pass import HINTED_ROWS
-from poller_cluster.steps import Phase, ReadHinted, ReadPage, Wait
 from scheduler_service.domain.schedules import Row
 from tests.unit.poller_cluster.builders import (
     EPOCH,

@@ -3,7 +3,7 @@ from uuid import UUID
 import pytest
 
 from membership.conditional import APPLIED, Unknown
-from poller_cluster.steps import OpenPartition, Phase, ReadPage, Stop, Wait, WriteAdvance
+from poller_cluster.minute.steps import OpenPartition, Phase, ReadPage, Stop, Wait, WriteAdvance
 from scheduler_service.domain.schedules import State, Statics
 from tests.unit.poller_cluster.builders import (
     EDITS,

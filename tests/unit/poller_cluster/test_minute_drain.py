@@ -1,5 +1,5 @@
 from membership.conditional import APPLIED
-from poller_cluster.steps import Phase, ReadHinted, ReadPage, RecheckClaimed, Stop, Wait, WriteBalance
+from poller_cluster.minute.steps import Phase, ReadHinted, ReadPage, RecheckClaimed, Stop, Wait, WriteBalance
 from scheduler_service.domain.schedules import State, Statics
 from tests.unit.poller_cluster.builders import (
     EDITS,

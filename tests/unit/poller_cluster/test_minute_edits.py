@@ -1,6 +1,6 @@
 from membership.conditional import APPLIED
-from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import ReadHinted, RecheckClaimed, Wait, WriteBalance
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.steps import ReadHinted, RecheckClaimed, Wait, WriteBalance
 from scheduler_service.domain.schedules import Row, State, Statics
 from tests.unit.poller_cluster.builders import (
     EDITS,

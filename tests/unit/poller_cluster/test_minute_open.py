@@ -1,8 +1,8 @@
 import pytest
 
 from membership.conditional import APPLIED, Rejected, Unknown
-from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import OpenPartition, Phase, ReadHinted, ReadPage, Stop, SweepPage, Wait
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.steps import OpenPartition, Phase, ReadHinted, ReadPage, Stop, SweepPage, Wait
 from scheduler_service.domain.schedules import Row, State, Statics
 from tests.unit.poller_cluster.builders import (
     EDITS,

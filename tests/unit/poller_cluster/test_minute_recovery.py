@@ -2,9 +2,9 @@ import asyncio
 from typing import cast
 
 from poller_cluster.lane_work import LaneWork
-from poller_cluster.minute_run import MinuteRun
+from poller_cluster.minute.runner import MinuteRun
+from poller_cluster.minute.steps import Phase
 from poller_cluster.recovery import Walk, found, next_chunk
-from poller_cluster.steps import Phase
 from scheduler_service.domain.ids import Minute, PollerId
 from tests.unit.poller_cluster.builders import EPOCH, machine
 

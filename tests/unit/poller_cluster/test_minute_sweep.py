@@ -1,7 +1,7 @@
 import pytest
 
-from poller_cluster.minute import STRAYS_AT_ONCE, PollerMinute
-from poller_cluster.steps import (
+from poller_cluster.minute.machine import STRAYS_AT_ONCE, PollerMinute
+from poller_cluster.minute.steps import (
     OpenPartition,
     Phase,
     ReadHinted,

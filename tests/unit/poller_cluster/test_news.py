@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import Heartbeat, NodeState
 from membership.view import MembersView
-from poller_cluster.news import NodeNews
 from poller_cluster.node import Node
+from poller_cluster.ops.status import NodeNews
 from poller_cluster.readiness import unready
 from tests.support.api import ManualClock
 

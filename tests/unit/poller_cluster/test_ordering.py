@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster import ordering
-from poller_cluster.ordering import OrderingKeys
+from poller_cluster.minute import ordering
+from poller_cluster.minute.ordering import OrderingKeys
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import at, copy_row, outcome, row, with_state

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from membership.errors import StoreUnavailable
-from poller_cluster.payments import TOGETHER, Payments
+from poller_cluster.minute.payments import TOGETHER, Payments
+from poller_cluster.minute.steps import FollowUp
 from poller_cluster.settings import BackgroundSettings
-from poller_cluster.steps import FollowUp
 from scheduler_service.domain.schedules import Definition, Outcome, State
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.simulation.sim_clock import SimClock

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.minute_run import MinuteRun
+from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.settings import BackgroundSettings
 from scheduler_service.domain.schedules import NO_STATICS, Page
 from tests.support.api import ManualClock, SeededRandomness

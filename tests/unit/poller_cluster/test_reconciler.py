@@ -10,10 +10,10 @@ import pytest
 
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
-from poller_cluster import reconciler
-from poller_cluster.reconciler import LOOK_SECONDS, SEARCH_SECONDS, Reconciler
+from poller_cluster import reconciliation
+from poller_cluster.clients import Tenant
+from poller_cluster.reconciliation import LOOK_SECONDS, SEARCH_SECONDS, Reconciler
 from poller_cluster.settings import ReconciliationSettings
-from poller_cluster.tenants import Tenant
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, minute_of
 from scheduler_service.domain.reconciliations import (
@@ -187,7 +187,7 @@ def test_a_slot_of_what_is_not_kept_any_more_is_looked_at_once(age_ms: int, read
 
 def test_only_the_owner_of_the_lane_works_and_only_under_trust() -> None:
     async def scenario(bench: Bench) -> None:
-        lane = reconciler._lane_of(SHOP, 4)
+        lane = reconciliation._lane_of(SHOP, 4)
         for bench.trusted, bench.lanes in ((True, {0, 1, 2, 3} - {lane}), (False, {lane})):
             await bench.ask()
             await virtual_loop().advance(2 * SEARCH_SECONDS + 1)

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.minute_admission import MinuteAdmission
-from poller_cluster.open_rows import Hold, OpenRow, Verdict
-from poller_cluster.ordering import OrderingKeys
+from poller_cluster.minute.admission import MinuteAdmission
+from poller_cluster.minute.ordering import OrderingKeys
+from poller_cluster.minute.rows import Hold, OpenRow, Verdict
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import DestinationLimit
 from scheduler_service.domain.ids import minute_of

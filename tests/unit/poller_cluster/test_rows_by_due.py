@@ -5,8 +5,8 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.job import Job
-from poller_cluster.ready_rows import ClientRows, RowsByDue
+from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.ready_rows import ClientRows, RowsByDue
 from scheduler_service.domain.ids import ClientId
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import RowOwner, claim

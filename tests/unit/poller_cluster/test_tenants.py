@@ -7,11 +7,11 @@ import pytest
 from cql.connection import Parameters
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
-from poller_cluster import tenants
-from poller_cluster.tenants import ROUND_SECONDS, Tenants
+from poller_cluster import clients as tenants
+from poller_cluster.clients import ROUND_SECONDS, Tenants
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.support.api import ManualClock
 from tests.support.memory import InMemoryConnection
 

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from poller_cluster.destinations import Destinations
-from poller_cluster.expander import CronEngine
+from poller_cluster.crons.expander import CronEngine
+from poller_cluster.dispatch.destinations import Destinations
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME
 from scheduler_service.domain.crons.row import CRON_CLIENT

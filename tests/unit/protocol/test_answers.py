@@ -3,7 +3,7 @@
 import pytest
 
 from membership.conditional import Unknown
-from poller_cluster.steps import OpenPartition, Phase, ReadPage, Stop, WriteAdvance
+from poller_cluster.minute.steps import OpenPartition, Phase, ReadPage, Stop, WriteAdvance
 from scheduler_service.domain.schedules import RowWrite, State
 from tests.support.minutes import DELIVERED, START, SWEEP, MinuteBench, definition
 

@@ -3,8 +3,8 @@
 import pytest
 
 from membership.conditional import Unknown
+from poller_cluster.minute.steps import Phase, WriteAdvance
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.steps import Phase, WriteAdvance
 from scheduler_service.domain.schedules import RowWrite, State
 from tests.support.minutes import DELIVERED, END, START, SWEEP, MinuteBench, copy, definition, retrying
 

@@ -3,7 +3,7 @@
 import pytest
 
 from membership.conditional import Rejected, Unknown
-from poller_cluster.steps import RecheckClaimed, WriteAdvance
+from poller_cluster.minute.steps import RecheckClaimed, WriteAdvance
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
 from tests.support.minutes import END, START, SWEEP, MinuteBench, definition

@@ -1,7 +1,7 @@
 """Newer owners, errors, a store that does not answer, trust and clocks in doubt."""
 
-from poller_cluster.minute import PollerMinute
-from poller_cluster.steps import Step
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.steps import Step
 from scheduler_service.domain.schedules import State
 from tests.support.lanes import EPOCH, LaneBench, on_lanes
 from tests.support.minutes import LANE, definition, retrying

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from poller_cluster.tenants import Tenant
+from poller_cluster.clients import Tenant
 from scheduler_service.domain.schedules import State
 from tests.support.lanes import LaneBench, on_lanes
 from tests.support.minutes import LANE, MINUTE, definition

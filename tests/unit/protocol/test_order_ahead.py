@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from poller_cluster import order_ahead
-from poller_cluster.order_ahead import ahead_minutes, look_ahead, look_up_overdue
-from poller_cluster.ordering import OrderingKeys
+from poller_cluster.minute import order_ahead
+from poller_cluster.minute.order_ahead import ahead_minutes, look_ahead, look_up_overdue
+from poller_cluster.minute.ordering import OrderingKeys
 from scheduler_service.domain.ids import Minute, minute_start
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
 from tests.support.budgets import budget

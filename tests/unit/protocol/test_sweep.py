@@ -2,8 +2,8 @@
 
 import pytest
 
+from poller_cluster.minute.steps import Phase, Stop, SweepPage, Wait, WriteAdvance
 from poller_cluster.settings import MinuteSettings
-from poller_cluster.steps import Phase, Stop, SweepPage, Wait, WriteAdvance
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS
 from scheduler_service.domain.schedules import Outcome, RowWrite, State
 from tests.support.minutes import DELIVERED, END, START, SWEEP, MinuteBench, definition

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected
-from poller_cluster.tenants import ROUND_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, Tenants
+from poller_cluster.clients import ROUND_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, Tenants
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -18,7 +18,7 @@ from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
 from scheduler_service.usecases.rotate_secrets import NoKeyRing, RotateSecrets, Rotation
-from scheduler_service.usecases.secret_box import ClearBox, KeyRingBox
+from scheduler_service.usecases.secret_encryption import ClearBox, KeyRingBox
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from tests.support.api import ApiHarness, ManualClock
 from tests.support.memory import InMemoryConnection

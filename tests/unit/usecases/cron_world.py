@@ -16,11 +16,11 @@ from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, 
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
 from scheduler_service.domain.schedules import Row
 from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.change_crons import ChangeCrons, CronDraft
+from scheduler_service.usecases.crons import ChangeCrons, CronDraft
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.secret_box import ClearBox
+from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
 

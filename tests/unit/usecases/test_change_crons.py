@@ -13,7 +13,7 @@ from scheduler_service.domain.crons.expansion import offset_ms
 from scheduler_service.domain.crons.row import CronState
 from scheduler_service.domain.errors import Conflict, NotFound
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
-from scheduler_service.usecases.change_crons import MAX_TURNS, Changed
+from scheduler_service.usecases.crons import MAX_TURNS, Changed
 from tests.unit.usecases.cron_world import SHOP, TICK, CronWorld, draft
 
 STATES = (None, *CronState)

@@ -11,7 +11,6 @@ from scheduler_service.domain.errors import Invalid
 from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import RetryOverride
-from scheduler_service.usecases.change_crons import CronDraft
 from scheduler_service.usecases.cron_request import (
     CronRequest,
     Preview,
@@ -19,6 +18,7 @@ from scheduler_service.usecases.cron_request import (
     draft_cron,
     preview,
 )
+from scheduler_service.usecases.crons import CronDraft
 from tests.support.api import NOW, callback, cron
 
 LONDON = {"expression": "*/5 9-17 * * mon-fri", "timezone": "Europe/London"}

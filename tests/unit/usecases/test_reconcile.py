@@ -39,7 +39,7 @@ from scheduler_service.usecases.cancel_schedules import CancelSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile
-from scheduler_service.usecases.redeliver_schedule import (
+from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
     RedeliveredBefore,
     Redelivering,

@@ -17,7 +17,7 @@ from scheduler_service.domain.audits import (
 )
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.usecases.watch_audits import LOOK_SECONDS, WatchAudits
+from scheduler_service.usecases.storage_probes import LOOK_SECONDS, WatchAudits
 from tests.support.api import SeededRandomness
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_clock import VirtualClock

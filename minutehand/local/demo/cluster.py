@@ -1,0 +1,156 @@
+"""What a demo runs on: everything on this machine, in a directory.
+
+    Cassandra -> schema -> API and pollers
+
+The processes are tied to this one, so whatever ends it ends them too.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cql.migrate import migrate
+from cql.settings import StorageSettings
+from minutehand.local.cassandra import RunningCassandra
+from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses
+from minutehand.local.demo.show import Runs, Say
+from minutehand.local.errors import DataDirLocked
+from minutehand.local.progress import Progress
+from minutehand.local.start import start_cassandra
+from minutehand.processes.programs import Program
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.randomness import SystemRandomness
+
+CASSANDRA_GRACE_SECONDS = 10.0
+ORPHAN_SECONDS = 15.0
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What the user may choose. A port that is None is chosen."""
+
+    directory: Path
+    pollers: int = 2
+    heap_mb: int = 768
+    cassandra_port: int | None = None
+    api_port: int | None = None
+    receiver_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """`watched`: whether each process runs, by name."""
+
+    plan: DemoPlan
+    pids: DemoProcesses
+    watched: Mapping[str, Runs]
+
+
+class DemoCluster:
+    """Starts one thing after the other; what was started is stopped in reverse order, whatever happens. `begun`: there
+    is something to stop."""
+
+    def __init__(self, options: ClusterOptions, *, say: Say, progress: Progress) -> None:
+        self.directory = DemoDirectory(options.directory)
+        self.begun = False
+        self._options = options
+        self._say = say
+        self._progress = progress
+
+    def start(self, running: ExitStack) -> Started:
+        """Everything runs and is ready; `running` ends it. The directory is the caller's, claimed before. Raises
+        LocalError."""
+        began = time.monotonic()
+        options, directory = self._options, self.directory
+        api_port, receiver_port, poller_ports = directory.choose_ports(
+            api=options.api_port, receiver=options.receiver_port, pollers=options.pollers
+        )
+        cassandra = self._start_cassandra(running)
+        plan = DemoPlan(
+            cassandra_port=cassandra.port,
+            api_port=api_port,
+            receiver_port=receiver_port,
+            poller_ports=tuple(poller_ports),
+        )
+        directory.write_settings(plan)
+        api, pollers = self._start_programs(plan, running)
+        took = time.monotonic() - began
+        self._say(f"{len(pollers)} pollers are members of the cluster ({took:.0f} s since the start).")
+        pids = DemoProcesses(cassandra=cassandra.pid, api=(api.pid,), pollers=tuple(one.pid for one in pollers))
+        watched = {"Cassandra": cassandra.is_running, **{one.name: _runs(one) for one in (api, *pollers)}}
+        return Started(plan=plan, pids=pids, watched=watched)
+
+    def _start_cassandra(self, running: ExitStack) -> RunningCassandra:
+        """With its schema."""
+        cassandra = self._await_cassandra()
+        self.begun = True
+        running.callback(cassandra.stop, CASSANDRA_GRACE_SECONDS)
+        self._say(f"Cassandra answers on port {cassandra.port}.")
+        storage = StorageSettings(contact_points=cassandra.contact_points, port=cassandra.port)
+        asyncio.run(migrate(storage, clock=SystemClock(), randomness=SystemRandomness()))
+        self._say("The schema is up to date.")
+        return cassandra
+
+    def _await_cassandra(self) -> RunningCassandra:
+        deadline = time.monotonic() + ORPHAN_SECONDS
+        while True:
+            try:
+                return start_cassandra(
+                    self.directory.cassandra,
+                    native_port=self._options.cassandra_port,
+                    heap_mb=self._options.heap_mb,
+                    progress=self._progress,
+                )
+            except DataDirLocked:
+                # The demo before this one was killed, and its Cassandra is about to notice.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    def _start_programs(self, plan: DemoPlan, running: ExitStack) -> tuple[Program, list[Program]]:
+        """All at once; returns when all are ready."""
+        directory = self.directory
+        settings = ["--config", str(directory.settings)]
+        api = Program("API", ["api", *settings], log_file=directory.log_file("api"))
+        running.callback(api.stop)
+        pollers = []
+        for number, port in enumerate(plan.poller_ports, start=1):
+            poller = Program(
+                f"poller demo-{number}",
+                ["poller", *settings, "--processes", "1", "--node-id", f"demo-{number}"],
+                log_file=directory.log_file(f"poller-{number}"),
+                variables={"MINUTEHAND_OPS_PORT": str(port)},
+            )
+            running.callback(poller.stop)
+            pollers.append(poller)
+        api.await_ready(f"{plan.api_url}/readyz")
+        self._say(f"The API answers on {plan.api_url}.")
+        for poller, port in zip(pollers, plan.poller_ports, strict=True):
+            poller.await_ready(f"http://127.0.0.1:{port}/readyz")
+        return api, pollers
+
+
+def _runs(program: Program) -> Runs:
+    return lambda: program.exit_code() is None
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """SIGTERM is as good as Ctrl-C, also where the shell had the latter ignored. As before afterwards."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in SIGNALS:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

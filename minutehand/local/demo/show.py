@@ -1,0 +1,176 @@
+"""What is seen of the demo once everything runs: a client, a receiver, schedules, and their callbacks as they come."""
+
+import asyncio
+import json
+import shlex
+import shutil
+import sysconfig
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from minutehand.client import AsyncMinutehand, Callback
+from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
+from minutehand.local.demo.receiver import Arrival, DemoReceiver
+from minutehand.local.errors import LocalError
+
+CLIENT_ID = "demo"
+POLLER_QUOTA = 4
+SCHEDULES = 5
+AHEAD_SECONDS = 3
+PATIENCE_SECONDS = 45.0
+KEEP_FOR_CURL = timedelta(minutes=10)
+_POLL_SECONDS = 0.5
+
+Say = Callable[[str], None]
+Runs = Callable[[], bool]
+
+
+class DemoShow:
+    """Against a running API. `staying`: the first callbacks were seen, and there is nothing to do but watch."""
+
+    def __init__(self, directory: DemoDirectory, plan: DemoPlan, pids: DemoProcesses, *, once: bool, say: Say) -> None:
+        self._directory = directory
+        self._plan = plan
+        self._pids = pids
+        self._once = once
+        self._say = say
+        self.staying = False
+
+    async def run(self, watched: Mapping[str, Runs]) -> None:
+        """Until interrupted, or with `once` until the first callbacks came. `watched`: processes by name.
+
+        Raises LocalError when callbacks don't come in time, or Cassandra ends.
+        """
+        plan = self._plan
+        async with AsyncMinutehand(plan.api_url, plan.admin_key) as admin:
+            client_key, secret = await _register(admin)
+        receiver = DemoReceiver(port=plan.receiver_port, secret=secret, on_arrival=self._tell)
+        await receiver.start()
+        try:
+            state = DemoState(
+                api_url=plan.api_url,
+                admin_key=plan.admin_key,
+                client_id=CLIENT_ID,
+                client_key=client_key,
+                signing_secret=secret,
+                receiver_url=plan.receiver_url,
+                pids=self._pids,
+            )
+            self._directory.write_state(state)
+            async with AsyncMinutehand(plan.api_url, client_key) as api:
+                await self._fire(api, receiver)
+                if not self._once:
+                    await self._invite(api, state)
+            if not self._once:
+                await self._stay(watched)
+        finally:
+            await receiver.stop()
+
+    async def _fire(self, api: AsyncMinutehand, receiver: DemoReceiver) -> None:
+        """Create schedules a few seconds ahead and see their callbacks come. Raises LocalError when they don't."""
+        now = datetime.now(UTC).replace(microsecond=0)
+        created = []
+        for number in range(1, SCHEDULES + 1):
+            callback = Callback(url=self._plan.receiver_url, json={"order": number})
+            due = now + timedelta(seconds=AHEAD_SECONDS + number)
+            created.append(await api.client(CLIENT_ID).schedules.create(callback, due=due, label=f"order-{number}"))
+        first, last = created[0].due, created[-1].due
+        self._say(f"{SCHEDULES} schedules are created, due from {_clock(first)} to {_clock(last)}. Their callbacks:")
+        ids = {schedule.schedule_id for schedule in created}
+        missing = await receiver.await_verified(ids, seconds=PATIENCE_SECONDS)
+        if missing:
+            raise LocalError(
+                f"{len(missing)} of {SCHEDULES} callbacks did not come within {PATIENCE_SECONDS:.0f} s.",
+                f"The logs are in {self._directory.log_file('api').parent}.",
+            )
+        self._say(f"All {SCHEDULES} came, and their signatures are right.")
+
+    async def _invite(self, api: AsyncMinutehand, state: DemoState) -> None:
+        """Three requests that work as they stand."""
+        callback = Callback(url=self._plan.receiver_url, json={"order": 0})
+        later = await api.client(CLIENT_ID).schedules.create(callback, due=datetime.now(UTC) + KEEP_FOR_CURL)
+        schedules = f"{self._plan.api_url}/v1/clients/{CLIENT_ID}/schedules"
+        wanted = {"delay_seconds": 10, "callback": {"url": self._plan.receiver_url, "json": {"order": 17}}}
+        bearer = f"-H 'Authorization: Bearer {state.client_key}'"
+        self._say(
+            "\n".join(
+                [
+                    "",
+                    "For another shell, so that curl, the examples and `minutehand` reach this demo:",
+                    "",
+                    *(f"  {line}" for line in shell_lines(state, settings=self._directory.settings)),
+                    "",
+                    "Try (create one that is due in ten seconds; look at one that is due in ten minutes; cancel it):",
+                    "",
+                    f"  curl {schedules} {bearer} -H 'Content-Type: application/json' -d '{json.dumps(wanted)}'",
+                    f"  curl {schedules}/{later.schedule_id} {bearer}",
+                    f"  curl -X DELETE {schedules}/{later.schedule_id} {bearer}",
+                    "",
+                    "Callbacks are shown here as they come. Ctrl-C stops everything.",
+                    "",
+                ]
+            )
+        )
+
+    async def _stay(self, watched: Mapping[str, Runs]) -> None:
+        """Until interrupted. Tells of processes that end; without Cassandra there is nothing left to show."""
+        watched = dict(watched)
+        self.staying = True
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            for name in [name for name, runs in watched.items() if not runs()]:
+                if name == "Cassandra":
+                    raise LocalError("Cassandra ended.", f"Its log is in {self._directory.cassandra / 'logs'}.")
+                del watched[name]
+                self._say(f"The {name} ended; the rest goes on.")
+
+    def _tell(self, arrival: Arrival) -> None:
+        at = _clock(datetime.fromtimestamp(arrival.at, UTC), "milliseconds")
+        callback, lateness = arrival.callback, arrival.lateness_seconds
+        if callback is None or lateness is None:
+            self._say(f"  {at}  refused: {arrival.refusal or 'it does not say when it was due'}")
+            return
+        again = " again (it may have come before)" if callback.redelivery else ""
+        attempt = f" attempt {callback.attempt}" if (callback.attempt or 1) > 1 else ""
+        body = arrival.body.decode(errors="replace")[:60]
+        self._say(f"  {at}  {lateness * 1000:+7.1f} ms  signature right  {body}{attempt}{again}")
+
+
+def shell_lines(state: DemoState, *, settings: Path) -> list[str]:
+    """What a shell needs for the requests of the README, the examples and every command."""
+    variables = {
+        "API": state.api_url,
+        "CLIENT": state.client_id,
+        "KEY": state.client_key,
+        "RECEIVER": state.receiver_url,
+        "ADMIN_KEY": state.admin_key,
+        "MINUTEHAND_URL": state.api_url,
+        "MINUTEHAND_KEY": state.admin_key,
+        "SIGNING_SECRET": state.signing_secret,
+        "MINUTEHAND_CONFIG": str(settings),
+    }
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+    programs = Path(sysconfig.get_path("scripts"))
+    found = shutil.which("minutehand")
+    if found is None or Path(found).parent != programs:
+        lines.append(f"export PATH={shlex.quote(str(programs))}:$PATH")
+    return lines
+
+
+async def _register(admin: AsyncMinutehand) -> tuple[str, str]:
+    """The demo's client with a fresh key and a fresh secret; those of earlier runs are no longer good."""
+    client = admin.client(CLIENT_ID)
+    await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
+    key, secret = await client.keys.create(), await client.signing_secrets.create()
+    for old in await client.keys.list():
+        if old.key_id != key.key_id and old.revoked_at is None:
+            await client.keys.revoke(old.key_id)
+    for older in await client.signing_secrets.list():
+        if older.secret_id != secret.secret_id:
+            await client.signing_secrets.delete(older.secret_id)
+    return key.key, secret.secret
+
+
+def _clock(instant: datetime, precision: str = "seconds") -> str:
+    return instant.astimezone(UTC).time().isoformat(timespec=precision)

@@ -1,0 +1,214 @@
+"""What is done and seen in the demo of the data pipeline, once the cluster runs."""
+
+import asyncio
+import json
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import ClassVar
+
+from minutehand.client import AsyncMinutehand, Callback, NewSchedule
+from minutehand.local.demo.files import DemoDirectory, DemoPlan
+from minutehand.local.demo.receiver import Arrival, DemoReceiver
+from minutehand.local.demo.show import Say
+from minutehand.local.errors import LocalError
+from minutehand.processes.programs import clean_environment
+
+CLIENT_ID = "orders"
+POLLER_QUOTA = 50
+SOON_EVERY = 10
+"""One order in so many is due soon: too soon to be loaded in bulk, so it goes over the API."""
+SOON = timedelta(seconds=90)
+SOON_SPREAD = timedelta(seconds=60)
+LATER = timedelta(minutes=30)
+LATER_SPREAD = timedelta(hours=6)
+BATCH = 1_000
+PATIENCE_SECONDS = 120.0
+TELL_SECONDS = 10.0
+_STEP = 7_919
+"""From one order's due to the next, in ms: a prime, so that they are spread evenly."""
+
+
+class PipelineShow:
+    """`rows`: how many orders there are."""
+
+    MADE: ClassVar[tuple[str, ...]] = ("orders.parquet", "orders.parquet.rejects", "archive", "charts")
+
+    def __init__(self, directory: DemoDirectory, plan: DemoPlan, *, rows: int, say: Say) -> None:
+        self._directory = directory
+        self._plan = plan
+        self._rows = rows
+        self._say = say
+        self._orders = directory.path / "orders.parquet"
+        self._rejects = directory.path / "orders.parquet.rejects"
+        self._logs = f"The logs are in {directory.log_file('api').parent}."
+        self._began = datetime.now(UTC).replace(microsecond=0)
+        self._came: set[str] = set()
+        self._lateness: list[float] = []
+        self._refused = 0
+
+    def write_orders(self, jars: Sequence[Path]) -> None:
+        """The input, as another team's job would have left it."""
+        from pyspark.sql import functions as F
+
+        from cql.settings import StorageSettings
+        from spark.session import SparkSettings, open_session
+
+        settings = SparkSettings(
+            storage=StorageSettings(port=self._plan.cassandra_port),
+            master="local[*]",
+            jars=jars,
+        )
+        with open_session(settings, name="orders") as session:
+            number = F.col("id")
+            step = number * _STEP
+            after = F.when(number % SOON_EVERY == 0, _in_ms(SOON) + step % _in_ms(SOON_SPREAD)).otherwise(
+                _in_ms(LATER) + step % _in_ms(LATER_SPREAD)
+            )
+            self._began = datetime.now(UTC).replace(microsecond=0)
+            orders = session.range(0, self._rows, 1, 4).select(
+                F.format_string("order-%08d", number).alias("order_id"),
+                F.timestamp_millis(F.lit(round(self._began.timestamp() * 1000)) + after).alias("due"),
+                F.lit(self._plan.receiver_url).alias("url"),
+                F.format_string('{"order": %d}', number).alias("json"),
+                F.lit("order").alias("label"),
+            )
+            orders.write.parquet(str(self._orders))
+        self._say(
+            f"{self._rows:,} orders are in {self._orders}; {self._soon:,} of them are due from "
+            f"{self._began + SOON:%H:%M:%S} to {self._began + SOON + SOON_SPREAD:%H:%M:%S}, the others later."
+        )
+
+    async def run(self) -> None:
+        """Everything after that. Raises LocalError."""
+        plan = self._plan
+        async with AsyncMinutehand(plan.api_url, plan.admin_key) as admin:
+            await admin.clients.register(CLIENT_ID, poller_quota=POLLER_QUOTA)
+            client = admin.client(CLIENT_ID)
+            key, secret = await client.keys.create(), await client.signing_secrets.create()
+        receiver = DemoReceiver(port=plan.receiver_port, secret=secret.secret, on_arrival=self._take)
+        await receiver.start()
+        try:
+            await self._load()
+            async with AsyncMinutehand(plan.api_url, key.key) as api:
+                await self._create_rejected(api)
+                await self._await_callbacks()
+                await self._job("archive", "--output", str(self._directory.path / "archive"), "--so-far")
+                hours = (self._began.replace(minute=0, second=0) + timedelta(hours=ahead) for ahead in (0, 8))
+                start, end = (f"{hour:%Y-%m-%dT%H:%MZ}" for hour in hours)
+                await self._job("reconcile", "--from", start, "--to", end, "--client", CLIENT_ID)
+                await self._prove(api)
+                await self._job("usage")
+                await self._job("capacity", "--charts", str(self._directory.path / "charts"))
+        finally:
+            await receiver.stop()
+
+    @property
+    def _soon(self) -> int:
+        return -(-self._rows // SOON_EVERY)
+
+    async def _load(self) -> None:
+        options = ("--format", "parquet", "--client", CLIENT_ID, "--key", "order_id")
+        await self._job("bulk_load", "--input", str(self._orders), *options)
+
+    async def _create_rejected(self, api: AsyncMinutehand) -> None:
+        """What was refused because it is due too soon, over the API: it takes whatever is due."""
+        numbers = sorted(self._rejected())
+        if len(numbers) != self._soon:
+            raise LocalError(
+                f"{len(numbers):,} orders were rejected; those due soon are {self._soon:,}.",
+                f"The reasons are in {self._rejects}.",
+            )
+        schedules = api.client(CLIENT_ID).schedules
+        now = datetime.now(UTC)
+        wanted = [
+            NewSchedule(
+                callback=Callback(url=self._plan.receiver_url, json={"order": number}),
+                due=max(self._began + timedelta(milliseconds=_after(number)), now),
+                label="order",
+            )
+            for number in numbers
+        ]
+        for first in range(0, len(wanted), BATCH):
+            items = await schedules.create_batch(wanted[first : first + BATCH])
+            failed = [item.problem for item in items if item.problem is not None]
+            if failed:
+                raise LocalError(f"The API refused an order: {failed[0].detail}", self._logs)
+        took = (datetime.now(UTC) - now).total_seconds()
+        self._say(f"{len(wanted):,} orders that are due too soon for a bulk load went over the API, in {took:.1f} s.")
+
+    def _rejected(self) -> set[int]:
+        """The numbers of the orders in the rejects."""
+        lines = (
+            line for file in self._rejects.rglob("*.json") for line in file.read_text(encoding="utf-8").splitlines()
+        )
+        return {int(json.loads(line)["key"].removeprefix("order-")) for line in lines}
+
+    async def _await_callbacks(self) -> None:
+        deadline = self._began + SOON + SOON_SPREAD + timedelta(seconds=PATIENCE_SECONDS)
+        while len(self._came) < self._soon:
+            if datetime.now(UTC) > deadline:
+                raise LocalError(
+                    f"{self._soon - len(self._came):,} of {self._soon:,} callbacks did not come in time.",
+                    self._logs,
+                )
+            self._say(f"{len(self._came):,} of {self._soon:,} callbacks came.")
+            await asyncio.sleep(TELL_SECONDS)
+        centiles = statistics.quantiles(self._lateness, n=100)
+        self._say(
+            f"All {self._soon:,} callbacks came, {self._refused:,} with a wrong signature; lateness "
+            f"p50 {centiles[49] * 1000:.1f} ms, p99 {centiles[98] * 1000:.1f} ms."
+        )
+
+    async def _prove(self, api: AsyncMinutehand) -> None:
+        """The audit as the API shows it to the client."""
+        async for audit in api.client(CLIENT_ID).audits():
+            counts = audit.counts
+            if audit.findings or (counts.accepted, counts.delivered) != (self._rows, self._soon):
+                raise LocalError(f"The books are wrong: {audit.findings}, {counts}.", self._logs)
+            self._say(
+                f"The books are right: {counts.accepted:,} accepted, {counts.delivered:,} delivered, nothing found."
+            )
+            return
+        raise LocalError("The audit is not to be seen over the API.", self._logs)
+
+    async def _job(self, job: str, *arguments: str) -> None:
+        """A command, shown with what it says. Raises LocalError when it fails."""
+        words = ["spark", "run", job, "--config", str(self._directory.settings), *arguments]
+        self._say(f"\n$ minutehand {' '.join(words)}")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "minutehand", *words,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env=clean_environment(os.environ),
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            async for line in process.stdout:
+                self._say(f"  {line.decode(errors='replace').rstrip()}")
+            if await process.wait():
+                raise LocalError(f"The job {job} failed with code {process.returncode}.", self._logs)
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+
+    def _take(self, arrival: Arrival) -> None:
+        if arrival.callback is None or arrival.lateness_seconds is None:
+            self._refused += 1
+            return
+        self._came.add(arrival.callback.webhook_id)
+        self._lateness.append(arrival.lateness_seconds)
+
+
+def _after(number: int) -> int:
+    """How many ms after the start an order is due, as `PipelineShow.write_orders` has it."""
+    if number % SOON_EVERY == 0:
+        return _in_ms(SOON) + number * _STEP % _in_ms(SOON_SPREAD)
+    return _in_ms(LATER) + number * _STEP % _in_ms(LATER_SPREAD)
+
+
+def _in_ms(span: timedelta) -> int:
+    return span // timedelta(milliseconds=1)

@@ -1,0 +1,280 @@
+"""The health of several processes of one command, on one port of the command's own.
+
+    process --Unix socket, a line of JSON for whoever connects--> parent --HTTP--> /livez, /readyz
+
+The parent asks every process every LOOK_SECONDS and answers from memory. All of them have to be ready. A process that
+is down or just starting makes unready and no more: the parent starts it anew, and what keeps it from starting (storage,
+as a rule) is not mended by a restart. One that runs, and whose loop is silent for SILENT_SECONDS, is not live.
+
+The parent answers on a thread with an event loop of its own: its main one waits for signals and for its children.
+"""
+
+import asyncio
+import socket
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from minutehand.processes.workers import Work
+from poller_cluster.ops_connection import OpsRunner
+from scheduler_service.api.http.server import CannotListen
+from scheduler_service.runtime.clock import Clock, SystemClock
+from scheduler_service.runtime.health import PROCESS_DOWN, PROCESS_SILENT, Reason, health_document, status_code
+from scheduler_service.runtime.lifecycle import Service, Tasks
+from scheduler_service.runtime.logging import get_logger
+
+LOOK_SECONDS = 2.0
+ANSWER_SECONDS = 4.0
+"""How long a process may take to say how it is: it may have to wait for storage's answer to a probe."""
+SILENT_SECONDS = 30.0
+_MOST_BYTES = 64 * 1024
+_log = get_logger("minutehand")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthSettings:
+    """Where a command that runs several processes answers /livez and /readyz for all of them. One process alone answers
+    on its own port (api.port, ops.port) instead. Raises ValueError for ports that don't exist."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. The default answers this machine only."""
+    port: int | None = None
+    """Port to listen on; 0 takes a free one. None: nowhere."""
+    socket: str | None = None
+    """Path of the Unix socket on which one process of several tells the command how it is. The command sets it."""
+
+    def __post_init__(self) -> None:
+        if self.port is not None and not 0 <= self.port <= 65_535:
+            raise ValueError("port: must be from 0 to 65535")
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """Why a process is not live, and why not ready."""
+
+    live: list[Reason]
+    ready: list[Reason]
+
+
+class HealthSocket:
+    """A `Service`: tells whoever connects to the Unix socket, and closes."""
+
+    def __init__(
+        self, path: str, *, live: Callable[[], Sequence[Reason]], ready: Callable[[], Awaitable[Sequence[Reason]]]
+    ) -> None:
+        self._path = path
+        self._live = live
+        self._ready = ready
+        self._server: asyncio.Server | None = None
+        self._answers = Tasks(_report)
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_unix_server(self._answer, self._path)
+
+    async def stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        await self._answers.close()
+
+    def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The stream alone doesn't hold its task: one that waits for long could be collected and its socket left open.
+        self._answers.spawn(self._tell(reader, writer), name="health-answer")
+
+    async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            told = _Told(list(self._live()), list(await self._ready()))
+            writer.write(msgspec.json.encode(told))
+            await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+def _report(name: str, error: BaseException) -> None:
+    _log.error("task-crashed", task=name, exc_info=error)
+
+
+def told_health(
+    settings: HealthSettings,
+    *,
+    live: Callable[[], Sequence[Reason]],
+    ready: Callable[[], Awaitable[Sequence[Reason]]],
+) -> Sequence[Service]:
+    """The service that tells the parent, where there is one."""
+    return () if settings.socket is None else (HealthSocket(settings.socket, live=live, ready=ready),)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of one process. `silent_since`: it took a connection and gave no answer, since then."""
+
+    path: Path
+    told: _Told | None = None
+    silent_since: float | None = None
+
+
+@dataclass(slots=True)
+class HealthOfSeveral:
+    """What the parent knows. `sockets`: by the name of the process."""
+
+    sockets: Mapping[str, Path]
+    clock: Clock
+    _seen: dict[str, _Seen] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._seen = {name: _Seen(path) for name, path in self.sockets.items()}
+
+    async def look(self) -> None:
+        """Ask all of them, at once."""
+        await asyncio.gather(*map(self._ask, self._seen.values()))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.look()
+            await self.clock.sleep(LOOK_SECONDS)
+
+    def live(self) -> Sequence[Reason]:
+        reasons = []
+        for name, seen in self._seen.items():
+            if seen.silent_since is not None:
+                silent = self.clock.monotonic() - seen.silent_since
+                if silent >= SILENT_SECONDS:
+                    reasons.append(Reason(PROCESS_SILENT, f"{name} has not answered for {silent:.0f} s"))
+            elif seen.told is not None:
+                reasons += _named(name, seen.told.live)
+        return reasons
+
+    def ready(self) -> Sequence[Reason]:
+        reasons = []
+        for name, seen in self._seen.items():
+            if seen.silent_since is not None:
+                reasons.append(Reason(PROCESS_SILENT, f"{name} does not answer"))
+            elif seen.told is None:
+                reasons.append(Reason(PROCESS_DOWN, f"{name} is not running, or only just starting"))
+            else:
+                reasons += _named(name, seen.told.ready)
+        return reasons
+
+    async def _ask(self, seen: _Seen) -> None:
+        told, began = None, self.clock.monotonic()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(str(seen.path))
+                try:
+                    told = msgspec.json.decode(await reader.read(_MOST_BYTES), type=_Told)
+                finally:
+                    writer.close()
+        except TimeoutError:
+            if seen.silent_since is None:
+                seen.silent_since = began
+            return
+        except (OSError, msgspec.DecodeError):
+            pass
+        seen.told, seen.silent_since = told, None
+
+
+def _named(name: str, reasons: Sequence[Reason]) -> list[Reason]:
+    return [Reason(one.reason, f"{name}: {one.detail}") for one in reasons]
+
+
+@contextmanager
+def answering_for(works: Sequence[Work], settings: HealthSettings) -> Iterator[Sequence[Work]]:
+    """Answer for these processes while the block runs; yields the works, told where to say how they are.
+
+    Raises CannotListen.
+    """
+    if settings.port is None:
+        yield works
+        return
+    with listening(settings) as listener, tempfile.TemporaryDirectory(prefix="minutehand-") as directory:
+        sockets = {work.name: Path(directory) / f"{number}.sock" for number, work in enumerate(works)}
+        health = HealthOfSeveral(sockets, SystemClock())
+        loop, over = asyncio.new_event_loop(), asyncio.Event()
+        served = serve(listener, health, over=over)
+        thread = threading.Thread(target=_run, args=(loop, served), name="health", daemon=True)
+        thread.start()
+        try:
+            yield [
+                replace(work, variables={**work.variables, "MINUTEHAND_HEALTH_SOCKET": str(sockets[work.name])})
+                for work in works
+            ]
+        finally:
+            loop.call_soon_threadsafe(over.set)
+            thread.join()
+            loop.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop, served: Coroutine[Any, Any, None]) -> None:
+    loop.run_until_complete(served)
+    # What was closed is let go in turns of the loop.
+    loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+async def serve(listener: socket.socket, health: HealthOfSeveral, *, over: asyncio.Event) -> None:
+    """Answer until it is over, or the asking has met an error that nobody foresaw: then nobody is answered."""
+
+    async def live(request: web.Request) -> web.Response:
+        return _answer(health.live())
+
+    async def ready(request: web.Request) -> web.Response:
+        return _answer(health.ready())
+
+    app = web.Application()
+    app.router.add_get("/livez", live)
+    app.router.add_get("/readyz", ready)
+    runner = OpsRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+
+    def report(name: str, error: BaseException) -> None:
+        _report(name, error)
+        over.set()
+
+    tasks = Tasks(report)
+    try:
+        tasks.spawn(health.run(), name="health")
+        await web.SockSite(runner, listener).start()
+        await over.wait()
+    finally:
+        await tasks.close()
+        await runner.cleanup()
+
+
+def _answer(reasons: Sequence[Reason]) -> web.Response:
+    return web.json_response(health_document(reasons), status=status_code(reasons))
+
+
+@contextmanager
+def listening(settings: HealthSettings) -> Iterator[socket.socket]:
+    """The bound socket. Raises CannotListen."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(_why(settings, error)) from error
+    with listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(128)
+            listener.setblocking(False)
+        except OSError as error:
+            raise CannotListen(_why(settings, error)) from error
+        yield listener
+
+
+def _why(settings: HealthSettings, error: OSError) -> str:
+    return (
+        f"The processes' health can't be told on {settings.host}:{settings.port} ({error.strerror}): "
+        "choose another health.host or health.port."
+    )

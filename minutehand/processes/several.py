@@ -1,0 +1,81 @@
+"""Several API processes on one machine behind one port: the kernel spreads connections over them (SO_REUSEPORT).
+
+Each is a whole API with caches, hints and metrics of its own, so `/readyz` and `/metrics` answer for the process that a
+connection happened to meet (with `api.metrics_port`, metrics have a port for each process);
+`minutehand.processes.health` answers for all of them. The parent keeps the port bound without listening, so a port of
+0 means one and the same for all, and a program that must listen alone is refused it.
+
+Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
+first request is read.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from minutehand.config import Settings
+from minutehand.processes.workers import Work
+from minutehand.several_processes import arguments_of, run_several
+from scheduler_service.api.http.server import LAST_ANSWERS_SECONDS, CannotListen, why_not_listening
+from scheduler_service.api.settings import ApiSettings
+
+
+def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path | None) -> Sequence[Work]:
+    """What each process is told: to share `port`, whatever the configuration says of it."""
+    return [
+        Work(
+            name=f"api-{number}",
+            arguments=arguments_of("api", config, "--host", settings.host, "--port", str(port)),
+            variables={"MINUTEHAND_API_SHARE_PORT": "true", **_metrics_port(settings, number)},
+        )
+        for number in range(processes)
+    ]
+
+
+def _metrics_port(settings: ApiSettings, number: int) -> Mapping[str, str]:
+    """A port of its own for each process, so that what asks for metrics reaches all of them."""
+    if not settings.metrics_port:
+        return {}
+    return {"MINUTEHAND_API_METRICS_PORT": str(settings.metrics_port + number)}
+
+
+def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None:
+    """Until SIGTERM or SIGINT. Raises MinutehandError where port or storage is not as they need it, WorkersFailed."""
+    api = settings.api
+    assert api is not None
+    with reserved_port(api) as port:
+        works = api_works(api, port=port, processes=processes, config=config)
+        run_several(
+            works,
+            storage=settings.cassandra,
+            health=settings.health,
+            finishing_seconds=api.shutdown_delay_seconds + LAST_ANSWERS_SECONDS + api.shutdown_seconds,
+        )
+
+
+@contextmanager
+def reserved_port(settings: ApiSettings) -> Iterator[int]:
+    """The port, bound by this process and not listened on. Raises CannotListen."""
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise CannotListen("several processes can't share a port on this system: run one, with --processes 1")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        if settings.port and not settings.share_port:
+            # Sharing would be granted with whoever shares too, and requests would go to a stranger now and then.
+            with socket.socket(family, kind, protocol) as alone:
+                alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                alone.bind(address)
+        shared = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(why_not_listening(error, settings)) from error
+    with shared:
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            shared.bind(address)
+        except OSError as error:
+            raise CannotListen(why_not_listening(error, settings)) from error
+        yield int(shared.getsockname()[1])

@@ -1,0 +1,159 @@
+"""A poller process, put together: storage, the delivery engine, the node, its own port."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from cql.metrics import METRICS as STORAGE_METRICS
+from cql.migrate import load_migrations
+from cql.packed import PACKED_SINCE
+from cql.storage import open_storage
+from membership.heartbeater import new_life
+from membership.identity import Life, NodeId
+from minutehand.config import Settings
+from minutehand.processes.health import told_health
+from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
+from minutehand.version import VERSION
+from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.hint_targets import NodeTargets
+from poller_cluster.node import Node
+from poller_cluster.node_stores import NodeStores
+from poller_cluster.ops.metrics import EndedElsewhere, show_node
+from poller_cluster.ops.server import OpsServer, advertised_address, listen
+from poller_cluster.ops.status import NodeNews
+from poller_cluster.readiness import unready
+from poller_cluster.starting import StartingServer
+from scheduler_service.node_client import HintForwarder
+from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.runtime.health import LoopHeartbeat, Reason
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.runtime.metrics import Count, Metrics
+from scheduler_service.runtime.randomness import SystemRandomness
+from scheduler_service.usecases.built_in_clients import create_built_in_clients
+from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.change_client import ChangeClient
+from scheduler_service.usecases.clients import RegisterClient
+from scheduler_service.usecases.secret_encryption import secret_box
+
+_log = get_logger("minutehand.poller")
+
+
+async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:
+    """Be a member until `stop`, then hand everything over. Raises MinutehandError when it can't begin."""
+    token = settings.cluster.token
+    assert token is not None
+    clock, randomness = SystemClock(), SystemRandomness()
+    metrics = Metrics(program="poller", version=VERSION)
+    box = secret_box(settings.secrets, randomness=randomness)
+    async with AsyncExitStack() as parts:
+        listener = listen(settings.ops)
+        parts.callback(listener.close)
+        heartbeat, tasks = LoopHeartbeat(clock=clock), Tasks(stop.crashed)
+        parts.push_async_callback(tasks.close)
+        tasks.spawn(heartbeat.run(), name="loop-heartbeat")
+        starting = StartingServer(listener, unhealthy=heartbeat.reasons)
+        parts.push_async_callback(starting.stop)
+        await starting.start()
+        storage = await open_storage(settings.cassandra)
+        parts.push_async_callback(storage.close)
+        catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.node.clients)
+        await create_built_in_clients(
+            RegisterClient(
+                store=storage.clients,
+                leases=storage.leases,
+                catalog=catalog,
+                change=ChangeClient(store=storage.clients, catalog=catalog),
+                clock=clock,
+            )
+        )
+        lives: list[Life] = []
+
+        async def begin() -> None:
+            lives.append(
+                await new_life(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
+            )
+
+        if not await unless_stopped(begin(), stop):
+            return
+        (life,) = lives
+        engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
+        targets = NodeTargets()
+        dropped = Count()
+        hints = HintForwarder(
+            members=targets, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
+        )
+        parts.push_async_callback(hints.stop)
+        await hints.start()
+        node = Node(
+            life=life,
+            address=advertised_address(settings.ops, listener),
+            version=VERSION,
+            stores=NodeStores(
+                schedules=storage.schedules,
+                clients=storage.clients,
+                members=storage.members,
+                own_leases=storage.own_leases,
+                leases=storage.leases,
+                balances=storage.balances,
+                attempts=storage.attempts,
+                dead_letters=storage.dead_letters,
+                crons=storage.crons,
+                reconciliations=storage.reconciliations,
+                box=box,
+                archives=storage.archives,
+            ),
+            engine=engine,
+            clock=clock,
+            randomness=randomness,
+            settings=settings.node,
+            membership=settings.membership,
+            on_over=lambda reason: stop.fail(f"The node {life} must end ({reason})."),
+            on_crash=stop.crashed,
+            on_fault=_report_fault,
+            hints=hints,
+            knows=len(load_migrations()),
+        )
+        storage.schedules.packs = lambda: node.heartbeater.view.all_know(PACKED_SINCE)
+        storage.measures.requests.listener = node.budget.observe
+        targets.watch(lambda: node.heartbeater.view)
+        edits = storage.measures.edits
+        show_node(
+            node,
+            clock=clock,
+            metrics=metrics,
+            attempts_in_flight=lambda: engine.in_flight,
+            hints_dropped=lambda: dropped.value,
+            ended=EndedElsewhere(ended=edits.ended, skipped=edits.skipped),
+        )
+        metrics.show(STORAGE_METRICS, of=storage.measures)
+        ops = OpsServer(
+            listener,
+            token=token,
+            life=life,
+            on_hints=node.hinted,
+            on_drain=lambda force: node.hand_over.ask(force=force),
+            on_undrain=node.hand_over.take_back,
+            unhealthy=heartbeat.reasons,
+            unready=lambda: unready(node, clock=clock),
+            metrics=metrics,
+        )
+        told = told_health(settings.health, live=heartbeat.reasons, ready=lambda: _at_once(unready(node, clock=clock)))
+        await starting.stop()
+        for service in (ops, *told):
+            parts.push_async_callback(service.stop)
+            await service.start()
+        if await start_unless_stopped(node, stop, parts):
+            _log.info("node-running", life=str(life))
+            tasks.spawn(NodeNews(node=node, clock=clock).run(), name="news")
+            spare_collector()
+            await stop.wait()
+    _log.info("node-stopped", life=str(life))
+
+
+async def _at_once(reasons: Sequence[Reason]) -> Sequence[Reason]:
+    return reasons
+
+
+def _report_fault(name: str, error: BaseException) -> None:
+    """A minute or a row met an error that nobody foresaw. It is tried again or failed alone; the node goes on."""
+    _log.error("work-failed", work=name, exc_info=error)

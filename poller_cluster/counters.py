@@ -1,0 +1,115 @@
+"""What a node counts of its calls, for Prometheus: plain numbers, added to on the way of each call.
+
+One call costs 1.0 µs over all of them (`tests/bench/counting.py`): 0.7 when its
+attempt has ended, 0.3 when its outcome is recorded; a hundredth of what it costs itself.
+Wake-ups of crons are rows of the client `$cron` and no calls: they are counted elsewhere (`usecases.expand_crons`).
+"""
+
+from typing import Final
+
+from poller_cluster.delivery.result import AttemptError, AttemptResult
+from poller_cluster.dispatch.job import Job
+from poller_cluster.minute.debts import SUPERSEDED
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import ClientId, due_of
+from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.runtime.busiest import Busiest
+from scheduler_service.runtime.metrics import Distribution
+
+LATENESS_BOUNDS: Final = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    3600.0,
+)
+"""Seconds. 1 s is what is promised."""
+DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+GUARANTEED: Final = "guaranteed"
+BEYOND: Final = "beyond"
+PUT_OFF: Final = "put_off"
+"""First attempts of rows within, and beyond, the thousand a minute that a poller guarantees; and of rows that had been
+put off for reasons of their own: their receiver was left alone, their ordering key was taken, they came too late."""
+CLASSES: Final = ("2xx", "3xx", "4xx", "5xx")
+_OF_STATUS: Final = dict(zip(range(2, 6), CLASSES, strict=True))
+_OF_ERROR: Final[dict[AttemptError, str]] = {
+    "bad-response": "bad_response",
+    "connect-failed": "connect",
+    "connect-refused": "connect",
+    "forbidden-address": "refused_by_policy",
+    "forbidden-port": "refused_by_policy",
+    "reset": "reset",
+    "resolve-failed": "dns",
+    "timeout": "timeout",
+    "tls-failed": "tls",
+}
+OTHER_CLASS: Final = "other"
+CODE_CLASSES: Final = tuple(dict.fromkeys((*CLASSES, *_OF_ERROR.values(), OTHER_CLASS)))
+"""What an attempt can come to."""
+_ENDS: Final = (State.DELIVERED, State.FAILED, State.SKIPPED)
+
+
+class ClientCounts:
+    """One client's, or those of all clients that have no label of their own."""
+
+    __slots__ = ("fires", "lateness_seconds")
+
+    def __init__(self) -> None:
+        self.fires = 0
+        self.lateness_seconds = 0.0
+
+
+class CallCounts:
+    """`named_clients`: how many clients are shown by name."""
+
+    def __init__(self, *, named_clients: int = 20) -> None:
+        self.lateness = {share: Distribution(LATENESS_BOUNDS) for share in (GUARANTEED, BEYOND, PUT_OFF)}
+        self.attempts = dict.fromkeys(CODE_CLASSES, 0)
+        self.duration = Distribution(DURATION_BOUNDS)
+        self.outcomes: dict[str, int] = {state.value: 0 for state in _ENDS}
+        self.skipped: dict[str, int] = {"late": 0}
+        self.in_doubt = 0
+        """Rows met that an earlier owner may have called."""
+        self.fenced = 0
+        """Writes that a newer owner's epoch refused."""
+        self.clients = Busiest(most=named_clients, new=ClientCounts)
+
+    def attempt_made(self, job: Job, result: AttemptResult) -> None:
+        """An attempt has ended."""
+        if job.owner.client_id == CRON_CLIENT:
+            return
+        status, error, row = result.status, result.error, job.claim.row
+        if status is not None:
+            kind = _OF_STATUS.get(status // 100, OTHER_CLASS)
+        else:
+            kind = OTHER_CLASS if error is None else _OF_ERROR.get(error, OTHER_CLASS)
+        self.attempts[kind] += 1
+        self.duration.observe(result.duration_seconds)
+        if job.claim.first_attempt_at is None and not row.attempt_base:
+            late = max(result.started_at_ms - due_of(row.schedule_id), 0) / 1000.0
+            share = PUT_OFF if row.is_copy else BEYOND if job.over_quota else GUARANTEED
+            self.lateness[share].observe(late)
+            client = self.clients.account(job.owner.client_id)
+            client.fires += 1
+            client.lateness_seconds += late
+
+    def recorded(self, client_id: ClientId, outcome: Outcome) -> None:
+        """An outcome of ours is durable. A copy that nothing names any more ends without a schedule that does."""
+        state = outcome.state
+        if client_id == CRON_CLIENT or state is State.RETRYING or outcome.reason == SUPERSEDED:
+            return
+        self.outcomes[state] = self.outcomes.get(state, 0) + 1
+        if state is State.SKIPPED:
+            reason = outcome.reason or "unknown"
+            self.skipped[reason] = self.skipped.get(reason, 0) + 1

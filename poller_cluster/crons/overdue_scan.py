@@ -1,0 +1,116 @@
+"""The search through all crons, for those that were forgotten and those that are gone for good.
+
+Every `search_seconds` a node looks through the crons of those clients that fall to it (the owner of a `$cron` lane has
+the clients whose hash is that lane) for such as should have been looked at `OVERDUE_MS` ago, and expands them itself.
+It reads four columns of each: 100,000 crons are 100 pages.
+
+No accident ends a chain so. Rows of crons that were deleted longer ago than their client keeps schedules are
+removed; they hold no callback any more.
+
+A wake-up that only waits its turn, behind an outage say, is not waited for: both do the same.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Protocol
+
+from membership.errors import StoreUnavailable
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.clients import Tenant
+from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId
+from scheduler_service.domain.ports import CronStore
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import Turn
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.usecases.expand_crons import AT_ONCE
+
+SEARCH_SECONDS = 60.0
+OVERDUE_MS = 60_000
+PAGE = 1_000
+_log = get_logger("minutehand.poller")
+
+
+class Expands(Protocol):
+    """`usecases.expand_crons.ExpandCrons`."""
+
+    async def __call__(self, client_id: ClientId, cron_ids: list[CronId], *, turn: Turn) -> None: ...
+
+
+class CronSearch:
+    """`lanes` answers the `$cron` lanes this node owns, `quota` how many there are."""
+
+    def __init__(
+        self,
+        *,
+        crons: CronStore,
+        expand: Expands,
+        tenants: Callable[[], Collection[Tenant]],
+        lanes: Callable[[], Collection[PollerId]],
+        quota: Callable[[], int],
+        trusted: Callable[[], bool],
+        budget: BackgroundBudget,
+        clock: Clock,
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self.found = 0
+        """Forgotten crons found so far."""
+        self._crons = crons
+        self._expand = expand
+        self._tenants = tenants
+        self._lanes = lanes
+        self._quota = quota
+        self._trusted = trusted
+        self._budget = budget
+        self._clock = clock
+        self._on_fault = on_fault
+
+    async def run(self) -> None:
+        """Search until cancelled."""
+        while True:
+            await self._clock.sleep(SEARCH_SECONDS)
+            if not self._trusted():
+                continue
+            lanes, quota = set(self._lanes()), max(self._quota(), 1)
+            for tenant in list(self._tenants()):
+                if tenant.active and not tenant.client.built_in and _lane_of(tenant.client_id, quota) in lanes:
+                    await self._search_safely(tenant)
+
+    async def _search_safely(self, tenant: Tenant) -> None:
+        try:
+            await self.search(tenant)
+        except StoreUnavailable:
+            return
+        except Exception as error:
+            self._on_fault(f"search for forgotten crons of {tenant.client_id}", error)
+
+    async def search(self, tenant: Tenant) -> int:
+        """Expand the forgotten crons of one client; answers how many there were. Raises StoreUnavailable."""
+        client_id = tenant.client_id
+        gone_before = self._clock.wall_ms() - tenant.settings.retention_days * DAY_MS
+        after: CronId | None = None
+        found = 0
+        while True:
+            async with self._budget.slot(client_id):
+                marks = await self._crons.read_marks(client_id, after=after, limit=PAGE)
+            before = self._clock.wall_ms() - OVERDUE_MS
+            forgotten = [mark.cron_id for mark in marks if mark.wake_at is not None and mark.wake_at < before]
+            for start in range(0, len(forgotten), AT_ONCE):
+                turn = partial(self._budget.slot, client_id)
+                await self._expand(client_id, forgotten[start : start + AT_ONCE], turn=turn)
+            found += len(forgotten)
+            for mark in marks:
+                if mark.over(gone_before):
+                    async with self._budget.slot(client_id):
+                        await self._crons.remove(client_id, mark)
+            if len(marks) < PAGE:
+                break
+            after = marks[-1].cron_id
+        if found:
+            self.found += found
+            _log.warning("crons-forgotten", client=client_id, crons=found)
+        return found
+
+
+def _lane_of(client_id: ClientId, quota: int) -> int:
+    return int.from_bytes(hashlib.blake2b(client_id.encode(), digest_size=4).digest(), "big") % quota

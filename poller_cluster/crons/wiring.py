@@ -1,0 +1,71 @@
+"""What a node needs for crons, put together: the expander, the judge of fires, the search for forgotten ones."""
+
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.clients import Tenants
+from poller_cluster.crons.expander import Expander
+from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.crons.overdue_scan import CronSearch
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons.row import CRON_CLIENT
+from scheduler_service.domain.ids import ClientId, PollerId
+from scheduler_service.domain.ports import ClientStore, CronStore, ScheduleStore
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.expand_crons import ExpandCrons
+from scheduler_service.usecases.place import Place
+
+
+class CronWork:
+    """`lanes` answers the `$cron` lanes that the node holds."""
+
+    def __init__(
+        self,
+        *,
+        crons: CronStore,
+        clients: ClientStore,
+        schedules: ScheduleStore,
+        place: Place,
+        tenants: Tenants,
+        lanes: Callable[[], Collection[PollerId]],
+        trusted: Callable[[], bool],
+        budget: BackgroundBudget,
+        clock: Clock,
+        randomness: Randomness,
+        spawn: Callable[[Coroutine[Any, Any, None], str], object],
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self._tenants = tenants
+        self.expand = ExpandCrons(
+            crons=crons,
+            clients=clients,
+            known=self._known,
+            place=place,
+            edit=EditSchedule(schedules=schedules, place=place, clock=clock, randomness=randomness),
+            clock=clock,
+            on_fault=on_fault,
+        )
+        self.expander = Expander(expand=self.expand, clock=clock, randomness=randomness, spawn=spawn, on_fault=on_fault)
+        self.children = CronChildren(crons=crons, schedules=schedules)
+        self.search = CronSearch(
+            crons=crons,
+            expand=self.expand,
+            tenants=tenants.all,
+            lanes=lanes,
+            quota=self._quota,
+            trusted=trusted,
+            budget=budget,
+            clock=clock,
+            on_fault=on_fault,
+        )
+
+    def _known(self, client_id: ClientId) -> Client | None:
+        tenant = self._tenants.get(client_id)
+        return None if tenant is None else tenant.client
+
+    def _quota(self) -> int:
+        tenant = self._tenants.get(CRON_CLIENT)
+        return 0 if tenant is None else tenant.quota

@@ -1,0 +1,400 @@
+"""Attempts over HTTP/2: which connection each goes on, who waits for one, and what ends them.
+
+    takes --a connection has room--> a stream of it --answered, refused, reset, lost, overdue--> ended, or begun again
+      |                                    ^
+      +--one is being made, or all are full--> waiting, until there is room, or none is being made any more: `open_for`
+      `--nobody makes one--> False: the engine makes it, for this attempt ("the maker")
+
+A receiver is what one client calls by one scheme, host and port. For each at most one connection is being made while
+others wait for it; where that fails, or turns out to speak HTTP/1.1, those open their own. While it is remembered that
+a receiver speaks HTTP/1.1, none waits. Of a receiver's connections the newest with room is used, so that the others
+grow old. The engine keeps the deadlines of all.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from poller_cluster.delivery.attempt import Attempt
+from poller_cluster.delivery.connection import Connection
+from poller_cluster.delivery.http1_receivers import Http1Receivers
+from poller_cluster.delivery.http2.connection import Http2Connection
+from poller_cluster.delivery.http2.header_block import block_of, headers_of
+from poller_cluster.delivery.http2.stream import Stream
+from poller_cluster.delivery.outcome import Verdict, because
+from poller_cluster.delivery.pool import Pool
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.delivery.target import Target
+from scheduler_service.runtime.clock import Clock
+
+_SWEEP_SECONDS: Final = 1.0
+"""How often idle connections are looked through for old ones."""
+_SHARE_OF_A_POOL: Final = 5
+_MOST_SENDS: Final = 6
+"""A request that its receiver says it did not look at is repeated five times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What HTTP/2 asks of the engine for an attempt.
+
+    `may_start` asks; where the answer is no, the attempt has ended. `watch_sooner`: it is due at an instant. `begin`:
+    find a connection, or make one; `open_for`: make one. `fail`: it ends without a status, and is told to `leave`.
+    `give_up`: it ends over an error of ours. `conclude`: it has left its stream, and this is its result.
+    """
+
+    may_start: Callable[[Attempt], bool]
+    watch_sooner: Callable[[Attempt, float], None]
+    begin: Callable[[Attempt], None]
+    open_for: Callable[[Attempt], None]
+    fail: Callable[[Attempt, Verdict], None]
+    give_up: Callable[[Attempt, Exception], None]
+    conclude: Callable[[Attempt, AttemptResult, Stream[Attempt]], None]
+
+
+class _Receiver:
+    """Connections of one client to one receiver; those in `roomy` may have room. `waiting` for one, while there is a
+    `maker`: the attempt that one is being made for, then that connection until it is known what it admits."""
+
+    __slots__ = ("connections", "maker", "roomy", "waiting")
+
+    def __init__(self) -> None:
+        self.connections: dict[Http2Connection[Attempt], None] = {}
+        self.roomy: dict[Http2Connection[Attempt], None] = {}
+        self.waiting: dict[Attempt, None] = {}
+        self.maker: Attempt | Http2Connection[Attempt] | None = None
+
+
+class Http2Attempts:
+    """Of one engine, on its loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Clock,
+        settings: DeliverySettings,
+        kept: int,
+        observe: bool,
+        steps: Steps,
+    ) -> None:
+        """`kept`: how many connections are kept between requests. Attempts that are observed share none."""
+        self._loop = loop
+        self._clock = clock
+        self._settings = settings
+        self._observe = observe
+        self._steps = steps
+        self._http1 = Http1Receivers()
+        self._receivers: dict[tuple[str, Target], _Receiver] = {}
+        self._under_way: dict[Attempt, tuple[Http2Connection[Attempt], Stream[Attempt]]] = {}
+        self._sweep: asyncio.Handle | None = None
+        self._pool: Pool[Http2Connection[Attempt]] = Pool(
+            most=kept,
+            most_each=0 if observe else max(kept // _SHARE_OF_A_POOL, 1),
+            idle_seconds=settings.idle_seconds,
+            lifetime_seconds=settings.connection_lifetime_seconds,
+        )
+
+    def takes(self, attempt: Attempt) -> bool:
+        """Whether it is to be written, or waits. Otherwise a connection is to be made for it."""
+        target = attempt.place.target
+        if self._observe or target.scheme != "https":
+            return False
+        now, name = self._clock.monotonic(), (attempt.request.client_id, target)
+        receiver = self._receivers.get(name)
+        if receiver is None:
+            if self._http1.has(target, now):
+                return False
+            receiver = self._receivers[name] = _Receiver()
+        # A repeat needs a connection that is newer than what happened.
+        elif not attempt.sends and self._place(attempt, receiver, now):
+            return True
+        if receiver.maker is None:
+            receiver.maker = attempt
+            return False
+        receiver.waiting[attempt] = None
+        self._steps.watch_sooner(attempt, attempt.connect_deadline)
+        return True
+
+    def made(self, attempt: Attempt, connection: Connection[Attempt]) -> None:
+        """The connection that was made for it chose HTTP/2; it is this class's from here on."""
+        target = attempt.place.target
+        self._http1.forget(target)
+        receiver = self._receivers.setdefault((attempt.request.client_id, target), _Receiver())
+        attempt.connection = None
+        made = Http2Connection(owner=self, loop=self._loop, made=connection)
+        if receiver.maker is attempt:
+            receiver.maker = made
+        receiver.connections[made] = None
+        made.queued.append(attempt)
+        self._write_queued(made)
+
+    def spoke_http1(self, attempt: Attempt) -> None:
+        """The connection that was made for it chose HTTP/1.1."""
+        target = attempt.place.target
+        self._http1.add(target, self._clock.monotonic())
+        self._not_made_by(attempt)
+
+    def leave(self, attempt: Attempt) -> Stream[Attempt] | None:
+        """It has ended or ends without an answer. Its stream, if it was on one."""
+        under_way = self._under_way.pop(attempt, None)
+        if under_way is None:
+            self._not_made_by(attempt)
+            return None
+        connection, stream = under_way
+        stream.attempt = None
+        connection.leave(stream)
+        self._settle(connection, self._clock.monotonic())
+        return stream
+
+    def overdue(self, attempt: Attempt, now: float) -> bool:
+        """Whether it ended by its status, being due. Otherwise nothing more is waited for."""
+        under_way = self._under_way.get(attempt)
+        if under_way is None:
+            return False
+        connection, stream = under_way
+        if stream.status:
+            if now < attempt.deadline:
+                stream.hear_end("too-long")
+            self._answered(attempt, connection, stream, now)
+            self._settle(connection, now)
+            return True
+        # Perhaps nobody is there any more: the next one is not to wait for that too.
+        connection.retired = connection.retired or connection.heard == stream.heard_at_start
+        return False
+
+    def _place(self, attempt: Attempt, receiver: _Receiver, now: float) -> bool:
+        """Whether it is to be written to a connection that has room, in this turn of the loop or the next."""
+        settings = self._settings
+        for connection in reversed(list(receiver.roomy)):
+            idle_since = now if connection.session.streams else connection.idle_since
+            if (
+                not connection.has_room
+                or now - connection.opened_at >= settings.connection_lifetime_seconds
+                or now - idle_since >= settings.idle_seconds
+            ):
+                del receiver.roomy[connection]
+            elif connection.key.address in attempt.addresses and connection.opened_at >= attempt.repeated_at:
+                if not connection.queued:
+                    self._loop.call_soon(self._write_queued, connection)
+                connection.queued.append(attempt)
+                self._pool.drop(connection)
+                attempt.due = attempt.deadline
+                return True
+        return False
+
+    def _write_queued(self, connection: Http2Connection[Attempt]) -> None:
+        """Write those requests that may (still) start, at once: a write costs as much as what is in it."""
+        queued, connection.queued = connection.queued, []
+        # On a fresh connection the receiver's settings may be there.
+        once = connection.session.settled and any(attempt.request.at_most_once for attempt in queued)
+        if once and not connection.looks_alive():
+            connection.retired = True
+        connection.look_for_room()
+        room = connection.room
+        begun: dict[Attempt, Stream[Attempt]] = {}
+        try:
+            while queued and len(begun) < room:
+                attempt = queued.pop(0)
+                if not attempt.over and self._steps.may_start(attempt):
+                    stream = begun[attempt] = self._stream(attempt)
+                    self._begin_stream(attempt, stream, connection)
+            if begun:
+                connection.send()
+        except Exception as error:
+            self._not_written(connection, begun, error)
+        else:
+            for attempt, stream in begun.items():
+                attempt.sends += 1
+                attempt.due = attempt.deadline
+                self._under_way[attempt] = (connection, stream)
+        for attempt in queued:
+            self._steps.begin(attempt)
+        self._settle(connection, self._clock.monotonic())
+
+    def _stream(self, attempt: Attempt) -> Stream[Attempt]:
+        settings = self._settings
+        return Stream(
+            attempt,
+            response_bytes=settings.response_bytes,
+            framing_bytes=settings.framing_bytes,
+            excerpt_bytes=settings.excerpt_bytes,
+            observed=attempt.sight is not None,
+        )
+
+    def _begin_stream(self, attempt: Attempt, stream: Stream[Attempt], connection: Http2Connection[Attempt]) -> None:
+        request, sight = attempt.request, attempt.sight
+        block = block_of(request, attempt.place)
+        if sight is not None:
+            sight.sent = headers_of(block)
+        connection.begin(stream, method=request.method, block=block, body=request.body)
+
+    def _not_written(
+        self, connection: Http2Connection[Attempt], begun: dict[Attempt, Stream[Attempt]], error: Exception
+    ) -> None:
+        """Nothing of what was begun has left, and nothing will, for the connection is closed before all else."""
+        fresh = not connection.session.answers
+        for stream in begun.values():
+            stream.attempt = None
+        self.on_lost(connection)
+        for attempt in begun:
+            if not isinstance(error, OSError):
+                self._steps.give_up(attempt, error)
+            elif fresh:
+                self._steps.fail(attempt, because("reset"))
+            else:
+                self._steps.begin(attempt)
+
+    def on_heard(self, connection: Http2Connection[Attempt], heard: list[Stream[Attempt]]) -> None:
+        now = self._clock.monotonic()
+        for stream in heard:
+            if stream.attempt is not None:
+                self._hear(stream.attempt, connection, stream, now)
+        self._settle(connection, now)
+
+    def _hear(
+        self, attempt: Attempt, connection: Http2Connection[Attempt], stream: Stream[Attempt], now: float
+    ) -> None:
+        if attempt.sight is not None and attempt.sight.first_byte is None and stream.fed:
+            attempt.sight.first_byte = now
+        if stream.refused:
+            connection.retired = True
+            self._end(attempt, connection, stream)
+            if attempt.sends < _MOST_SENDS:
+                self._begin_again(attempt, now)
+            else:
+                self._steps.fail(attempt, because("reset"))
+        elif stream.end == "broken" and not stream.status:
+            self._steps.fail(attempt, because("reset"))
+        elif stream.end is not None:
+            self._answered(attempt, connection, stream, now)
+        elif stream.status and attempt.answer_due is None:
+            attempt.answer_due = now + self._settings.answer_seconds
+            self._steps.watch_sooner(attempt, min(attempt.deadline, attempt.answer_due))
+
+    def _answered(
+        self, attempt: Attempt, connection: Http2Connection[Attempt], stream: Stream[Attempt], now: float
+    ) -> None:
+        """There is an answer, and nothing more is waited for."""
+        if stream.status:
+            broke_off = stream.end in (None, "broken")
+            result = attempt.with_status(stream, broke_off=broke_off, now=now, wall_ms=self._clock.wall_ms())
+        else:
+            result = attempt.without_status(because("bad-response"), now)
+        self._end(attempt, connection, stream)
+        self._steps.conclude(attempt, result, stream)
+
+    def _end(self, attempt: Attempt, connection: Http2Connection[Attempt], stream: Stream[Attempt]) -> None:
+        del self._under_way[attempt]
+        stream.attempt = None
+        connection.leave(stream)
+
+    def _begin_again(self, attempt: Attempt, now: float) -> None:
+        attempt.repeat(now)
+        self._steps.begin(attempt)
+
+    def on_lost(self, connection: Http2Connection[Attempt]) -> None:
+        if connection.closed:
+            return
+        now, streams = self._clock.monotonic(), list(connection.session.streams.values())
+        self._close(connection, now)
+        for stream in streams:
+            attempt = stream.attempt
+            if attempt is None:
+                continue
+            if stream.status:
+                stream.hear_end("broken")
+                self._answered(attempt, connection, stream, now)
+            elif connection.session.broken:
+                self._steps.fail(attempt, because("bad-response"))
+            elif stream.on_kept and not stream.fed and attempt.sends == 1 and not attempt.request.at_most_once:
+                self._end(attempt, connection, stream)
+                self._begin_again(attempt, now)
+            else:
+                self._steps.fail(attempt, because("reset"))
+
+    def _settle(self, connection: Http2Connection[Attempt], now: float) -> None:
+        """Something has changed on the connection: let others have its room; keep it, or close it, when it is idle."""
+        if connection.closed:
+            return
+        receiver = self._receivers[connection.key.client_id, connection.key.target]
+        if connection.has_room:
+            receiver.roomy[connection] = None
+        if receiver.maker is connection and connection.session.settled:
+            receiver.maker = None
+        self._serve(receiver, now)
+        if connection.session.streams or connection.queued:
+            return
+        if connection.retired or connection.session.going:
+            self._close(connection, now)
+        elif connection not in self._pool and (unfit := self._pool.put(connection, now)) is not None:
+            self._close(unfit, now)
+        if self._sweep is None and len(self._pool):
+            self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated)
+
+    def _serve(self, receiver: _Receiver, now: float) -> None:
+        """Let those go on that wait; where there is no room, the first has another connection made."""
+        while receiver.waiting:
+            attempt = next(iter(receiver.waiting))
+            if self._place(attempt, receiver, now):
+                receiver.waiting.pop(attempt, None)
+            elif receiver.maker is None:
+                del receiver.waiting[attempt]
+                receiver.maker = attempt
+                self._steps.open_for(attempt)
+            else:
+                return
+
+    def _not_made_by(self, attempt: Attempt) -> None:
+        """It does not wait, and makes no connection that others could wait for; those that did open their own."""
+        name = (attempt.request.client_id, attempt.place.target)
+        receiver = self._receivers.get(name)
+        if receiver is None:
+            return
+        receiver.waiting.pop(attempt, None)
+        if receiver.maker is not attempt:
+            return
+        receiver.maker = None
+        waiting = list(receiver.waiting)
+        receiver.waiting.clear()
+        self._forget_empty(name, receiver)
+        for other in waiting:
+            if not other.over:
+                self._steps.open_for(other)
+
+    def _forget_empty(self, name: tuple[str, Target], receiver: _Receiver) -> None:
+        if not receiver.connections and not receiver.waiting and receiver.maker is None:
+            self._receivers.pop(name, None)
+
+    def _close(self, connection: Http2Connection[Attempt], now: float) -> None:
+        connection.close()
+        self._pool.drop(connection)
+        name = (connection.key.client_id, connection.key.target)
+        receiver = self._receivers[name]
+        receiver.roomy.pop(connection, None)
+        receiver.connections.pop(connection, None)
+        if receiver.maker is connection:
+            receiver.maker = None
+        self._serve(receiver, now)
+        self._forget_empty(name, receiver)
+
+    def _close_outdated(self) -> None:
+        now = self._clock.monotonic()
+        for connection in self._pool.outdated(now):
+            self._close(connection, now)
+        kept = len(self._pool)
+        self._sweep = self._loop.call_later(_SWEEP_SECONDS, self._close_outdated) if kept else None
+
+    def close(self) -> None:
+        """Close all connections; what was under way is the engine's to end."""
+        for receiver in self._receivers.values():
+            for connection in receiver.connections:
+                connection.close()
+        self._receivers.clear()
+        self._under_way.clear()
+        self._pool.take_all()
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None

@@ -1,0 +1,130 @@
+"""One request on an HTTP/2 connection and what came of its answer, as `answer` is of HTTP/1.1."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar
+
+from poller_cluster.delivery.answer import End
+
+A = TypeVar("A")
+
+_SWITCHING_PROTOCOLS: Final = 101
+_FIRST_FINAL_STATUS: Final = 200
+_FIRST_KEPT_STATUS: Final = 300
+_STATUS_DIGITS: Final = 3
+_MOST_INTERIM: Final = 64
+_NAME: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
+_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+
+Header = tuple[bytes, bytes]
+
+
+class Stream(Generic[A]):
+    """`number` is its id on the connection, 0 before it was written. `attempt`: whose request it is, None once nobody
+    waits for it. `on_kept`: the connection had brought an answer before. `heard_at_start`: how often something had come
+    on the connection when the request was written.
+
+    `status` is 0 until the final head, `end` why nothing more is read, `unacknowledged` bytes that were not given back
+    to its window. `left` is what may still come, by the measure of `session`. `unsent`: what of the body was not
+    written yet; `outstanding`: how many bytes of it the receiver has given no new window for. `fed`: something of an
+    answer came. `refused`: the receiver says that it did not look at the request.
+    """
+
+    __slots__ = (
+        "_body_bytes",
+        "_excerpt_bytes",
+        "_headers",
+        "_interim",
+        "_keeps",
+        "_pieces",
+        "_response_bytes",
+        "attempt",
+        "end",
+        "fed",
+        "heard_at_start",
+        "left",
+        "number",
+        "on_kept",
+        "outstanding",
+        "refused",
+        "status",
+        "unacknowledged",
+        "unsent",
+    )
+
+    version: Final = b"2"
+
+    def __init__(
+        self,
+        attempt: A,
+        *,
+        response_bytes: int,
+        framing_bytes: int,
+        excerpt_bytes: int,
+        observed: bool,
+    ) -> None:
+        self.attempt: A | None = attempt
+        self.number = self.status = self.heard_at_start = self.unacknowledged = self.outstanding = 0
+        self.end: End | None = None
+        self.on_kept = self.fed = self.refused = False
+        self.left = response_bytes + framing_bytes
+        self.unsent: memoryview | None = None
+        self._response_bytes = response_bytes
+        self._excerpt_bytes = excerpt_bytes
+        self._keeps = observed
+        self._headers: list[Header] = []
+        self._pieces: list[bytes] = []
+        self._body_bytes = self._interim = 0
+
+    def hear_head(self, headers: Sequence[Header]) -> None:
+        """A head, of an interim answer or of the final one. Its status comes first and is three digits, as over
+        HTTP/1.1. Of kept headers that could not be written over that, the end is `broken`."""
+        if self.end is not None:
+            return
+        self.fed = True
+        name, digits = headers[0] if headers else (b"", b"")
+        status = int(digits) if name == b":status" and len(digits) == _STATUS_DIGITS and digits.isdigit() else 0
+        if status < 100 or status == _SWITCHING_PROTOCOLS:
+            self.end = "malformed"
+        elif status >= _FIRST_FINAL_STATUS:
+            self.status = status
+            self._keeps = self._keeps or status >= _FIRST_KEPT_STATUS
+            if self._keeps:
+                self._headers = list(headers[1:])
+                if not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in self._headers):
+                    self._headers, self.end = [], "broken"
+        else:
+            self._interim += 1
+            if self._interim > _MOST_INTERIM:
+                self.end = "too-long"
+
+    def hear_body(self, piece: bytes) -> None:
+        if self.end is not None:
+            return
+        if self._keeps and self._body_bytes < self._excerpt_bytes:
+            self._pieces.append(piece[: self._excerpt_bytes - self._body_bytes])
+        self._body_bytes += len(piece)
+        if self._body_bytes > self._response_bytes:
+            self.end = "too-long"
+
+    def hear_end(self, end: End) -> None:
+        if self.end is None:
+            self.end = end
+
+    def hear_refusal(self) -> None:
+        """The receiver did not look at the request: not to be believed of one that it has begun to answer."""
+        self.refused = not self.fed
+        self.hear_end("broken")
+
+    def forget(self) -> None:
+        """Hold nothing more of what came."""
+        self._headers, self._pieces = [], []
+
+    @property
+    def excerpt(self) -> str:
+        """The beginning of the body, kept of answers from 300 on and of those observed."""
+        return b"".join(self._pieces).decode(errors="replace")
+
+    def fields(self) -> list[tuple[str, str]]:
+        """The headers of the final answer, kept as the excerpt is."""
+        return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self._headers]

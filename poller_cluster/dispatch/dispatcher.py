@@ -1,0 +1,467 @@
+"""From claimed rows to attempts: one ticker, fairness between clients, bounds on what is on the wire.
+
+    submit --> [by due] --ticker--> [ready, per client] --deficit round robin by quota--> engine --> the row's owner
+                                           ^--- [waiting, per destination] <--no room there--'
+
+A row leaves the first queue when it is due, never before; should the clock be set back meanwhile, it waits again. Of
+the ready ones, each client in turn may start attempts in proportion to its quota, up to its own limit and to the
+engine's; a turn that the engine's limit cuts short goes on when there is room. Nothing starts while this life is not
+trusted or the wall clock is in doubt: ready rows wait. There is one timer in all, none per row.
+
+There are two such rounds. The second, of the rows beyond what their poller is guaranteed in a minute, is served only
+while nobody in the first may start anything.
+
+Rows that may start are looked for once for all attempts that end in a turn of the loop, and what holds for all rows of
+a client's turn (its limit, the clocks) is asked once for them; the package docstring tells what that saves.
+
+A client whose receivers hang can't fill the engine: it may have `ENGINE_PART` times as many attempts under way as the
+engine has free (Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998). One
+such client leaves a third of the engine to the others, two come to leave a fifth, n 1 / (1 + 2n), and nobody has to be
+told what a fair part would be. That takes as long as their attempts do, so the last `RESERVE` of the engine is for
+clients that have less than `SMALL_PART` of it.
+
+A ready row whose destination has no room (see `destinations`) waits aside, so that rows for other hosts pass it. One
+whose destination is held back ends at once without an attempt: it is re-homed (`put_off`), and so is one whose headers
+this node's key ring does not open.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from membership.signal import Signal
+from poller_cluster.claim_room import due_within
+from poller_cluster.clients import Tenant, Tenants
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.dispatch.destinations import ROUNDING, Destination, Destinations
+from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.job import Engine, Job
+from poller_cluster.dispatch.outcome import conclude
+from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
+from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
+from poller_cluster.minute.steps import Claim
+from poller_cluster.put_off import HEADERS_LOCKED, put_off, until_open_again
+from poller_cluster.settings import DestinationSettings, MinuteSettings
+from scheduler_service.domain.copies import says_in_doubt
+from scheduler_service.domain.errors import SecretLocked
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
+from scheduler_service.domain.schedules import Outcome, State
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+
+QUANTUM = 1
+"""Attempts that a quota of one may start per turn."""
+ENDS_AT_ONCE = 32
+"""Attempts that end in one turn of the loop are made up for in groups of so many: looking for rows costs more than
+starting one, but connections must not wait unused."""
+HELD_BACK_SECONDS = 0.05
+"""How soon to look again when ready rows may not start (no trust, doubtful clock)."""
+SHORTEST_PAUSE_SECONDS = 0.001
+LOCKED_SECONDS = 30.0
+"""A row whose headers no key opens comes back after this time to twice of it, until one does."""
+ENGINE_PART = 2
+"""See the module: how many attempts a client may have under way for each that the engine could still start."""
+RESERVE = 1 / 8
+SMALL_PART = 1 / 64
+
+
+class Dispatcher:
+    """See the module. Runs on one loop; `run` is its only task."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        tenants: Tenants,
+        clock: Clock,
+        randomness: Randomness,
+        sender: Sender,
+        trusted: Callable[[], bool],
+        due_clock: DueClock,
+        on_result: Callable[[Job, AttemptResult, Outcome], None],
+        on_fault: Callable[[str, BaseException], None],
+        destinations: DestinationSettings | None = None,
+        share: Callable[[ClientId], float] = lambda client_id: 1.0,
+        on_free: Callable[[ClientId], None] = lambda client_id: None,
+    ) -> None:
+        """`share`: this node's part of a client's lanes, and so of its limits. `on_free`: rows of this client that
+        were not claimed because the client or their destination had no room may be claimed."""
+        self.over_quota = 0
+        """Rows submitted so far beyond what their poller is guaranteed."""
+        self._engine = engine
+        self._tenants = tenants
+        self._clock = clock
+        self._randomness = randomness
+        self._sender = sender
+        self._trusted = trusted
+        self._due_clock = due_clock
+        self._on_result = on_result
+        self._on_fault = on_fault
+        self._on_free = on_free
+        self._by_due = RowsByDue()
+        self._clients: dict[ClientId, ClientRows] = {}
+        self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
+        self._destinations: Destinations[Job] = Destinations(destinations or DestinationSettings(), on_free=on_free)
+        self._parked: dict[Destination[Job], None] = {}
+        self._share = share
+        self._wake = Signal(clock)
+        self._ended = 0
+        """Attempts that ended since rows were looked at that may start in their place."""
+
+    def room(self, client_id: ClientId) -> int:
+        """How many more rows of this client may be claimed: what its limit leaves over what is claimed already, or is
+        being claimed. None before there is room for `CLAIM_ROWS` of them, so that claims are not written one by one;
+        `on_free` tells then when there is."""
+        tenant = self._tenants.get(client_id)
+        if tenant is None or not tenant.active:
+            return 0
+        limit, client = self._limit(tenant), self._client(client_id)
+        free = limit - client.taken
+        if free >= claim_rows(limit):
+            return free
+        client.want_room(limit)
+        return 0
+
+    def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
+        """How far ahead rows may be claimed: less when most of the client's room is taken, or a lane that claims for
+        later would keep those of other lanes waiting that are due now."""
+        tenant, taken = self._tenants.get(client_id), self._client(client_id).taken
+        limit = 1 if tenant is None else self._limit(tenant)
+        part = (taken + 1) / limit
+        return due_within(part, lead_ms=settings.claim_lead_ms, ahead_ms=settings.claim_ahead_ms)
+
+    def _limit(self, tenant: Tenant) -> int:
+        """This node's part of what the client may have on the wire."""
+        return max(int((tenant.settings.max_in_flight or 1) * self._share(tenant.client_id) + ROUNDING), 1)
+
+    def destination(self, tenant: Tenant, url: str) -> Destination[Job]:
+        """Where a row of this client would go."""
+        client_id = tenant.client_id
+        return self._destinations.of(client_id, url, tenant.settings, share=self._share(client_id))
+
+    def reserve(self, client_id: ClientId, rows: int) -> None:
+        """Keep room for rows that are being claimed; negative gives it back."""
+        client = self._client(client_id)
+        client.reserved += rows
+        if client.made_room():
+            self._on_free(client_id)
+
+    def _client(self, client_id: ClientId) -> ClientRows:
+        client = self._clients.get(client_id)
+        if client is None:
+            client = self._clients[client_id] = ClientRows(client_id, self._turns)
+        return client
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Start the attempts of these rows, all of one owner, when they are due and their turn has come."""
+        if not jobs:
+            return
+        client_id = jobs[0].owner.client_id
+        self._client(client_id).outstanding += len(jobs)
+        tenant = self._tenants.get(client_id)
+        url = destination = None
+        for job in jobs:
+            self.over_quota += job.over_quota
+            if tenant is not None:
+                if destination is None or job.claim.row.url != url:
+                    url = job.claim.row.url
+                    destination = self.destination(tenant, url or "")
+                job.destination = destination
+                destination.outstanding += 1
+        self._await_due(jobs)
+
+    def wake(self) -> None:
+        """Clients changed: rows that were not to be started may be now."""
+        self._wake.set()
+
+    def withdraw(self, owner: object) -> list[Job]:
+        """Take back every row of `owner` that was not started."""
+        taken = self._by_due.withdraw(owner)
+        for queue in (queue for client in self._clients.values() for queue in client.queues):
+            mine = [job for job in queue.ready if job.owner is owner]
+            if mine:
+                taken += mine
+                queue.ready = deque(job for job in queue.ready if job.owner is not owner)
+        for destination in self._parked:
+            mine = [job for job in destination.waiting if job.owner is owner]
+            if mine:
+                taken += mine
+                destination.waiting = deque(job for job in destination.waiting if job.owner is not owner)
+        for job in taken:
+            self._released(job)
+        if self._parked:
+            # One of them may have been called to its destination's turn.
+            self._wake.set()
+        return taken
+
+    def _released(self, job: Job) -> None:
+        """This row is not on its way any more."""
+        client = self._clients[job.owner.client_id]
+        client.outstanding -= 1
+        if job.destination is not None:
+            job.destination.released()
+            job.destination = None
+        if client.made_room():
+            self._on_free(client.client_id)
+
+    def _await_due(self, jobs: Sequence[Job]) -> None:
+        if self._by_due.add(jobs):
+            self._wake.set()
+
+    async def run(self) -> None:
+        """The ticker: wake when the next row is due."""
+        while True:
+            now = self._due_clock.now()
+            for job in self._by_due.take(now):
+                self._make_ready(job)
+            held_back = not self._pump()
+            first = self._by_due.first()
+            # What was started took its time; and the loop has to have a turn.
+            pause = None if first is None else max((first - self._due_clock.now()) / 1000.0, SHORTEST_PAUSE_SECONDS)
+            if held_back:
+                pause = HELD_BACK_SECONDS if pause is None else min(pause, HELD_BACK_SECONDS)
+            elif self._parked and (delay := self._unpark()) is not None:
+                pause = delay if pause is None else min(pause, delay)
+            await self._wake.wait(pause)
+
+    def _unpark(self) -> float | None:
+        """Start what waited for its destination's rate; answers the seconds until one lets the next one start."""
+        now = self._clock.monotonic()
+        soonest: float | None = None
+        for destination in list(self._parked):
+            delay = destination.delay(now)
+            if delay == 0.0 and destination.waiting:
+                self._make_ready(destination.waiting.popleft(), called=True)
+            if not destination.waiting:
+                del self._parked[destination]
+            elif delay is not None:
+                soonest = delay if soonest is None else min(soonest, delay)
+        if not self._pump():
+            soonest = HELD_BACK_SECONDS if soonest is None else min(soonest, HELD_BACK_SECONDS)
+        return soonest
+
+    def _make_ready(self, job: Job, *, called: bool = False) -> None:
+        queue = self._clients[job.owner.client_id].queues[job.over_quota]
+        job.called = called
+        if called:
+            queue.ready.appendleft(job)
+        else:
+            queue.ready.append(job)
+        if not queue.queued:
+            queue.queued = True
+            queue.turn.append(queue)
+
+    def _pump_soon(self) -> None:
+        """Look for rows once for all attempts that end in this turn of the loop, and after every `ENDS_AT_ONCE` of
+        them, so that freed connections don't pile up unused."""
+        self._ended += 1
+        if self._ended == 1:
+            asyncio.get_running_loop().call_soon(self._pump_for_ended)
+        elif self._ended % ENDS_AT_ONCE == 0:
+            self._pump_for_ended()
+
+    def _pump_for_ended(self) -> None:
+        self._ended = 0
+        if not self._pump():
+            self._wake.set()
+
+    def _pump(self) -> bool:
+        """Start what may start. False: ready rows are held back for want of trust or of a clock."""
+        if not any(self._turns):
+            return True
+        if not self._trusted() or not self._clock.wall_trusted():
+            return False
+        for turn in self._turns:
+            idle_turns = 0
+            while turn and idle_turns < len(turn) and self._engine_free() > 0:
+                idle_turns = 0 if self._serve(turn.popleft()) else idle_turns + 1
+        return True
+
+    def _engine_free(self) -> int:
+        return self._engine.capacity - self._engine.in_flight
+
+    def _engine_part(self, free: int) -> int:
+        """How many attempts any one client may have under way where the engine may start so many more."""
+        capacity = self._engine.capacity
+        return ENGINE_PART * free if free > capacity * RESERVE else max(int(capacity * SMALL_PART), 1)
+
+    def _serve(self, queue: ReadyRows) -> bool:
+        """One client's turn; it stays in the round while it has ready rows."""
+        tenant, client, ready = self._tenants.get(queue.client_id), queue.client, queue.ready
+        started = cut_short = False
+        if tenant is not None and tenant.active:
+            limit, free = self._limit(tenant), self._engine_free()
+            if queue.deficit < 1:
+                queue.deficit += QUANTUM * tenant.quota
+            start = _Start(
+                tenant=tenant,
+                now=self._due_clock.now(),
+                earliest=self._due_clock.earliest(),
+                wall_ms=self._clock.wall_ms(),
+                monotonic=self._clock.monotonic(),
+            )
+            while ready and queue.deficit >= 1 and free > 0:
+                if client.on_the_wire >= limit or client.on_the_wire >= self._engine_part(free):
+                    break
+                job = ready.popleft()
+                if job.due > start.now:
+                    self._await_due([job])
+                    self._wake.set()
+                elif self._may_go(job, start):
+                    queue.deficit -= 1
+                    started = True
+                    # What ends at once without an attempt is counted too; the next turn knows better.
+                    free -= 1
+                    self._start(client, job, start)
+            cut_short = queue.deficit >= 1 and client.on_the_wire < limit and self._engine_free() <= 0
+        if not ready:
+            queue.queued = False
+            queue.deficit = 0
+        elif cut_short:
+            queue.turn.appendleft(queue)
+        else:
+            queue.turn.append(queue)
+        return started
+
+    def _may_go(self, job: Job, start: "_Start") -> bool:
+        """Whether its destination takes this row now. Otherwise the row waits aside, or has its outcome."""
+        destination = job.destination
+        if destination is None:
+            destination = job.destination = self.destination(start.tenant, job.claim.row.url or "")
+            destination.outstanding += 1
+        now = start.monotonic
+        if destination.held_back(now, 0.0):
+            outcome = self._until_open_again(job.claim, start.tenant, destination)
+            if outcome is not None:
+                self._released(job)
+                job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
+                return False
+        if destination.delay(now) != 0.0 or (destination.waiting and not job.called):
+            if job.called:
+                destination.waiting.appendleft(job)
+            else:
+                destination.waiting.append(job)
+            if destination not in self._parked:
+                self._parked[destination] = None
+                self._wake.set()
+            return False
+        return True
+
+    def destinations_open(self) -> int:
+        """How many hosts are held back, or tried again, for clients of this node."""
+        return sum(not destination.breaker.closed for _, destination in self._destinations.all())
+
+    def judge(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
+        """The outcome of a row that need not be claimed, because its destination is held back until after its due."""
+        due_in = (claim.row.due - self._due_clock.now()) / 1000.0
+        if not destination.held_back(self._clock.monotonic(), due_in):
+            return None
+        return self._until_open_again(claim, tenant, destination)
+
+    def _until_open_again(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
+        """Spread over as long again as the breaker is open, so that not all come back at once."""
+        try:
+            options = decode_options(claim.row.options)
+        except Undecodable:
+            return None
+        now, breaker = self._clock.wall_ms(), destination.breaker
+        seconds = breaker.until - self._clock.monotonic() + breaker.open_seconds * self._randomness.fraction()
+        at = UnixMillis(now + max(round(seconds * 1000), 1))
+        return until_open_again(claim, options=options, settings=tenant.settings, at=at, now=now)
+
+    def _prepare(self, job: Job, start: "_Start") -> Prepared | Outcome:
+        claim, now = job.claim, start.wall_ms
+        try:
+            return prepare(
+                claim,
+                tenant=start.tenant,
+                epoch=job.owner.epoch,
+                sender=self._sender,
+                now=now,
+                judged_at=start.earliest,
+                open_headers=self._tenants.open_headers,
+            )
+        except SecretLocked:
+            at = UnixMillis(now + round(LOCKED_SECONDS * 1000 * (1 + self._randomness.fraction())))
+            in_doubt = claim.redelivery or says_in_doubt(claim.row.options)
+            return put_off(claim, at=at, in_doubt=in_doubt, reason=HEADERS_LOCKED)
+        except Exception as error:
+            # A row that nobody can make a request of fails alone; everybody else's wait behind it otherwise.
+            self._on_fault(f"row {claim.row.schedule_id}", error)
+            return unsent(claim, State.FAILED, "internal", now, job.owner.epoch, self._sender)
+
+    def _start(self, client: ClientRows, job: Job, start: "_Start") -> None:
+        prepared = self._prepare(job, start)
+        if isinstance(prepared, Outcome):
+            self._released(job)
+            job.owner.attempt_ended(job.claim.row.key, prepared, now=start.wall_ms)
+            return
+        client.on_the_wire += 1
+        assert job.destination is not None
+        tenant, options, generation = start.tenant, prepared.options, job.destination.started()
+        self._engine.start_attempt(
+            prepared.request,
+            lambda result: self._attempt_done(client, job, options, result, tenant, generation),
+            may_start=job.owner.may_send,
+        )
+
+    def _attempt_done(
+        self,
+        client: ClientRows,
+        job: Job,
+        options: ScheduleOptions,
+        result: AttemptResult,
+        tenant: Tenant,
+        generation: int,
+    ) -> None:
+        client.on_the_wire -= 1
+        assert job.destination is not None
+        self._ended_at(job.destination, result, generation)
+        if result.error == "not-trusted" and result.nothing_sent:
+            self._make_ready(job)
+            self._wake.set()
+            job.owner.queued_again()
+            return
+        if result.error == "stopped":
+            # Neither an end nor a failure: the row stays in flight, in doubt for whoever comes next.
+            return
+        self._released(job)
+        now = self._clock.wall_ms()
+        outcome = conclude(
+            job.claim,
+            result,
+            options=options,
+            settings=tenant.settings,
+            epoch=job.owner.epoch,
+            life=self._sender.life,
+            now=now,
+            jitter=self._randomness.fraction,
+        )
+        self._on_result(job, result, outcome)
+        job.owner.attempt_ended(job.claim.row.key, outcome, now=now)
+        self._pump_soon()
+
+    def _ended_at(self, destination: Destination[Job], result: AttemptResult, generation: int) -> None:
+        """Let those go on that waited for this end: one of them, or all when they must be judged anew."""
+        waiting = destination.waiting
+        changed = destination.ended(result, generation=generation, now=self._clock.monotonic())
+        if not waiting:
+            return
+        for _ in range(len(waiting) if changed else 1):
+            self._make_ready(waiting.pop() if changed else waiting.popleft(), called=True)
+        if not waiting:
+            self._parked.pop(destination, None)
+
+
+class _Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What holds for all attempts that are started in one client's turn: the client, and the clocks as they were read
+    then. `now`: what is due by then may start; `earliest`: what is late by then is late."""
+
+    tenant: Tenant
+    now: int
+    earliest: int
+    wall_ms: int
+    monotonic: float

@@ -1,0 +1,106 @@
+"""What the dispatcher holds: claimed rows until they are due; of each client those that are, and how many are on their
+way."""
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from poller_cluster.dispatch.job import Job
+from scheduler_service.domain.ids import ClientId, UnixMillis
+
+CLAIM_ROWS = 250
+"""A client that is at its limit claims again when there is room for so many, or for a quarter of its limit."""
+
+
+def claim_rows(limit: int) -> int:
+    """How many rows a claim should have room for, where a client may have `limit` in flight."""
+    return max(1, min(CLAIM_ROWS, limit // 4))
+
+
+class ReadyRows:
+    """Ready rows of one client in one of the two rounds, and its account with that round robin."""
+
+    __slots__ = ("client", "client_id", "deficit", "queued", "ready", "turn")
+
+    def __init__(self, client_id: ClientId, client: "ClientRows", turn: "deque[ReadyRows]") -> None:
+        self.client_id = client_id
+        self.client = client
+        self.turn = turn
+        self.ready: deque[Job] = deque()
+        self.queued = False
+        self.deficit = 0
+
+
+class ClientRows:
+    """What one client has on its way. `tell_at`: rows of it were not claimed for want of room, and may be when no more
+    than so many are on their way."""
+
+    __slots__ = ("client_id", "on_the_wire", "outstanding", "queues", "reserved", "tell_at")
+
+    def __init__(self, client_id: ClientId, turns: "Sequence[deque[ReadyRows]]") -> None:
+        self.client_id = client_id
+        self.tell_at: int | None = None
+        self.on_the_wire = 0
+        self.outstanding = 0
+        self.reserved = 0
+        self.queues = [ReadyRows(client_id, self, turn) for turn in turns]
+
+    @property
+    def taken(self) -> int:
+        """Rows that are claimed, or being claimed."""
+        return self.outstanding + self.reserved
+
+    def want_room(self, limit: int) -> None:
+        """Rows were not claimed because `limit` are on their way, or nearly."""
+        self.tell_at = limit - claim_rows(limit)
+
+    def made_room(self) -> bool:
+        """Whether there is room now that was wanted; said once."""
+        if self.tell_at is None or self.taken > self.tell_at:
+            return False
+        self.tell_at = None
+        return True
+
+
+_due = attrgetter("due")
+
+
+class RowsByDue:
+    """Rows that are not due yet. Those that are added together are kept together, in order, and the heap is of such
+    runs, by the first row of each."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[int, int, deque[Job]]] = []
+        self._sequence = 0
+
+    def first(self) -> UnixMillis | None:
+        """When the next row is due."""
+        return self._runs[0][2][0].due if self._runs else None
+
+    def add(self, jobs: Sequence[Job]) -> bool:
+        """Rows of one owner. True: one of them is the next of all."""
+        run = deque(sorted(jobs, key=_due))
+        self._sequence += 1
+        heapq.heappush(self._runs, (run[0].due, self._sequence, run))
+        return self._runs[0][1] == self._sequence
+
+    def take(self, now: int) -> Iterator[Job]:
+        """The rows that are due by `now`."""
+        while self._runs and self._runs[0][0] <= now:
+            _, sequence, run = self._runs[0]
+            heapq.heappop(self._runs)
+            # Up to where the next run begins.
+            until = min(now, self._runs[0][0]) if self._runs else now
+            while run and run[0].due <= until:
+                yield run.popleft()
+            if run:
+                heapq.heappush(self._runs, (run[0].due, sequence, run))
+
+    def withdraw(self, owner: object) -> list[Job]:
+        """Take back the rows of `owner`."""
+        taken = [job for _, _, run in self._runs if run[0].owner is owner for job in run]
+        if taken:
+            self._runs = [item for item in self._runs if item[2][0].owner is not owner]
+            heapq.heapify(self._runs)
+        return taken

@@ -1,0 +1,116 @@
+"""From a claimed row to the request that goes on the wire, or to the outcome it gets without one. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from poller_cluster.clients import Tenant
+from poller_cluster.delivery.headers import callback_headers, user_agent
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.signing import sign
+from poller_cluster.minute.steps import Claim
+from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
+from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_headers, decode_options
+from scheduler_service.domain.schedules import Outcome, State
+
+OpenHeaders: TypeAlias = Callable[[ClientId, str], str]
+"""A client's stored headers in the clear. Raises SecretLocked."""
+
+
+def as_stored(client_id: ClientId, headers: str) -> str:
+    """`OpenHeaders` of rows that were never stored."""
+    return headers
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who calls: the life as text, and the program's version."""
+
+    life: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request, with the options that decide what becomes of its result."""
+
+    request: CallbackRequest
+    options: ScheduleOptions
+
+
+def prepare(
+    claim: Claim,
+    *,
+    tenant: Tenant,
+    epoch: int,
+    sender: Sender,
+    now: int,
+    judged_at: int | None = None,
+    open_headers: OpenHeaders = as_stored,
+) -> Prepared | Outcome:
+    """The request for one attempt starting at `now` (Unix ms), or the outcome of a row that is not to be sent.
+
+    Not sent: rows that can't be decoded (failed), rows in doubt of a client that wants at most one call (failed), first
+    attempts later than the late policy allows (skipped) unless they are in doubt: those were perhaps made in time.
+    Lateness is judged at `judged_at` (Unix ms, `now` unless given), and counts from the due, or from when the row was
+    found where that was our own delay.
+
+    Raises SecretLocked where `open_headers` does: the row is to be sent, and can't be yet.
+    """
+    row = claim.row
+    try:
+        options = decode_options(row.options)
+    except Undecodable:
+        return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
+    in_doubt = claim.redelivery or options.in_doubt
+    if in_doubt and tenant.settings.in_doubt == "drop":
+        return unsent(claim, State.FAILED, "in-doubt", now, epoch, sender)
+    attempts_before = row.attempt_base or 0
+    due = due_of(row.schedule_id)
+    skip_after = options.skip_after_ms(tenant.settings.late_policy)
+    if skip_after is not None and attempts_before == 0 and not in_doubt:
+        late_ms = (now if judged_at is None else judged_at) - max(due, claim.found_at)
+        if late_ms > skip_after:
+            return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
+    try:
+        headers = decode_headers(open_headers(tenant.client_id, row.headers or ""))
+    except Undecodable:
+        return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
+    body = row.body or b""
+    webhook_id = str(row.schedule_id)
+    timestamp = now // 1000
+    request = CallbackRequest(
+        method=row.method or "POST",
+        url=row.url or "",
+        headers=callback_headers(
+            headers,
+            timestamp=timestamp,
+            signature=sign(tenant.secrets, webhook_id, timestamp, body),
+            client_id=tenant.client_id,
+            schedule_id=webhook_id,
+            cron_id=row.cron_id,
+            due_ms=row.nominal_due if row.nominal_due is not None else due,
+            attempt=attempts_before + 1,
+            fence=epoch,
+            in_doubt=in_doubt,
+            user_agent=user_agent(sender.version),
+        ),
+        body=body,
+        timeout_seconds=options.timeout_seconds or tenant.settings.timeout_seconds,
+        at_most_once=tenant.settings.in_doubt == "drop",
+        client_id=tenant.client_id,
+    )
+    return Prepared(request, options)
+
+
+def unsent(claim: Claim, state: State, reason: str, now: int, epoch: int, sender: Sender) -> Outcome:
+    """The outcome of a row that got no attempt."""
+    return Outcome(
+        state=state,
+        attempts=claim.row.attempt_base or 0,
+        first_attempt_at=claim.first_attempt_at,
+        finished_at=UnixMillis(now),
+        reason=reason,
+        fired_by=sender.life,
+        fired_epoch=epoch,
+    )

@@ -1,0 +1,224 @@
+"""Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
+
+A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its line (a key,
+a host) may have moved, or put off without having been claimed at all: then the next advance re-homes it. So rows for a
+host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
+
+    behind its key   held while the head is about to come or under way; put off behind the head's next instant where
+                     that is `HOLD_MS` away, or when this minute holds as many rows of the key as `_may_hold` allows
+    order not known  held if nothing known stands before it in its key, however many rows of other keys are held; put
+                     off only when it is late already and such rows take a third of the window, which happens while
+                     recovery has a long past to go through. Otherwise as a row behind its key
+    no room          held, and claimed no sooner than when it is due where the host's room is scarce (`claim_room`);
+                     what is held counts for the minute's window, so a minute with more rows of one slow host than
+                     that delays what stands behind them in this minute of this lane
+    breaker open     put off until it may be tried again
+"""
+
+from collections.abc import Callable, Mapping, Sized
+
+from poller_cluster.claim_room import due_within, longest_due_in, part_for
+from poller_cluster.clients import Tenant
+from poller_cluster.dispatch.destinations import Destination
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.job import Job
+from poller_cluster.minute.ordering import OrderingKeys
+from poller_cluster.minute.rows import HOST, KEY, Again, Hold, Line, OpenRow, Verdict
+from poller_cluster.put_off import BEHIND_ITS_KEY, put_off
+from poller_cluster.settings import MinuteSettings
+from scheduler_service.domain.copies import says_in_doubt
+from scheduler_service.domain.ids import Minute, UnixMillis, key_of
+from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
+
+HOLD_MS = 10_000
+"""A head that comes sooner than this is waited for in memory."""
+HELD_BEHIND = 400
+"""Rows of one minute that wait in memory behind the first of their keys, or a third of its window where that is less.
+No key takes more of that than it leaves free, so one key has at most half of it."""
+LATE_MS = 1_000
+"""The first row of a key is held so long past its due at least, while it is not known what stands before it."""
+BEHIND_MS = 1_000
+APART_MS = 100
+"""Rows put off behind a head come back this long after it, and this far apart."""
+LONGEST_BEHIND_MS = 60_000
+ALL = 1 << 30
+"""More rows than a minute holds."""
+
+
+class _Alike:
+    """What one look at a healthy destination found, for the rows after it in the same claim: those of the same URL that
+    are due by `due_until`. `room` counts down."""
+
+    __slots__ = ("destination", "due_until", "line", "part", "room", "url")
+
+    def __init__(self, *, url: str | None, due_until: int, part: float, destination: Destination[Job]) -> None:
+        self.url = url
+        self.due_until = due_until
+        self.part = part
+        self.destination = destination
+        self.line: Line = (HOST, destination.name)
+        self.room = destination.room(part)
+
+
+class MinuteAdmission:
+    """Of one run of a minute. `knows_order` says whether everything that stands before its rows is known;
+    `tenant` answers None while the client is not known; `on_recorded` hears of every outcome that became durable."""
+
+    def __init__(
+        self,
+        *,
+        minute: Minute,
+        order: OrderingKeys,
+        knows_order: Callable[[], bool],
+        tenant: Callable[[], Tenant | None],
+        dispatcher: Dispatcher,
+        settings: MinuteSettings,
+        window_rows: Callable[[], int] | None = None,
+        on_recorded: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> None:
+        self._minute = minute
+        self._settings = settings
+        self._order = order
+        self._knows_order = knows_order
+        self._tenant = tenant
+        self._dispatcher = dispatcher
+        self._on_recorded = on_recorded
+        self._claiming: dict[Destination[Job], int] = {}
+        self._window_rows = window_rows or (lambda: settings.window_rows)
+        self._held_behind: dict[str, int] = {}
+        self._free_behind = 0
+        self._free_first = 0
+        self._alike: _Alike | None = None
+        order.reading.add(minute)
+
+    def closed(self) -> None:
+        """The run is over."""
+        self.whole_read()
+        self.answered()
+
+    def answered(self) -> None:
+        for destination, rows in self._claiming.items():
+            destination.claimed(rows)
+        self._claiming.clear()
+
+    def begin(self, held: Mapping[Line, Sized]) -> None:
+        self._held_behind = {key: len(rows) - 1 for (kind, key), rows in held.items() if kind == KEY and rows}
+        third = self._window_rows() // 3
+        self._free_behind = min(HELD_BEHIND, third) - sum(self._held_behind.values())
+        self._free_first = third - len(self._held_behind)
+        self._alike = None
+
+    def judge(self, entry: OpenRow, now: int) -> Verdict:
+        row, alike = entry.row, self._alike
+        if alike is not None and row.url == alike.url and row.due <= alike.due_until and row.ordering_key is None:
+            return self._judge_alike(entry, alike)
+        tenant = self._tenant()
+        if tenant is None:
+            return None
+        if entry.row.ordering_key is not None:
+            verdict = self._judge_order(entry, entry.row.ordering_key, tenant, now)
+            if verdict is not None:
+                return verdict
+        return self._judge_destination(entry, tenant, now)
+
+    def _judge_order(self, entry: OpenRow, key: str, tenant: Tenant, now: int) -> Verdict:
+        row, order = entry.row, self._order
+        in_doubt = entry.redelivery or says_in_doubt(row.options)
+        if in_doubt and tenant.settings.in_doubt == "drop":
+            return None
+        order.read(row)
+        order.want()
+        rank = order.rank(key, row.schedule_id)
+        if self._knows_order():
+            if rank == 0:
+                return None
+            comes_at = max(order.head_at(key), now)
+        else:
+            comes_at = now + HOLD_MS
+        may_hold = self._may_hold_first(row, now) if rank == 0 else comes_at <= now + HOLD_MS and self._may_hold(key)
+        if may_hold:
+            return Hold((KEY, key), key_of(row.schedule_id))
+        at = max(comes_at, row.due) + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
+        return put_off(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
+
+    def _may_hold_first(self, row: Row, now: int) -> bool:
+        self._free_first -= 1
+        return self._free_first >= 0 or now < row.due + LATE_MS
+
+    def _may_hold(self, key: str) -> bool:
+        """Whether one more row of this key may wait behind its first one; counts it if so."""
+        held = self._held_behind.get(key, 0)
+        if held >= self._free_behind:
+            return False
+        self._held_behind[key] = held + 1
+        self._free_behind -= 1
+        return True
+
+    def _judge_destination(self, entry: OpenRow, tenant: Tenant, now: int) -> Verdict:
+        destination = self._dispatcher.destination(tenant, entry.row.url or "")
+        if not destination.breaker.closed:
+            outcome = self._dispatcher.judge(entry.claim(), tenant, destination)
+            if outcome is not None:
+                return outcome
+        lead_ms = self._settings.claim_lead_ms
+        part = part_for(entry.row.due - now, lead_ms=lead_ms)
+        due_until = now + longest_due_in(part, lead_ms=lead_ms)
+        alike = _Alike(url=entry.row.url, due_until=due_until, part=part, destination=destination)
+        if destination.breaker.closed:
+            self._alike = alike
+        return self._judge_alike(entry, alike)
+
+    def _judge_alike(self, entry: OpenRow, alike: "_Alike") -> Verdict:
+        if alike.room <= 0:
+            alike.destination.refuse(alike.part)
+            return Hold(alike.line, entry.key)
+        alike.room -= 1
+        destination = alike.destination
+        destination.reserved += 1
+        self._claiming[destination] = self._claiming.get(destination, 0) + 1
+        return None
+
+    def again(self, line: Line, first: OpenRow, now: int) -> Again:
+        kind, key = line
+        if kind == KEY:
+            return Again(self._room_in_line(key, first, now))
+        tenant = self._tenant()
+        if tenant is None:
+            return Again(0)
+        destination = self._dispatcher.destination(tenant, first.row.url or "")
+        if not destination.breaker.closed and self._dispatcher.judge(first.claim(), tenant, destination) is not None:
+            return Again(ALL)
+        lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms
+        part = part_for(first.row.due - now, lead_ms=lead_ms)
+        room = destination.room(part)
+        if room <= 0:
+            destination.refuse(part)
+        return Again(room, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
+
+    def _room_in_line(self, key: str, first: OpenRow, now: int) -> int:
+        if not self._knows_order():
+            return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
+        if self._order.rank(key, first.row.schedule_id) == 0:
+            return 1
+        return 0 if self._order.head_at(key) <= now + HOLD_MS else ALL
+
+    def read(self, row: Row) -> None:
+        if row.ordering_key is not None:
+            self._order.read(row)
+
+    def swept(self, row: SweptRow) -> None:
+        if row.ordering_key is not None and row.kind != Kind.COPY and row.state != State.RETRYING:
+            self._order.ended(row.ordering_key, row.schedule_id)
+
+    def recorded(self, row: Row, outcome: Outcome) -> None:
+        self._on_recorded(outcome)
+        if row.ordering_key is not None:
+            self._order.recorded(row, outcome)
+
+    def wants_whole_read(self) -> bool:
+        return self._minute in self._order.reading
+
+    def whole_read(self) -> None:
+        if self._minute in self._order.reading:
+            self._order.reading.discard(self._minute)
+            self._order.changed()

@@ -1,0 +1,89 @@
+"""What the recorded outcomes of one minute still owe other partitions. Pure; a minute settles without debts."""
+
+from poller_cluster.minute.rows import OpenRow
+from poller_cluster.minute.steps import FollowUp
+from scheduler_service.domain.copies import definition_of, outcome_of
+from scheduler_service.domain.ids import Partition, RowKey, partition_of
+from scheduler_service.domain.schedules import Outcome, Row, State
+
+SUPERSEDED = "superseded"
+"""Reason of a copy that its original no longer names: it owes nobody anything."""
+
+
+class Debts:
+    """Follow-ups by the key of the row that owes them: open ones, and those paid by this life."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._new: list[FollowUp] = []
+        self._open: dict[RowKey, FollowUp] = {}
+        self._paid: set[RowKey] = set()
+        self._new_announced: list[Row] = []
+        self._announced: set[RowKey] = set()
+
+    def __len__(self) -> int:
+        return len(self._open) + len(self._announced)
+
+    def owe(self, row: Row, outcome: Outcome) -> None:
+        """A defined row of this minute has this outcome. Retrying rows owe their next copy, copies the news to their
+        original, failed ones a dead letter, rescheduled ones the row that replaces them."""
+        owes = row.is_copy or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
+        if owes and outcome.reason != SUPERSEDED and row.key not in self._paid:
+            self._add(FollowUp(definition_of(self._partition, row), outcome))
+
+    def known(self, key: RowKey) -> bool:
+        """Whether what this row owes is handed out, or paid."""
+        return key in self._open or key in self._paid
+
+    def read(self, row: Row) -> None:
+        """A row as a pass reads it. Each pass that meets an announced one looks whether it was to be created."""
+        if row.announced and row.key not in self._announced:
+            self._announced.add(row.key)
+            self._new_announced.append(row)
+
+    def take_announced(self) -> list[Row]:
+        """The announced rows met since the last call."""
+        new, self._new_announced = self._new_announced, []
+        return new
+
+    def looked_up(self, row: Row) -> None:
+        """Whether this announced row was to be created is known, and it is."""
+        self._announced.discard(row.key)
+
+    def copy_checked(self, entry: OpenRow, original: Row | None) -> Outcome | None:
+        """A copy met its original. None: the original names it, and it may be called."""
+        if original is not None:
+            entry.learn(original)
+            if original.state == State.RETRYING:
+                if original.next_attempt_at == entry.row.due:
+                    return None
+                self._owe_for_original(original)
+        return superseded(entry.row, original)
+
+    def _owe_for_original(self, original: Row) -> None:
+        """A retrying original names another copy than the one found: see that the named one is placed."""
+        outcome = outcome_of(original)
+        assert outcome is not None
+        home = partition_of(self._partition.client_id, original.schedule_id)
+        self._add(FollowUp(definition_of(home, original), outcome))
+
+    def take(self) -> list[FollowUp]:
+        """The debts made since the last call."""
+        new, self._new = self._new, []
+        return new
+
+    def paid(self, follow_up: FollowUp) -> None:
+        self._open.pop(follow_up.key, None)
+        self._paid.add(follow_up.key)
+
+    def _add(self, follow_up: FollowUp) -> None:
+        if follow_up.key not in self._open:
+            self._open[follow_up.key] = follow_up
+            self._new.append(follow_up)
+
+
+def superseded(copy: Row, original: Row | None) -> Outcome:
+    """The outcome of a copy that its original does not name: the original's own end, else cancelled."""
+    fate = original.state if original is not None and original.ended else None
+    state = State(fate) if fate is not None else State.CANCELLED
+    return Outcome(state=state, reason=SUPERSEDED, attempts=copy.attempt_base or 0)

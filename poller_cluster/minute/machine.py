@@ -1,0 +1,484 @@
+"""One poller minute as a pure state machine: prefetch, open, claim, record, sweep, settle.
+
+The shell asks `step(now, room)` what to do, does it, and reports the answer; in between it reports attempts that ended,
+hints, and follow-ups. One step is under way at a time, so a partition never has two unanswered advances.
+
+    READING --> RUNNING --> SWEEPING --> SETTLED        LOST: a newer epoch opened the partition
+       ^___________|___________|  opened by an older    DRAINED: asked to stop, nothing left in flight
+                                  epoch: read again
+
+    row:  waiting --(advance applied)--> claimed --(attempt ended)--> ended --(advance applied)--> recorded
+
+Why this is safe: see the package."""
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+
+from membership.conditional import Answer, Applied, Rejected, Unknown
+from poller_cluster.admission import ADMIT_ALL, Admission
+from poller_cluster.minute.debts import Debts
+from poller_cluster.minute.partition import KnownStatics, next_version
+from poller_cluster.minute.rows import OpenRow, OpenRows
+from poller_cluster.minute.steps import (
+    OVER,
+    CheckRows,
+    Claim,
+    OpenPartition,
+    Phase,
+    ReadHinted,
+    ReadPage,
+    ReadStrays,
+    RecheckClaimed,
+    Step,
+    Stop,
+    SweepPage,
+    Wait,
+    WriteAdvance,
+    WriteBalance,
+)
+from poller_cluster.page_pass import HINTED_ROWS, Anew, Pass
+from poller_cluster.settings import MinuteSettings
+from scheduler_service.domain.books import Stamp, Tally
+from scheduler_service.domain.copies import outcome_of
+from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
+from scheduler_service.domain.schedules import (
+    Advance,
+    Kind,
+    Outcome,
+    Page,
+    Row,
+    State,
+    Statics,
+    SweptPage,
+    SweptRow,
+    WriteRejection,
+)
+
+STRAYS_AT_ONCE = 100
+"""Rows that a sweep reads by key in one request; they are whole, and may be large."""
+_OWING = (State.RETRYING, State.FAILED)
+
+
+class PollerMinute:
+    """See the module. Every `now` is wall time in Unix milliseconds; `room` is how many rows may be claimed on top.
+    `record_after_ms`, `window_rows` and `claim_ahead_ms` are as the settings say unless the shell knows better."""
+
+    def __init__(
+        self, *, partition: Partition, epoch: int, settings: MinuteSettings, admission: Admission = ADMIT_ALL
+    ) -> None:
+        self.partition = partition
+        self.epoch = epoch
+        self.phase = Phase.READING
+        self.draining = False
+        self.account, self.rows, self.debts = Tally(), OpenRows(), Debts(partition)
+        self.record_after_ms, self.window_rows = settings.record_after_ms, settings.window_rows
+        self.claim_ahead_ms = settings.claim_ahead_ms
+        self.settings, self._admission = settings, admission
+        self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
+        self._statics = KnownStatics()
+        self._open_from: int | None = None
+        self._pass, self._anew = Pass(), Anew(apart_ms=settings.read_anew_ms)
+        # Writes under way, and what they leave to do.
+        self._unanswered: Advance | None = None
+        self._claiming: tuple[OpenRow, ...] = ()
+        self._claims: list[Claim] = []
+        self._recheck: tuple[RowKey, ...] = ()
+        self._release_due = self._releasing = False
+        self._all_held = False
+        self._strays: dict[RowKey, None] = {}
+        self._hinted: dict[RowKey, None] = {}
+        self._edited: dict[RowKey, None] = {}
+
+    @property
+    def claims_under_way(self) -> int:
+        """Rows in a claim that is written but not answered, or applied but not handed out."""
+        return len(self._claiming) + len(self._recheck)
+
+    @property
+    def write_unanswered(self) -> bool:
+        """A conditional write is under way or of unknown fate: it has to be repeated until it is answered."""
+        return self._unanswered is not None or self._open_from is not None
+
+    # What to do next.
+
+    def step(self, now: int, room: int) -> Step:
+        """The next thing to do. Asked again without an event in between, it answers the same."""
+        if self.phase in OVER:
+            return Stop()
+        if self._unanswered is not None:
+            return WriteAdvance(self._unanswered)
+        if self._recheck:
+            return RecheckClaimed(self._recheck)
+        if self._needs_open():
+            self._open_from = self._statics.claim_epoch
+        if self._open_from is not None:
+            return OpenPartition(self._open_from)
+        if not self._pass.begun and not self.draining:
+            if now >= self._sweep_at:
+                self.phase = Phase.SWEEPING
+            return self._page_step()
+        if (advance := self._due_advance(now, 0 if self.draining else room)) is not None:
+            return WriteAdvance(advance)
+        if self.draining:
+            return self._drain_step()
+        if self._hinted or self._edited:
+            return ReadHinted((*self._hinted, *self._edited))
+        if soon := self.rows.unchecked_by(now + self.settings.claim_ahead_ms):
+            return CheckRows(soon)
+        if self._strays:
+            return ReadStrays(tuple(islice(self._strays, STRAYS_AT_ONCE)))
+        if self._wants_page(now):
+            return self._page_step()
+        if self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts:
+            return WriteBalance()
+        return Wait(self._next_instant(now, room))
+
+    def _page_step(self) -> ReadPage | SweepPage:
+        """A sweep of a minute that was read to its end before meets rows that are recorded, or held: it takes little of
+        them, and reads by key what it must know more of."""
+        after = self._pass.after
+        if self.phase is not Phase.SWEEPING:
+            return ReadPage(after)
+        return SweepPage(after) if self._all_held else ReadPage(after, whole=True)
+
+    def _needs_open(self) -> bool:
+        """Opening costs a write: only where there is something to write, and somebody older had opened."""
+        opened_by = self._statics.claim_epoch
+        return opened_by not in (None, self.epoch) and len(self.rows) > 0 and not self.draining
+
+    def _drain_step(self) -> Step:
+        if self.rows.claimed_count or self.rows.ended or self.debts:
+            return Wait(None)
+        self.phase = Phase.DRAINED
+        return Stop()
+
+    def _wants_page(self, now: int) -> bool:
+        if 2 * len(self.rows) > self.window_rows:
+            return False
+        if self.phase is Phase.RUNNING and now >= self._sweep_at:
+            self._begin_pass(Phase.SWEEPING)
+        elif self._pass.done and self.phase is Phase.RUNNING and self._anew.due_at(now) <= now and self._anew.wanted:
+            self._begin_pass(Phase.RUNNING)
+            self._anew.begins(now)
+        return not self._pass.done
+
+    def _begin_pass(self, phase: Phase) -> None:
+        self.phase = self.phase if self.phase is Phase.LOST else phase
+        self._pass = Pass()
+        self._anew.begins()
+        # Rows that others decided are counted when the new pass comes to them.
+        self._edited.clear()
+        self._strays.clear()
+
+    def _next_instant(self, now: int, room: int) -> UnixMillis | None:
+        instants: list[int] = []
+        if (oldest := self.rows.oldest_end()) is not None:
+            instants.append(oldest + self.record_after_ms)
+        if room > 0:
+            lead_ms = min(self.settings.claim_lead_ms, self.claim_ahead_ms)
+            instants += self.rows.claim_instants(now, lead_ms=lead_ms)
+        if self.phase is Phase.RUNNING and self._sweep_at > now:
+            instants.append(self._sweep_at)
+            if self._anew.wanted and 2 * len(self.rows) <= self.window_rows:
+                instants.append(self._anew.due_at(now))
+        return UnixMillis(max(min(instants), now + 1)) if instants else None
+
+    # Advance: claims and outcomes.
+
+    def _due_advance(self, now: int, room: int) -> Advance | None:
+        self.rows.reconsider(self._admission, now)
+        due = self.rows.next_due()
+        claims_due = room > 0 and due is not None and due <= now + min(self.settings.claim_lead_ms, self.claim_ahead_ms)
+        if not (claims_due or self._release_due or self._record_due(now, idle=due is None)):
+            return None
+        horizon = now + self.claim_ahead_ms
+        claims = self.rows.pick(horizon=horizon, room=room, judge=self._admission, now=now) if claims_due else ()
+        expect = None if self._statics.edits_known else State.SCHEDULED
+        writes = self.rows.ended_writes(expect=expect, most=self.settings.record_rows)
+        if not (claims or writes or self._release_due):
+            return None
+        in_flight = self.rows.on_the_wire(without=len(writes))
+        in_flight.update([entry.row.schedule_id for entry in claims])
+        self._claiming = claims
+        # What is given back while the answer is out needs an advance of its own.
+        self._releasing, self._release_due = self._release_due, False
+        self._unanswered = self._statics.advance(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
+        return self._unanswered
+
+    def _record_due(self, now: int, *, idle: bool) -> bool:
+        if (oldest := self.rows.oldest_end()) is None:
+            return False
+        ended = len(self.rows.ended)
+        if self.draining or ended >= self.settings.record_rows or oldest + self.record_after_ms <= now:
+            return True
+        return idle and self.rows.claimed_count <= ended
+
+    def advanced(self, answer: Answer[WriteRejection]) -> None:
+        """The answer to the advance of the last step. Unknown: the very same comes again."""
+        advance = self._unanswered
+        assert advance is not None
+        match answer:
+            case Unknown():
+                return
+            case Applied():
+                self._advance_applied(advance)
+            case Rejected(current=current):
+                statics = current.statics
+                if statics.claim_epoch == self.epoch and statics.version == next_version(advance):
+                    self._advance_applied(advance)
+                else:
+                    self._advance_rejected(advance, current)
+
+    def _advance_applied(self, advance: Advance) -> None:
+        self._statics.advanced(advance)
+        self.account.stamp = Stamp(self._statics.version, self.account.stamp.edits)
+        claims, self._unanswered, self._claiming = self._claiming, None, ()
+        for write in advance.writes:
+            self._recorded(write.key, write.outcome)
+        self.rows.claimed(claims)
+        if advance.edits_known:
+            self._claims.extend(entry.claim() for entry in claims)
+        else:
+            self._recheck = tuple(entry.row.key for entry in claims)
+
+    def _advance_rejected(self, advance: Advance, current: WriteRejection) -> None:
+        statics = current.statics
+        self.rows.put_back(self._claiming)
+        self._unanswered, self._claiming = None, ()
+        self._release_due |= self._releasing
+        if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+            self.phase = Phase.LOST
+        elif statics.claim_epoch != advance.expect_epoch or statics.version != advance.version:
+            self._statics.claim_epoch = statics.claim_epoch
+            self._read_again()
+        elif advance.edits_known and statics.edits != advance.edits:
+            self._statics.edits_known = False
+        else:
+            for write in advance.writes:
+                # Whoever edited this row has decided it; our outcome for it is void.
+                if write.expect_state is not None and current.rows.get(write.key, (None, None))[0] is not None:
+                    self._void(write.key)
+
+    def _void(self, key: RowKey) -> None:
+        self.rows.forget(key)
+        self._statics.settled([key])
+        self._release_due = True
+        self._edited[key] = None
+        self._strays.pop(key, None)
+
+    # Open, and reads of the whole partition.
+
+    def opened(self, answer: Answer[Statics]) -> None:
+        """The answer to OpenPartition. Applied or not, nothing read before counts. Unknown: the same comes again."""
+        match answer:
+            case Unknown():
+                return
+            case Applied():
+                self._statics.claim_epoch = self.epoch
+            case Rejected(current=statics):
+                self._statics.claim_epoch = statics.claim_epoch
+                if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+                    self.phase = Phase.LOST
+                    return
+        self._open_from = None
+        self._read_again()
+
+    def _read_again(self) -> None:
+        self._statics.fresh = self._all_held = False
+        self.rows.discard_unclaimed()
+        self._begin_pass(Phase.READING)
+
+    def page_read(self, page: Page, *, trusted: bool) -> None:
+        """A page of the pass under way. `trusted`: trust held when the read had ended; else it does not count."""
+        if not trusted:
+            return
+        if not self._pass.begun and not self._first_page_read(page.statics):
+            return
+        for row in page.rows:
+            self._row_read(row)
+        self._pass.page_read(page)
+        if self._pass.done:
+            self._whole_read()
+        if self.phase is Phase.READING:
+            self.phase = Phase.RUNNING
+
+    def page_swept(self, page: SweptPage, *, trusted: bool) -> None:
+        """The same of a page as the sweep reads it. Rows that it must know more of are strays: until they are read the
+        pass has not seen them."""
+        if not trusted:
+            return
+        if not self._pass.begun and not self._first_page_read(page.statics):
+            return
+        for row in page.rows:
+            if self._is_stray(row):
+                self._strays[row.key] = None
+        self._pass.page_read(page)
+        if self._pass.done and not self._strays:
+            self._whole_read()
+
+    def strays_read(self, asked: Iterable[RowKey], rows: Mapping[RowKey, Row], *, trusted: bool) -> None:
+        """The rows of ReadStrays that exist. What this machine recorded meanwhile is counted already."""
+        if not trusted:
+            return
+        for key in asked:
+            if key in self._strays:
+                del self._strays[key]
+                if key in rows:
+                    self._row_read(rows[key])
+        if self._pass.done and not self._strays:
+            self._whole_read()
+
+    def _whole_read(self) -> None:
+        """A pass has seen every row."""
+        self._all_held = True
+        self._admission.whole_read()
+        self._statics.whole_read(self._pass.edits, in_doubt=self.rows.whole_read())
+
+    def _is_stray(self, row: SweptRow) -> bool:
+        """Whether the sweep must know more of this row: nobody told us of it, it was announced, or it owes something.
+        Of others, those that have an outcome are counted."""
+        if self.rows and (known := self.rows.get(row.key)) is not None:
+            if known.claimed or row.state is None:
+                return False
+            self.rows.forget(row.key)
+        if row.state is None:
+            return True
+        owes = row.kind == Kind.COPY or row.state in _OWING or row.rescheduled_to is not None
+        if owes and row.created_at is not None and not self.debts.known(row.key):
+            return True
+        if row.ordering_key is not None:
+            self._admission.swept(row)
+        self.account.add_read(row)
+        return False
+
+    def _first_page_read(self, statics: Statics) -> bool:
+        self._pass.begin(statics.edits)
+        if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+            self.phase = Phase.LOST
+            return False
+        self.account.begin(Stamp(statics.version, statics.edits))
+        if not self._statics.fresh or self._statics.claim_epoch != self.epoch:
+            # What an earlier pass read may have been edited since, and these edits would hide it.
+            self.rows.discard_unclaimed()
+            self._statics.read(statics, ours={key.schedule_id for key, entry in self.rows if entry.claimed})
+        return True
+
+    def _row_read(self, row: Row) -> None:
+        if row.state is None and row.created_at is not None:
+            if row.ordering_key is not None:
+                self._admission.read(row)
+            self.rows.add(row, redelivery=self._statics.in_doubt(row))
+            return
+        key, known = row.key, self.rows.get(row.key)
+        self._admission.read(row)
+        if row.state is not None:
+            if known is not None and not known.claimed:
+                self.rows.forget(key)
+            if self.phase is Phase.SWEEPING and (known is None or not known.claimed):
+                self._account_row(row)
+        self.debts.read(row)
+
+    # Single rows.
+
+    def hint(self, keys: Collection[RowKey] | None) -> None:
+        """Rows that somebody created near their time; read by key if we don't know them. None, or too many to read so:
+        the whole partition is read anew."""
+        if self.phase in OVER:
+            return
+        if keys is None or len(self._hinted) + len(keys) > HINTED_ROWS:
+            self._anew.wanted = True
+        else:
+            self._hinted.update((key, None) for key in keys if key not in self.rows)
+
+    def hinted_read(self, asked: Iterable[RowKey], rows: Mapping[RowKey, Row], *, trusted: bool) -> None:
+        """The rows of ReadHinted that exist; the others are left to the sweep."""
+        if not trusted:
+            return
+        for row in rows.values():
+            self._admission.read(row)
+            if row.state is None and row.defined:
+                self.rows.add(row, redelivery=self._statics.in_doubt(row))
+            elif row.key in self._edited and row.state is not None and self._swept_past(row.key):
+                self._account_row(row)
+        for key in asked:
+            self._hinted.pop(key, None)
+            self._edited.pop(key, None)
+
+    def claims_rechecked(self, rows: Mapping[RowKey, Row]) -> None:
+        """Rows just claimed without the test of `edits`: those that have an outcome by now are not ours to send."""
+        for key in self._recheck:
+            entry, row = self.rows.get(key), rows.get(key)
+            if entry is not None and row is not None and row.state is None:
+                self._claims.append(entry.claim())
+            elif entry is not None:
+                self._void(key)
+        self._recheck = ()
+
+    def rows_checked(
+        self, asked: Iterable[Row], originals: Mapping[ScheduleId, Row], outcomes: Mapping[RowKey, Outcome]
+    ) -> None:
+        """Originals of the copies asked for, and what became of the fires that must not be called. A copy that its
+        original does not name is dropped."""
+        for row in asked:
+            entry = self.rows.unchecked.pop(row.key, None)
+            if entry is None:
+                continue
+            entry.checked = True
+            outcome = outcomes.get(row.key)
+            if row.is_copy:
+                if (original := originals.get(row.schedule_id)) is not None:
+                    self._admission.read(original)
+                outcome = self.debts.copy_checked(entry, original) or outcome
+            if outcome is not None:
+                self.rows.end(entry, outcome, at=0)
+
+    # Attempts and follow-ups.
+
+    def take_claims(self) -> list[Claim]:
+        """The rows that became ours to send since the last call."""
+        claims, self._claims = self._claims, []
+        return claims
+
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> bool:
+        """What became of a claimed row; recorded with one of the next advances. True: ask for the next step, it may be
+        another or come sooner than the last one said."""
+        rows, entry = self.rows, self.rows.get(key)
+        if entry is None or entry.outcome is not None:
+            return False
+        rows.end(entry, outcome, at=now)
+        ended = len(rows.ended)
+        return ended == 1 or ended >= self.settings.record_rows or ended >= rows.claimed_count
+
+    def unclaimed(self, key: RowKey) -> None:
+        """A claimed row that was given back unsent: it waits again, in flight no longer unless it was in doubt
+        before."""
+        entry = self.rows.get(key)
+        if entry is not None and entry.claimed and entry.outcome is None:
+            self.rows.unclaim(entry)
+            self._release_due = True
+
+    def settled(self) -> None:
+        """The balance is written, or there was nothing to write."""
+        if self.phase is not Phase.LOST:
+            self.phase = Phase.SETTLED
+
+    def _recorded(self, key: RowKey, outcome: Outcome) -> None:
+        entry = self.rows.forget(key)
+        assert entry is not None
+        if self._strays:
+            self._strays.pop(key, None)
+        self._admission.recorded(entry.row, outcome)
+        if self._swept_past(key):
+            self.account.add(entry.row, outcome)
+        self.debts.owe(entry.row, outcome)
+
+    def _swept_past(self, key: RowKey) -> bool:
+        """Whether the sweep has read this key's place already, so that nobody will count the row later."""
+        return self.phase is Phase.SWEEPING and self._pass.has_passed(key)
+
+    def _account_row(self, row: Row) -> None:
+        """A row with an outcome, seen by the sweep. A pointer whose definition is to come is its writer's care."""
+        outcome = outcome_of(row)
+        if outcome is not None and row.defined:
+            self.account.add(row, outcome)
+            self.debts.owe(row, outcome)

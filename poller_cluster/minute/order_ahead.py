@@ -1,0 +1,67 @@
+"""What a new owner of a lane must know of its ordering keys and can't learn from the past: rows that are retried later.
+
+A row that failed before the takeover stands in line until it has ended, but its minute may be settled: then its copy
+waits in a minute to come, no further ahead than retries and put-off rows are placed. Those minutes are looked through
+once, when the first row with a key is met; lanes without keys never pay for it.
+
+What an API or an earlier owner places meanwhile is not missed: its pointer is in a minute that is not settled, which
+recovery reads. A schedule that asks for longer pauses than its client (`retry.cap_seconds`), or a client whose own were
+shortened, is found only as far ahead as the client's present settings reach.
+"""
+
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.minute.ordering import OrderingKeys
+from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, key_of, partition_of
+from scheduler_service.domain.ports import ScheduleStore
+
+_PAGE_ROWS = 1_000
+OVERDUE_AT_ONCE = 100
+
+
+def ahead_minutes(*, cap_seconds: float, breaker_longest_seconds: float) -> int:
+    """How many minutes ahead copies may have been placed."""
+    longest = max(cap_seconds, 2 * breaker_longest_seconds)
+    return int(longest // 60) + 3
+
+
+async def look_ahead(
+    schedules: ScheduleStore,
+    client_id: ClientId,
+    poller_id: PollerId,
+    order: OrderingKeys,
+    *,
+    first: Minute,
+    last: Minute,
+    budget: BackgroundBudget,
+) -> None:
+    """Tell `order` of the lane's copies with a key in [first, last]. Raises StoreUnavailable."""
+    async with budget.slot(client_id):
+        occupied = await schedules.occupied(client_id, first=first, last=last)
+    for minute in sorted(occupied):
+        if poller_id not in occupied[minute]:
+            continue
+        partition, more = Partition(client_id, poller_id, minute), True
+        after: RowKey | None = None
+        while more:
+            async with budget.slot(client_id):
+                page = await schedules.read_page(partition, after=after, limit=_PAGE_ROWS, lean=True)
+            for row in page.rows:
+                if row.is_copy:
+                    order.read(row)
+            after = page.rows[-1].key if page.rows else after
+            more = page.more
+
+
+async def look_up_overdue(
+    schedules: ScheduleStore, client_id: ClientId, order: OrderingKeys, *, now: int, budget: BackgroundBudget
+) -> None:
+    """Ask the rows of heads that should have come long ago how they stand. Raises StoreUnavailable."""
+    for key, schedule_id in order.overdue(now, limit=OVERDUE_AT_ONCE):
+        home = partition_of(client_id, schedule_id)
+        async with budget.slot(client_id):
+            rows = await schedules.find_rows(home, [key_of(schedule_id)], lean=True)
+        row = rows.get(key_of(schedule_id))
+        if row is None:
+            order.ended(key, schedule_id)
+        elif row.state is not None:
+            order.read(row)

@@ -1,0 +1,141 @@
+"""Ordering keys of one lane: which row of a key may start. Pure.
+
+Rows of one (client, ordering_key) share a lane (`quotas.pinned_lane`), and go one at a time, by due. Ids sort by due,
+so the line of a key is its ids in order. A row may start when it is the first in its line; it leaves the line when its
+schedule's end is recorded, so a head that is retried keeps everybody behind it waiting.
+
+    seen (read, or an attempt to be repeated)  --> in line, with the instant at which its row comes
+    ended (recorded, or found ended)           --> out of line, never to come back
+
+The line is as good as what this owner has read. `LaneWork.knows_order` says from when on that is everything: recovery
+has begun every older minute, each of them and the row's own was read to its end once, and copies waiting in minutes to
+come were looked for (`order_ahead`). Until then rows with a key are held.
+
+Ids that ended are remembered for a while, since a page that was read before may still say otherwise. Redeliveries are
+not in line: they were asked for one by one.
+
+Bounds: `LINE_IDS` ids of a lane stand in lines; a row beyond is not waited for by those behind it.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+
+from poller_cluster.minute.debts import SUPERSEDED
+from scheduler_service.domain.ids import Minute, ScheduleId
+from scheduler_service.domain.schedules import Outcome, Row, State
+
+LINE_IDS = 50_000
+ENDED_IDS = 10_000
+OVERDUE_MS = 60_000
+"""A head whose instant is this long past is looked up: somebody may have cancelled it where no row tells us."""
+
+
+class _Line:
+    """Ids in order, each with the instant (Unix ms) at which its row comes."""
+
+    __slots__ = ("at", "ids")
+
+    def __init__(self) -> None:
+        self.ids: list[ScheduleId] = []
+        self.at: dict[ScheduleId, int] = {}
+
+
+class OrderingKeys:
+    """Of one lane under one epoch. `on_change`: somebody left a line, or will come later than was known. `on_wanted`: a
+    first row with a key was met, so it is worth knowing what else there is."""
+
+    def __init__(self, *, on_change: Callable[[], None], on_wanted: Callable[[], None]) -> None:
+        self._on_change = on_change
+        self._on_wanted = on_wanted
+        self._lines: dict[str, _Line] = {}
+        self._count = 0
+        self._ended: dict[ScheduleId, None] = {}
+        self.reading: set[Minute] = set()
+        """Minutes that run and have not been read to their end yet."""
+        self.wanted = False
+
+    def changed(self) -> None:
+        """More is known than before of what stands before whom."""
+        if self.wanted:
+            self._on_change()
+
+    def want(self) -> None:
+        if not self.wanted:
+            self.wanted = True
+            self._on_wanted()
+
+    def read(self, row: Row) -> None:
+        """A row with a key, as read in its minute."""
+        key = row.ordering_key
+        if key is None or not row.defined or row.reason == SUPERSEDED:
+            return
+        if row.redelivered_at is not None:
+            self.ended(key, row.schedule_id)
+        elif row.state is None:
+            self.seen(key, row.schedule_id, row.due)
+        elif row.state == State.RETRYING:
+            self.seen(key, row.schedule_id, row.next_attempt_at or row.due)
+        else:
+            self.ended(key, row.schedule_id)
+
+    def recorded(self, row: Row, outcome: Outcome) -> None:
+        """A row's outcome was recorded by this owner."""
+        key = row.ordering_key
+        if key is None or outcome.reason == SUPERSEDED:
+            return
+        if outcome.state is State.RETRYING:
+            self.seen(key, row.schedule_id, outcome.next_attempt_at or row.due)
+        else:
+            self.ended(key, row.schedule_id)
+
+    def seen(self, key: str, schedule_id: ScheduleId, at: int) -> None:
+        """Stands in line; its row comes at `at`."""
+        if schedule_id in self._ended:
+            return
+        line = self._lines.get(key)
+        if line is None or schedule_id not in line.at:
+            if self._count >= LINE_IDS:
+                return
+            if line is None:
+                line = self._lines[key] = _Line()
+            insort(line.ids, schedule_id)
+            self._count += 1
+        elif line.at[schedule_id] == at:
+            return
+        line.at[schedule_id] = at
+        if line.ids[0] == schedule_id and len(line.ids) > 1:
+            self._on_change()
+
+    def ended(self, key: str, schedule_id: ScheduleId) -> None:
+        """Leaves the line for good."""
+        self._ended[schedule_id] = None
+        if len(self._ended) > ENDED_IDS:
+            del self._ended[next(iter(self._ended))]
+        line = self._lines.get(key)
+        if line is None or line.at.pop(schedule_id, None) is None:
+            return
+        del line.ids[bisect_left(line.ids, schedule_id)]
+        self._count -= 1
+        if not line.ids:
+            del self._lines[key]
+        self._on_change()
+
+    def rank(self, key: str, schedule_id: ScheduleId) -> int:
+        """How many stand before this one; 0 may start."""
+        line = self._lines.get(key)
+        return 0 if line is None else bisect_left(line.ids, schedule_id)
+
+    def head_at(self, key: str) -> int:
+        """When the first in this line comes. The line is not empty."""
+        line = self._lines[key]
+        return line.at[line.ids[0]]
+
+    def overdue(self, now: int, *, limit: int) -> list[tuple[str, ScheduleId]]:
+        """Heads that keep others waiting and should have come long ago."""
+        late = []
+        for key, line in self._lines.items():
+            if len(line.ids) > 1 and line.at[line.ids[0]] + OVERDUE_MS < now:
+                late.append((key, line.ids[0]))
+                if len(late) >= limit:
+                    break
+        return late

@@ -1,0 +1,105 @@
+"""Paying what a minute's outcomes owe other partitions (`debts`): copies to be placed, ends to be carried, letters.
+
+Debts to one partition are paid together, up to `TOGETHER` at a time, each such group in one slot of the node's
+background budget: storage joins what is asked of one partition at once into one conditional write. What found no answer
+is asked again after a pause that grows and holds no slot, together with what has come meanwhile. The minute does not
+settle before.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from membership.errors import StoreUnavailable
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.minute.steps import FollowUp
+from scheduler_service.domain.ids import Partition, ScheduleId, partition_of
+from scheduler_service.domain.schedules import Kind, State
+from scheduler_service.runtime.backoff import Backoff
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.complete_reschedule import CompleteReschedule
+from scheduler_service.usecases.place import Place
+
+TOGETHER = 250
+
+
+class Payments:
+    """Of one run of a minute. `on_paid` hears of each debt that is paid; nothing is begun any more once `over()`."""
+
+    def __init__(
+        self,
+        *,
+        place: Place,
+        reschedules: CompleteReschedule,
+        books: Bookkeeper,
+        budget: BackgroundBudget,
+        clock: Clock,
+        randomness: Randomness,
+        spawn: Callable[[Coroutine[Any, Any, None], str], object],
+        over: Callable[[], bool],
+        on_paid: Callable[[FollowUp], None],
+    ) -> None:
+        self._place = place
+        self._reschedules = reschedules
+        self._books = books
+        self._budget = budget
+        self._clock = clock
+        self._randomness = randomness
+        self._spawn = spawn
+        self._over = over
+        self._on_paid = on_paid
+        self._owed: dict[Partition, deque[FollowUp]] = {}
+
+    def owe(self, follow_up: FollowUp) -> None:
+        """Pay this, soon."""
+        definition = follow_up.definition
+        creditor = partition_of(definition.client_id, definition.schedule_id)
+        waiting = self._owed.get(creditor)
+        if waiting is None:
+            self._owed[creditor] = deque([follow_up])
+            self._spawn(self._pay_all(creditor), f"debts to {creditor}")
+        else:
+            waiting.append(follow_up)
+
+    async def _pay_all(self, creditor: Partition) -> None:
+        waiting = self._owed[creditor]
+        backoff = Backoff(clock=self._clock, randomness=self._randomness)
+        while waiting and not self._over():
+            async with self._budget.slot(creditor.client_id):
+                some = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
+                paid = await asyncio.gather(*map(self._paid, some))
+            left = [one for one, is_paid in zip(some, paid, strict=True) if not is_paid]
+            waiting.extendleft(reversed(left))
+            if left:
+                await backoff.wait()
+            else:
+                backoff.reset()
+        del self._owed[creditor]
+
+    async def _paid(self, follow_up: FollowUp) -> bool:
+        if self._over():
+            return False
+        try:
+            await pay(follow_up, place=self._place, reschedules=self._reschedules, books=self._books)
+        except StoreUnavailable:
+            return False
+        self._on_paid(follow_up)
+        return True
+
+
+async def pay(follow_up: FollowUp, *, place: Place, reschedules: CompleteReschedule, books: Bookkeeper) -> None:
+    """Once. Raises StoreUnavailable; then ask again."""
+    definition, outcome = follow_up.definition, follow_up.outcome
+    if outcome.state is State.RETRYING:
+        await place.complete(definition, outcome)
+        return
+    if outcome.state is State.FAILED:
+        await books.dead_letter(definition, outcome)
+    if definition.kind is Kind.COPY:
+        await place.move_original(definition, outcome)
+    if outcome.rescheduled_to is not None:
+        new, at = ScheduleId(outcome.rescheduled_to), outcome.finished_at or definition.due
+        await reschedules(definition.client_id, new, at=at)

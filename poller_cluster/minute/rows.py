@@ -1,0 +1,267 @@
+"""The rows of one poller minute that have no recorded outcome yet, as its machine holds them. Pure bookkeeping."""
+
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
+from itertools import islice
+from typing import NamedTuple, Protocol, TypeAlias
+
+from poller_cluster.minute.steps import Claim
+from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
+from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State
+
+
+class OpenRow:
+    """One row: waiting, then claimed, then ended (its outcome known but not recorded). Copies and
+    fires of crons wait for a check too, but for fires that were perhaps called before. `found_at`: when it was found
+    (Unix ms), if that was after its minute had been read whole; else 0. Such a row was created in time perhaps and only
+    its hint was lost, so it is not late before that."""
+
+    __slots__ = (
+        "checked",
+        "claimed",
+        "ended_at",
+        "first_attempt_at",
+        "forgotten",
+        "found_at",
+        "key",
+        "last",
+        "outcome",
+        "redelivery",
+        "row",
+    )
+
+    def __init__(self, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
+        self.row = row
+        self.key = row.key
+        self.found_at = found_at
+        self.redelivery = redelivery
+        self.checked = not row.is_copy and (row.cron_id is None or redelivery)
+        self.claimed = False
+        self.forgotten = False
+        self.outcome: Outcome | None = None
+        self.ended_at = 0
+        self.first_attempt_at: UnixMillis | None = None
+        self.last: tuple[int | None, str | None] = (None, None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is neither claimed nor ended nor forgotten."""
+        return not (self.claimed or self.forgotten) and self.outcome is None
+
+    def claim(self) -> Claim:
+        return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at)
+
+    def learn(self, original: Row) -> None:
+        """What a copy's original says of earlier attempts."""
+        self.first_attempt_at = original.first_attempt_at
+        self.last = (original.last_status, original.last_error)
+
+
+Line: TypeAlias = tuple[str, str]
+"""What rows are held for: its kind and its name."""
+KEY, HOST = "key", "host"
+"""The kinds."""
+
+
+class Hold(NamedTuple):
+    """Not to be claimed before `line` has moved; `place` says where in it."""
+
+    line: Line
+    place: RowKey
+
+
+Verdict: TypeAlias = Outcome | Hold | None
+"""Of a row whose turn to be claimed has come: None to claim it, Hold, or the outcome it gets without being claimed."""
+
+
+class Again(NamedTuple):
+    """The first `rows` of a line, as far as they are due by `due_by` (Unix milliseconds)."""
+
+    rows: int
+    due_by: int = MAX_DUE
+
+
+class Judge(Protocol):
+    """Says which rows may be claimed. `now` is Unix milliseconds."""
+
+    def begin(self, held: Mapping[Line, Sized]) -> None:
+        """Rows are about to be picked for one claim; `held` are those that wait already."""
+
+    def judge(self, entry: OpenRow, now: int) -> Verdict:
+        """None: claim it."""
+
+    def again(self, line: Line, first: OpenRow, now: int) -> Again:
+        """Which of the rows held for `line`, of which `first` is the first, are to be judged anew."""
+
+
+class OpenRows:
+    """Rows by key, the waiting ones also in a heap by due; `ended` keeps the order in which they ended. Held rows are
+    off that heap, by what they are held for, each line's first one first. `now`: Unix milliseconds as of the read whose
+    rows are added. `all_found`: everything was read that there was; what is added later was created since."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.all_found = False
+        self._found_before: dict[RowKey, int] = {}
+        self._by_key: dict[RowKey, OpenRow] = {}
+        self._waiting: list[tuple[RowKey, OpenRow]] = []
+        self.held: dict[Line, list[tuple[RowKey, OpenRow]]] = {}
+        self.ended: dict[OpenRow, None] = {}
+        self.unchecked: dict[RowKey, OpenRow] = {}
+        self._on_the_wire: dict[OpenRow, None] = {}
+        """Claimed rows, and those that an earlier owner may have sent."""
+        self.claimed_count = 0
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __contains__(self, key: RowKey) -> bool:
+        return key in self._by_key
+
+    def __iter__(self) -> Iterator[tuple[RowKey, OpenRow]]:
+        return iter(self._by_key.items())
+
+    def get(self, key: RowKey) -> OpenRow | None:
+        return self._by_key.get(key)
+
+    def add(self, row: Row, *, redelivery: bool) -> None:
+        """A row without an outcome, unless it is known."""
+        entry = OpenRow(row, redelivery=redelivery, found_at=self.now if self.all_found else 0)
+        key = entry.key
+        if self._by_key.setdefault(key, entry) is not entry:
+            return
+        if self._found_before:
+            entry.found_at = self._found_before.pop(key, entry.found_at)
+        if not entry.checked:
+            self.unchecked[key] = entry
+        if redelivery:
+            self._on_the_wire[entry] = None
+        heapq.heappush(self._waiting, (key, entry))
+
+    def forget(self, key: RowKey) -> OpenRow | None:
+        entry = self._by_key.pop(key, None)
+        if entry is not None:
+            entry.forgotten = True
+            self._on_the_wire.pop(entry, None)
+            if entry.outcome is not None:
+                self.ended.pop(entry, None)
+            if not entry.checked:
+                self.unchecked.pop(key, None)
+            self.claimed_count -= entry.claimed
+        return entry
+
+    def discard_unclaimed(self) -> None:
+        """Forget what was only read: rows neither claimed nor ended."""
+        for key, entry in list(self._by_key.items()):
+            if not entry.claimed:
+                self.forget(key)
+                self._found_before[key] = entry.found_at
+        self._waiting.clear()
+        self.held.clear()
+
+    def unchecked_by(self, horizon: int) -> tuple[Row, ...]:
+        """Rows due by `horizon` that were not checked yet."""
+        return tuple(entry.row for entry in self.unchecked.values() if entry.row.due <= horizon)
+
+    def next_due(self) -> UnixMillis | None:
+        """Due of the earliest waiting row."""
+        waiting = self._waiting
+        while waiting:
+            key, entry = waiting[0]
+            if entry.waits:
+                return key.due
+            heapq.heappop(waiting)
+        return None
+
+    def pick(self, *, horizon: int, room: int, judge: Judge, now: int) -> tuple[OpenRow, ...]:
+        """Take up to `room` checked rows due by `horizon` off the waiting list, earliest first, as `judge` says."""
+        judge.begin(self.held)
+        waiting, picked = self._waiting, list[OpenRow]()
+        unchecked: list[OpenRow] = []
+        while waiting and len(picked) < room and waiting[0][0].due <= horizon:
+            _, entry = heapq.heappop(waiting)
+            if not entry.waits:
+                continue
+            if not entry.checked:
+                unchecked.append(entry)
+                continue
+            verdict = judge.judge(entry, now)
+            if verdict is None:
+                picked.append(entry)
+            elif isinstance(verdict, Hold):
+                heapq.heappush(self.held.setdefault(verdict.line, []), (verdict.place, entry))
+            else:
+                self.end(entry, verdict, at=now)
+        self.put_back(unchecked)
+        return tuple(picked)
+
+    def held_for(self, kind: str) -> bool:
+        """Whether rows are held for a line of this kind."""
+        return any(line[0] == kind for line in self.held)
+
+    def reconsider(self, judge: Judge, now: int) -> None:
+        """Put back those held rows that are to be judged anew."""
+        if not self.held:
+            return
+        for line, rows in list(self.held.items()):
+            while rows and not rows[0][1].waits:
+                heapq.heappop(rows)
+            again = judge.again(line, rows[0][1], now) if rows else Again(0)
+            for _ in range(min(again.rows, len(rows))):
+                if rows[0][1].row.due > again.due_by:
+                    break
+                self.put_back([heapq.heappop(rows)[1]])
+            if not rows:
+                del self.held[line]
+
+    def claim_instants(self, now: int, *, lead_ms: int) -> list[int]:
+        """When to look again without being told: `lead_ms` before the first waiting row is due, and when the first of
+        those that are held for their host are."""
+        held = [rows[0][1].row.due for line, rows in self.held.items() if line[0] == HOST and rows]
+        first = self.next_due()
+        return [due for due in held if due > now] + ([] if first is None else [first - lead_ms])
+
+    def put_back(self, entries: Iterable[OpenRow]) -> None:
+        for entry in entries:
+            heapq.heappush(self._waiting, (entry.key, entry))
+
+    def claimed(self, entries: Collection[OpenRow]) -> None:
+        for entry in entries:
+            entry.claimed = True
+        self.claimed_count += len(entries)
+        self._on_the_wire.update(dict.fromkeys(entries))
+
+    def unclaim(self, entry: OpenRow) -> None:
+        entry.claimed = False
+        self.claimed_count -= 1
+        if not entry.redelivery:
+            del self._on_the_wire[entry]
+        self.put_back([entry])
+
+    def end(self, entry: OpenRow, outcome: Outcome, *, at: int) -> None:
+        entry.outcome, entry.ended_at = outcome, at
+        self.ended[entry] = None
+
+    def oldest_end(self) -> int | None:
+        return next(iter(self.ended)).ended_at if self.ended else None
+
+    def ended_writes(self, *, expect: State | None, most: int) -> tuple[RowWrite, ...]:
+        """The outcomes of those that ended first; `expect` is the state that they must still have."""
+        return tuple(
+            [
+                RowWrite(key=entry.key, outcome=entry.outcome, expect_state=expect)
+                for entry in islice(self.ended, most)
+                if entry.outcome is not None
+            ]
+        )
+
+    def whole_read(self) -> set[ScheduleId]:
+        """All rows that there were are known. Answers the ids that an earlier owner may have sent."""
+        self.all_found = True
+        return {entry.row.schedule_id for entry in self._on_the_wire if entry.redelivery}
+
+    def on_the_wire(self, *, without: int) -> set[ScheduleId]:
+        """Ids that may be on the wire, or were found in doubt and are neither claimed again nor recorded. Not those of
+        the first `without` rows that ended, whose outcomes are about to be recorded."""
+        written = set(islice(self.ended, without))
+        return {entry.row.schedule_id for entry in self._on_the_wire if entry not in written}

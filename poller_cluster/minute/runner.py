@@ -1,0 +1,367 @@
+"""The shell of one poller minute: does the steps its machine asks for, one at a time, and reports the answers.
+
+Storage that gives no answer is asked again after a pause that grows (`backoff`). While this life is not
+trusted, or the wall clock is in doubt, nothing is begun but the repetition of an unanswered write.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from membership.conditional import Answer, Rejected, Unknown
+from membership.errors import StoreUnavailable
+from membership.signal import Signal
+from poller_cluster.admission import ADMIT_ALL, Admission
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.clients import Tenant
+from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.dispatch.dispatcher import Dispatcher
+from poller_cluster.dispatch.job import Job
+from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.payments import Payments
+from poller_cluster.minute.rows import KEY
+from poller_cluster.minute.steps import (
+    CheckRows,
+    Claim,
+    FollowUp,
+    OpenPartition,
+    Phase,
+    ReadHinted,
+    ReadPage,
+    ReadStrays,
+    RecheckClaimed,
+    Step,
+    Stop,
+    SweepPage,
+    Wait,
+    WriteAdvance,
+    WriteBalance,
+)
+from poller_cluster.record_pace import RecordPace
+from poller_cluster.row_window import RowWindow
+from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
+from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, key_of, partition_of
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.schedules import Kind, Outcome, Page, Row, SweptPage
+from scheduler_service.runtime.backoff import Backoff
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.complete_reschedule import CompleteReschedule
+from scheduler_service.usecases.place import Place
+
+PAGE_ROWS = 1_000
+AWAITED_AFTER_MS = 50
+"""Outcomes wait no longer than this for others to share their write while rows of the minute wait for their keys."""
+DOUBT_PAUSE_SECONDS = 0.2
+"""How soon to look again whether trust, or the clock, is back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """What every minute's shell works with."""
+
+    schedules: ScheduleStore
+    place: Place
+    dispatcher: Dispatcher
+    clock: Clock
+    randomness: Randomness
+    trusted: Callable[[], bool]
+    spawn: Callable[[Coroutine[Any, Any, None], str], object]
+    books: Bookkeeper
+    record_pace: RecordPace
+    row_window: RowWindow
+    page_reads: asyncio.Semaphore
+    budget: BackgroundBudget
+    cron_children: CronChildren
+    tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
+    breaker_longest_seconds: float = 300.0
+    recount: Callable[[Partition, int], None] = lambda partition, epoch: None
+
+
+class MinuteRun:
+    """Runs one machine to its end. `past`: the minute is in recovery, its reads are paid from the node's background
+    budget."""
+
+    def __init__(
+        self,
+        *,
+        machine: PollerMinute,
+        firing: Firing,
+        admission: Admission = ADMIT_ALL,
+        past: bool = False,
+    ) -> None:
+        self.machine = machine
+        self.client_id, self.epoch = machine.partition.client_id, machine.epoch
+        self._past = past
+        self._admission = admission
+        self._firing = firing
+        self._reschedules = CompleteReschedule(schedules=firing.schedules, place=firing.place)
+        self._wake = Signal(firing.clock)
+        self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
+        self._read_to: RowKey | None = None
+        self._more = False
+        self._payments = Payments(
+            place=firing.place,
+            reschedules=self._reschedules,
+            books=firing.books,
+            budget=firing.budget,
+            clock=firing.clock,
+            randomness=firing.randomness,
+            spawn=firing.spawn,
+            over=lambda: self.machine.phase is Phase.LOST,
+            on_paid=self._paid,
+        )
+        self._handed_out = 0
+        self._reserved = 0
+        self._busy = False
+
+    def wake(self) -> None:
+        """Something that the machine waits for may have changed: room, trust, the client's state."""
+        self._wake.set()
+
+    def hint(self, keys: Collection[RowKey] | None) -> None:
+        """Rows placed near their time; None: more than were named."""
+        self.machine.hint(keys)
+        self._wake.set()
+
+    def drain(self) -> None:
+        """Claim nothing more; give back what was not started; end when nothing is left in flight."""
+        self.machine.draining = True
+        self._give_back()
+        self._wake.set()
+
+    def resume(self) -> None:
+        """Go on where a drain has not ended yet."""
+        self.machine.draining = False
+        self._wake.set()
+
+    def abandon(self) -> None:
+        """The lane is lost: write nothing more, start nothing more."""
+        self.machine.phase = Phase.LOST
+        self._give_back()
+        self._wake.set()
+
+    def _give_back(self) -> None:
+        jobs = self._firing.dispatcher.withdraw(self)
+        for job in jobs:
+            self.machine.unclaimed(job.claim.row.key)
+
+    async def run(self) -> Phase:
+        """Until the minute is settled, drained or lost; answers which."""
+        self._firing.row_window.changed(1)
+        try:
+            return await self._run()
+        finally:
+            self._firing.row_window.changed(-1)
+            self._account(claiming=0, busy=False)
+
+    async def _run(self) -> Phase:
+        firing, machine = self._firing, self.machine
+        client_id = machine.partition.client_id
+        while True:
+            if not machine.write_unanswered and not self._may_begin():
+                if machine.phase is Phase.LOST:
+                    return machine.phase
+                await self._wake.wait(DOUBT_PAUSE_SECONDS)
+                continue
+            pace = firing.record_pace.record_after_ms
+            machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
+            machine.window_rows = firing.row_window.rows
+            machine.claim_ahead_ms = firing.dispatcher.claim_ahead_ms(client_id, machine.settings)
+            step = machine.step(firing.clock.wall_ms(), firing.dispatcher.room(client_id))
+            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
+            match step:
+                case Stop():
+                    return machine.phase
+                case Wait() if self._more and machine.rows.held_for(KEY) and self._admission.wants_whole_read():
+                    await self._read_for_order()
+                case Wait(until=until):
+                    await self._wake.wait(None if until is None else (until - firing.clock.wall_ms()) / 1000.0)
+                case _:
+                    await self._do(step)
+            self._hand_out()
+            self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
+
+    def _account(self, *, claiming: int, busy: bool) -> None:
+        """Tell the node what it has to share: room for claims, and the rate of advances."""
+        if claiming != self._reserved:
+            self._firing.dispatcher.reserve(self.machine.partition.client_id, claiming - self._reserved)
+            self._reserved = claiming
+            if claiming == 0:
+                self._admission.answered()
+        if busy is not self._busy:
+            self._firing.record_pace.changed(1 if busy else -1)
+            self._busy = busy
+
+    def _may_begin(self) -> bool:
+        return self._firing.trusted() and self._firing.clock.wall_trusted()
+
+    async def _do(self, step: Step) -> None:
+        try:
+            async with nullcontext() if isinstance(step, WriteAdvance | RecheckClaimed) else self._slot():
+                await self._ask(step)
+        except StoreUnavailable:
+            await self._backoff.wait()
+        else:
+            self._backoff.reset()
+
+    def _slot(self) -> AbstractAsyncContextManager[None]:
+        return self._firing.budget.slot(self.machine.partition.client_id) if self._past else nullcontext()
+
+    async def _ask(self, step: Step) -> None:
+        machine, schedules = self.machine, self._firing.schedules
+        partition = machine.partition
+        match step:
+            case ReadPage(after=after, whole=whole):
+                read = schedules.read_page if whole else schedules.read_to_call
+                async with self._firing.page_reads:
+                    page = await read(partition, after=after, limit=self._free_rows())
+                self._firing.row_window.read(page.rows)
+                if self._firing.trusted():
+                    self._passed(page, after)
+                machine.rows.now = self._firing.clock.wall_ms()
+                machine.page_read(page, trusted=self._firing.trusted())
+            case SweepPage(after=after):
+                async with self._firing.page_reads:
+                    swept = await schedules.sweep_page(partition, after=after, limit=self._free_rows())
+                if self._firing.trusted():
+                    self._passed(swept, after)
+                machine.page_swept(swept, trusted=self._firing.trusted())
+            case ReadStrays(keys=keys):
+                async with self._firing.page_reads:
+                    rows = await schedules.find_rows(partition, keys, serial=True)
+                self._firing.row_window.read(list(rows.values()))
+                machine.rows.now = self._firing.clock.wall_ms()
+                machine.strays_read(keys, rows, trusted=self._firing.trusted())
+            case ReadHinted(keys=keys):
+                rows = await schedules.find_rows(partition, keys)
+                machine.rows.now = self._firing.clock.wall_ms()
+                machine.hinted_read(keys, rows, trusted=self._firing.trusted())
+            case RecheckClaimed(keys=keys):
+                rows = await schedules.find_rows(partition, keys, serial=True, lean=True)
+                machine.claims_rechecked(rows)
+            case CheckRows(rows=rows):
+                originals = await self._read_originals(row for row in rows if row.is_copy)
+                outcomes = await self._firing.cron_children.judge(
+                    partition.client_id, rows, now=self._firing.clock.wall_ms()
+                )
+                machine.rows_checked(rows, originals, outcomes)
+            case OpenPartition(expect_epoch=expect):
+                await self._report(
+                    machine.opened,
+                    await schedules.open(partition, epoch=machine.epoch, expect_epoch=expect),
+                )
+            case WriteAdvance(advance=advance):
+                await self._report(machine.advanced, await schedules.advance(advance))
+            case WriteBalance():
+                await self._firing.books.settle(partition, machine.epoch, machine.account)
+                machine.settled()
+            case Wait() | Stop():
+                raise AssertionError("not a thing to ask storage")
+
+    def _free_rows(self) -> int:
+        """Rows that a page may have."""
+        return max(min(PAGE_ROWS, self.machine.window_rows - len(self.machine.rows)), 1)
+
+    def _passed(self, page: Page | SweptPage, after: RowKey | None) -> None:
+        self._read_to, self._more = page.rows[-1].key if page.rows else after, page.more
+
+    async def _read_for_order(self) -> None:
+        """A page beyond what the machine has room for, only to know what stands before whom. Its rows are read without
+        their content and not kept: the machine reads them when it has room, but it would never have any if all that it
+        holds waited for them."""
+        after, firing = self._read_to, self._firing
+        try:
+            async with self._slot(), firing.page_reads:
+                page = await firing.schedules.read_page(self.machine.partition, after=after, limit=PAGE_ROWS, lean=True)
+        except StoreUnavailable:
+            await self._backoff.wait()
+            return
+        if not firing.trusted():
+            return
+        for row in page.rows:
+            self._admission.read(row)
+        self._passed(page, after)
+        if not page.more:
+            self._admission.whole_read()
+
+    async def _report(self, event: Callable[[Answer[Any]], None], answer: Answer[Any]) -> None:
+        event(answer)
+        if isinstance(answer, Rejected) and self.machine.phase is Phase.LOST:
+            self._firing.books.counts.fenced += 1
+        if isinstance(answer, Unknown):
+            raise StoreUnavailable(answer.reason)
+
+    async def _read_originals(self, copies: Iterable[Row]) -> dict[ScheduleId, Row]:
+        """Grouped by partition: copies of one minute mostly come from few."""
+        wanted: dict[Partition, list[RowKey]] = {}
+        for copy in copies:
+            home = partition_of(self.machine.partition.client_id, copy.schedule_id)
+            wanted.setdefault(home, []).append(key_of(copy.schedule_id))
+        originals: dict[ScheduleId, Row] = {}
+        for home, keys in wanted.items():
+            rows = await self._firing.schedules.find_rows(home, keys)
+            originals.update((row.schedule_id, row) for row in rows.values())
+            if any(row.ended for row in rows.values()):
+                # Whoever ended a schedule whose copy is still to come may not have told.
+                self._firing.recount(home, self.machine.epoch)
+        return originals
+
+    def _hand_out(self) -> None:
+        """Pass on what the last event made possible."""
+        firing, machine = self._firing, self.machine
+        if machine.phase is Phase.LOST:
+            self._give_back()
+            return
+        if claims := machine.take_claims():
+            firing.dispatcher.submit([self._job(claim) for claim in claims])
+        if machine.draining:
+            self._give_back()
+        for follow_up in machine.debts.take():
+            self._payments.owe(follow_up)
+        for row in machine.debts.take_announced():
+            firing.spawn(self._look_up(row), f"announced {row.schedule_id}")
+
+    def _job(self, claim: Claim) -> Job:
+        self._handed_out += 1
+        if claim.redelivery:
+            self._firing.books.counts.in_doubt += 1
+        return Job(self, claim, claim.row.due, self._handed_out > GUARANTEED_CALLS_PER_MINUTE)
+
+    def may_send(self) -> bool:
+        """Whether its rows are still its own."""
+        return self._firing.trusted() and self.machine.phase is not Phase.LOST
+
+    def queued_again(self) -> None:
+        """An attempt ended before anything was sent: its row waits in the dispatcher again."""
+        if self.machine.phase is Phase.LOST:
+            self._give_back()
+        self._wake.set()
+
+    def attempt_ended(self, key: RowKey, outcome: Outcome, *, now: int) -> None:
+        """A row handed out has its outcome."""
+        if self.machine.attempt_ended(key, outcome, now=now):
+            self._wake.set()
+
+    def _paid(self, follow_up: FollowUp) -> None:
+        definition = follow_up.definition
+        if definition.kind is Kind.COPY and follow_up.outcome.state.ended:
+            self._firing.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
+        self.machine.debts.paid(follow_up)
+        self._wake.set()
+
+    async def _look_up(self, row: Row) -> None:
+        """Repeat until it is known whether an announced row was to be created, and done. The minute waits for it."""
+        backoff = Backoff(clock=self._firing.clock, randomness=self._firing.randomness)
+        while self.machine.phase is not Phase.LOST:
+            try:
+                await self._reschedules.announced(self.machine.partition, row)
+            except StoreUnavailable:
+                await backoff.wait()
+                continue
+            self.machine.debts.looked_up(row)
+            self._wake.set()
+            return

@@ -1,0 +1,270 @@
+"""Reconciliations are worked on by pollers: each client's by the owner of one of its lanes.
+
+    slots of all clients --those of our lanes that run--> a task each: slice, pause, slice, ... until it has ended
+
+The lane is given by a hash of the client, so the work moves with the lane when its owner dies or hands it over, and all
+that a client has running is paced by one node: redeliveries of several share what redeliveries may take. While a lane
+moves, two nodes may work on the same slice; `usecases.reconcile` says why that does nothing twice.
+
+What runs is found by a search: every `SEARCH_SECONDS` one cheap read tells whether anything was asked for since the
+last look, and only then, or after `LOOK_SECONDS`, the slots of all clients are read. There are ten a client at most,
+in a fixed number of partitions, so what it costs does not grow with the number of schedules, nor with that of clients
+that never reconcile. Ended ones are remembered while they hold a slot and not read again.
+
+How fast: redeliveries get instants, spread evenly in every lane over `redeliver_share` of what it is guaranteed, and
+the next slice waits until most of those of the last one have come. So what was asked to be redelivered arrives like
+calls that are due, little by little, and leaves the rest of the guarantee to them; a restart goes on where the instants
+ended. Cancels and reads are held to a rate by pauses.
+
+Not done: while the client is suspended, redeliveries wait; while the clock is in doubt, everything does.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from membership.errors import MinutehandError, StoreUnavailable
+from poller_cluster.background_budget import BackgroundBudget
+from poller_cluster.clients import Tenant
+from poller_cluster.settings import ReconciliationSettings
+from scheduler_service.domain.ids import HOUR_MS, ClientId, PollerId
+from scheduler_service.domain.ports import ReconciliationStore
+from scheduler_service.domain.reconciliations import (
+    SLOT_BUCKETS,
+    Action,
+    Reconciliation,
+    ReconciliationId,
+    ReconciliationState,
+    Slot,
+    asked_at,
+)
+from scheduler_service.runtime.backoff import Backoff
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
+
+SEARCH_SECONDS = 5.0
+LOOK_SECONDS = 120.0
+AHEAD_MS = 20_000
+"""How long before the last instants given out have come the next are given: above the time that a node reads ahead."""
+FORGOTTEN_MS = HOUR_MS
+"""A slot's holder that is not there so long after its request failed to be inserted, or is not kept any more."""
+LONGEST_SLEEP_SECONDS = 15.0
+"""However long there is nothing to do: one that was stopped meanwhile is to be closed."""
+
+_log = get_logger("minutehand.poller")
+
+
+class Reconciler:
+    """`lanes` answers the lanes of a client that this node holds."""
+
+    def __init__(
+        self,
+        *,
+        store: ReconciliationStore,
+        reconcile: Reconcile,
+        tenant: Callable[[ClientId], Tenant | None],
+        lanes: Callable[[ClientId], Collection[PollerId]],
+        trusted: Callable[[], bool],
+        budget: BackgroundBudget,
+        clock: Clock,
+        randomness: Randomness,
+        settings: ReconciliationSettings,
+        spawn: Callable[[Coroutine[Any, Any, None], str], object],
+        on_fault: Callable[[str, BaseException], None],
+    ) -> None:
+        self.rows = 0
+        """Schedules that were redelivered, cancelled or found to be neither, by this node."""
+        self.finished = 0
+        """Reconciliations that this node brought to the end of their windows."""
+        self._store = store
+        self._reconcile = reconcile
+        self._tenant = tenant
+        self._lanes = lanes
+        self._trusted = trusted
+        self._budget = budget
+        self._clock = clock
+        self._randomness = randomness
+        self._settings = settings
+        self._spawn = spawn
+        self._on_fault = on_fault
+        self._slots: dict[int, Sequence[Slot]] = {}
+        self._unread: set[int] = set()
+        self._changes: int | None = None
+        self._looked_at = 0.0
+        self._ended: set[ReconciliationId] = set()
+        self._working: set[ReconciliationId] = set()
+        self._resting: dict[ReconciliationId, float] = {}
+        self._redelivering: Counter[ClientId] = Counter()
+
+    @property
+    def working(self) -> int:
+        """Reconciliations that this node works on now."""
+        return len(self._working)
+
+    async def run(self) -> None:
+        """Search until cancelled."""
+        while True:
+            await self._clock.sleep(SEARCH_SECONDS)
+            if not self._trusted():
+                continue
+            for step in (self._look, self._begin):
+                try:
+                    await step()
+                except StoreUnavailable:
+                    continue
+                except Exception as error:
+                    self._on_fault("search for reconciliations", error)
+
+    async def _look(self) -> None:
+        """Learn what may be running, as far as it is not known. Raises StoreUnavailable: the rest is for next time."""
+        changes, now = await self._store.changes(), self._clock.monotonic()
+        if changes != self._changes or now - self._looked_at >= LOOK_SECONDS:
+            self._unread = set(range(SLOT_BUCKETS))
+            self._changes, self._looked_at = changes, now
+        for bucket in sorted(self._unread):
+            self._slots[bucket] = await self._store.list_slots(bucket)
+            self._unread.discard(bucket)
+        held = {slot.holder for slots in self._slots.values() for slot in slots}
+        self._ended &= held
+        self._resting = {each: until for each, until in self._resting.items() if each in held and until > now}
+
+    async def _begin(self) -> None:
+        """Begin what is ours, runs, and nobody here works on. Raises StoreUnavailable: the rest is for next time."""
+        now = self._clock.monotonic()
+        slots = [
+            slot
+            for bucket in self._slots.values()
+            for slot in bucket
+            if slot.holder not in self._ended
+            and slot.holder not in self._working
+            and self._resting.get(slot.holder, now) <= now
+            and self._ours(slot.client_id)
+        ]
+        for slot, over in zip(slots, await concurrently(self._is_over, slots), strict=True):
+            if over:
+                self._ended.add(slot.holder)
+            elif slot.holder not in self._working:
+                self._working.add(slot.holder)
+                self._spawn(self._work_safely(slot), f"reconciliation {slot.holder}")
+
+    async def _is_over(self, slot: Slot) -> bool:
+        """Whether the holder of a slot will never run any more, as far as a cheap read tells."""
+        found = await self._read(slot, serial=False)
+        if found is None:
+            return asked_at(slot.holder) < self._clock.wall_ms() - FORGOTTEN_MS
+        return found.settled
+
+    async def _read(self, slot: Slot, *, serial: bool) -> Reconciliation | None:
+        """None also for one that can't be decoded, which the log has."""
+        try:
+            return await self._store.read(slot.client_id, slot.holder, serial=serial)
+        except StoreUnavailable:
+            raise
+        except MinutehandError as error:
+            self._resting[slot.holder] = self._clock.monotonic() + LOOK_SECONDS
+            self._on_fault(f"reconciliation {slot.holder} of {slot.client_id}", error)
+            return None
+
+    def _ours(self, client_id: ClientId) -> bool:
+        tenant = self._tenant(client_id)
+        if tenant is None or not self._trusted():
+            return False
+        return _lane_of(client_id, tenant.quota) in self._lanes(client_id)
+
+    async def _work_safely(self, slot: Slot) -> None:
+        try:
+            await self._work(slot)
+        except NotOurs:
+            return
+        except Exception as error:
+            self._resting[slot.holder] = self._clock.monotonic() + LOOK_SECONDS
+            self._on_fault(f"reconciliation {slot.holder} of {slot.client_id}", error)
+        finally:
+            self._working.discard(slot.holder)
+
+    async def _work(self, slot: Slot) -> None:
+        """Slice by slice, until it has ended or is another node's."""
+        backoff = Backoff(clock=self._clock, randomness=self._randomness)
+        redelivers = False
+        try:
+            while self._ours(slot.client_id):
+                try:
+                    found = await self._read(slot, serial=True)
+                    if found is None:
+                        # Its request is still to be inserted, or failed; or it is not kept any more.
+                        return
+                    if found.settled:
+                        self._ended.add(slot.holder)
+                        return
+                    if found.action is Action.REDELIVER and not redelivers:
+                        redelivers = True
+                        self._redelivering[slot.client_id] += 1
+                    pause = await self._slice(found)
+                except StoreUnavailable:
+                    await backoff.wait()
+                    continue
+                backoff.reset()
+                await self._clock.sleep(min(pause, LONGEST_SLEEP_SECONDS))
+        finally:
+            if redelivers:
+                self._redelivering[slot.client_id] -= 1
+
+    async def _slice(self, found: Reconciliation) -> float:
+        """Do a slice, if it may be done now; answers how long to wait for the next, in seconds. Raises
+        StoreUnavailable, NotOurs."""
+        tenant = self._tenant(found.client_id)
+        if tenant is None:
+            raise NotOurs("its client is gone")
+        turn = partial(self._budget.slot, found.client_id)
+        if not found.running:
+            await self._reconcile.close(tenant.client, found, turn=turn)
+            return 0.0
+        redelivers = found.action is Action.REDELIVER
+        if not self._reconcile.may_begin(found) or (redelivers and not tenant.active):
+            return SEARCH_SECONDS
+        if redelivers and (wait := self._until_room(found)) > 0:
+            return wait
+        if found.version is None:
+            _log.info("reconciliation-started", **_names(found))
+        share = self._settings.redeliver_share / max(self._redelivering[found.client_id], 1)
+        done = await self._reconcile(
+            tenant.client, found, share=share, ours=lambda: self._ours(found.client_id), turn=turn
+        )
+        self.rows += done.acted
+        stands = done.reconciliation
+        if stands.state is ReconciliationState.FINISHED:
+            self.finished += 1
+            outcomes = {outcome.value: count for outcome, count in stands.progress.outcomes.items()}
+            _log.info("reconciliation-finished", **_names(found), outcomes=outcomes)
+        if not stands.running:
+            return 0.0
+        return max(self._until_room(stands) if redelivers else 0.0, self._pause(found, done))
+
+    def _until_room(self, reconciliation: Reconciliation) -> float:
+        """Seconds until the next instants may be given out."""
+        return max(reconciliation.progress.lead - AHEAD_MS - self._clock.wall_ms(), 0) / 1000
+
+    def _pause(self, reconciliation: Reconciliation, done: SliceDone) -> float:
+        settings = self._settings
+        pause = done.looked_at / settings.rows_read_per_second
+        if reconciliation.action is Action.CANCEL:
+            pause = max(pause, done.acted / settings.cancels_per_second)
+        return pause
+
+
+def _names(reconciliation: Reconciliation) -> dict[str, str]:
+    return {
+        "client": reconciliation.client_id,
+        "reconciliation": str(reconciliation.reconciliation_id),
+        "verb": reconciliation.action.value,
+    }
+
+
+def _lane_of(client_id: ClientId, quota: int) -> int:
+    digest = hashlib.blake2b(client_id.encode(), digest_size=4, person=b"reconcile").digest()
+    return int.from_bytes(digest, "big") % max(quota, 1)

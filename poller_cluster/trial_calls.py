@@ -1,0 +1,160 @@
+"""Samples: calls that are no schedule's, made by the same preparation and the same engine as all others.
+
+    call -> has the client room -> has the receiver's host -> prepare -> engine -> what there was to see
+
+Lives in API processes. The engine is started by the first sample; none is kept waiting for room, for whoever asks is
+there and can ask again. What a client may do: so many at a time and one a second, a few of them at once; and to each
+receiver's host what its settings say. These limits are each process's own, beside those of the nodes.
+
+A sample has no lease behind it: its fence is the lowest, and its id is told to nobody else.
+"""
+
+import asyncio
+import dataclasses
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from poller_cluster.clients import Tenant
+from poller_cluster.delivery.engine import DeliveryEngine
+from poller_cluster.delivery.policy import NetworkPolicy
+from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.settings import DeliverySettings
+from poller_cluster.dispatch.destinations import Destination, Destinations
+from poller_cluster.dispatch.request import Prepared, Sender, prepare
+from poller_cluster.minute.steps import Claim
+from poller_cluster.settings import DestinationSettings
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SamplesFull, SampleTimes, TooManySamples
+from scheduler_service.domain.schedules import Row
+from scheduler_service.runtime.clock import Clock
+
+AT_ONCE: Final = 16
+"""Of all clients together."""
+AT_ONCE_PER_CLIENT: Final = 2
+SECONDS_BETWEEN: Final = 1.0
+BURST: Final = 5
+_REMEMBERED = 1024
+_FENCE = 1
+
+
+class SampleCalls:
+    """`SampleCaller` of one process. `stop` is idempotent and ends what is under way."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        policy: NetworkPolicy,
+        settings: DeliverySettings,
+        destinations: DestinationSettings,
+        version: str,
+    ) -> None:
+        self._clock = clock
+        self._engine = DeliveryEngine(clock=clock, policy=policy, settings=_few(settings), observe=True)
+        self._destinations: Destinations[None] = Destinations(destinations, on_free=lambda client_id: None)
+        self._sender = Sender(life="sample", version=version)
+        self._started = self._stopped = False
+        self._under_way: dict[ClientId, int] = {}
+        self._paid_until: dict[ClientId, float] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """Samples under way."""
+        return sum(self._under_way.values())
+
+    async def stop(self) -> None:
+        self._stopped = True
+        await self._engine.stop(0)
+
+    async def call(self, sample: Sample) -> Exchange:
+        """Raises TooManySamples; SamplesFull where too many of all clients are under way, and when stopping."""
+        if self._stopped or self.in_flight >= AT_ONCE:
+            raise SamplesFull("as many samples are under way as this process makes")
+        client = sample.client
+        settings = client.settings.effective(poller_quota=client.poller_quota)
+        destination = self._destinations.of(client.client_id, sample.definition.url, settings, share=1.0)
+        self._admit(client.client_id, destination)
+        tenant = Tenant(client, settings, sample.secrets)
+        columns: dict[str, Any] = {name: getattr(sample.definition, name, None) for name in Row.__struct_fields__}
+        claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
+        prepared = prepare(claim, tenant=tenant, epoch=_FENCE, sender=self._sender, now=max(sample.definition.due, 0))
+        assert isinstance(prepared, Prepared)
+        request = replace(prepared.request, headers=(*prepared.request.headers, SAMPLE_HEADER))
+        return _exchange(request, await self._attempt(request, client.client_id, destination))
+
+    def _admit(self, client_id: ClientId, destination: Destination[None]) -> None:
+        now = self._clock.monotonic()
+        if self._under_way.get(client_id, 0) >= AT_ONCE_PER_CLIENT:
+            raise TooManySamples(f"{AT_ONCE_PER_CLIENT} of this client are under way", retry_after_seconds=1.0)
+        paid_until = max(self._paid_until.get(client_id, now), now)
+        wait = paid_until - now - (BURST - 1) * SECONDS_BETWEEN
+        if wait > 0:
+            raise TooManySamples(f"this client had {BURST} of late; one a second may follow", retry_after_seconds=wait)
+        delay = destination.delay(now)
+        if delay is None or delay > 0:
+            raise TooManySamples(
+                f"the client's limits for {destination.name} leave no room now", retry_after_seconds=delay or 1.0
+            )
+        if len(self._paid_until) >= _REMEMBERED:
+            self._paid_until = {one: until for one, until in self._paid_until.items() if until > now}
+        self._paid_until[client_id] = paid_until + SECONDS_BETWEEN
+
+    async def _attempt(
+        self, request: CallbackRequest, client_id: ClientId, destination: Destination[None]
+    ) -> AttemptResult:
+        if not self._started:
+            await self._engine.start()  # nothing is awaited in it, so nobody finds an engine that is still starting
+            self._started = True
+        ended: asyncio.Future[AttemptResult] = asyncio.get_running_loop().create_future()
+        self._under_way[client_id] = self._under_way.get(client_id, 0) + 1
+        generation = destination.started()
+
+        def end(result: AttemptResult) -> None:
+            """Also where nobody waits any more: what is under way counts until it has ended."""
+            destination.ended(result, generation=generation, now=self._clock.monotonic())
+            self._under_way[client_id] -= 1
+            if not self._under_way[client_id]:
+                del self._under_way[client_id]
+            if not ended.done():
+                ended.set_result(result)
+
+        self._engine.start_attempt(request, end, may_start=lambda: not self._stopped)
+        return await ended
+
+
+def _few(settings: DeliverySettings) -> DeliverySettings:
+    """The operator's, for a handful of calls whose names are always looked up anew."""
+    return dataclasses.replace(settings, max_in_flight=AT_ONCE, max_idle_connections=1, dns_cache_seconds=0)
+
+
+def _exchange(request: CallbackRequest, result: AttemptResult) -> Exchange:
+    seen = result.observation
+    times = SampleTimes(ended=result.duration_seconds)
+    if seen is not None:
+        times = SampleTimes(
+            resolved=seen.resolved_seconds,
+            connected=seen.connected_seconds,
+            secured=seen.secured_seconds,
+            first_byte=seen.first_byte_seconds,
+            ended=result.duration_seconds,
+        )
+    return Exchange(
+        method=request.method,
+        url=request.url,
+        headers=request.headers if seen is None else seen.headers,
+        body=request.body,
+        started_at=result.started_at_ms,
+        sent=not result.nothing_sent,
+        delivered=result.succeeded,
+        addresses=() if seen is None else seen.addresses,
+        connected_to=None if seen is None else seen.connected_to,
+        times=times,
+        status=result.status,
+        http_version=None if seen is None else seen.http_version,
+        response_headers=() if seen is None else seen.response_headers,
+        excerpt=result.excerpt,
+        error=result.error,
+        detail=result.detail,
+    )

@@ -1,0 +1,451 @@
+"""Connections: how many there may be, and for how long their other ends are waited for.
+
+    opened ──head──▶ request ──▶ answer ──taken──▶ idle ──head──▶ …
+           head_timeout        answer_timeout      keep_alive
+
+`head_timeout` runs from the opening, later from the first byte of a request, until its headers are complete; a head
+grows to `max_head_bytes`. What takes time between is the request's own limit, bodies included. An answer that is not
+taken runs into `answer_timeout`, also where the connection is being closed: its bytes would be kept for as long.
+
+Where there are `max_connections`, the one heard of longest ago that waits for a request, or for the rest of one that
+has been answered, makes room for a new one; so nobody can keep others out by holding connections. Requests that wait
+for their bodies keep theirs, but one caller's have a quarter of all at most (`api.request_budget`). Where none of the
+oldest waits, the one whose answer has not been taken for longest does, from STALLED_SECONDS on: to ask and
+take no answers needs no key. Otherwise the new one gets 503 and is closed.
+
+Parsing is work for the loop that anybody can ask for, without a key too: 64 KiB of a body in chunks of one byte cost
+2 ms. So
+
+- all connections together parse for TURN_SECONDS in a turn of the loop, READ_BYTES of a connection at a time, in the
+  order in which their bytes came (`Parsing`);
+- what is left of a request's body when it has been answered is not parsed: the connection is closed after the answer,
+  and until the other end has taken that, bytes are dropped;
+- a chunked body takes at most twice its size on the wire, beside SPARE_WIRE_BYTES.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sized
+from itertools import islice
+from typing import Any, Final, cast
+
+import msgspec
+from aiohttp import StreamReader, web
+from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+
+from scheduler_service.api.http.endpoint import REQUEST_ID, problem_response, request_id_of
+from scheduler_service.api.http.timeouts import Patience, Wait
+from scheduler_service.api.plain_creates import PlainCreates
+from scheduler_service.api.problems import CONTENT_TYPE, KINDS, internal_problem, problem
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.usecases.authenticate import KnownClient
+
+LOOKED_AT: Final = 64
+"""How many of the oldest connections are looked at for one that waits."""
+STALLED_SECONDS: Final = 1.0
+"""An answer that has not been taken for so long makes room for a new connection."""
+READ_BYTES: Final = 64 * 1024
+"""What is parsed of one connection's bytes at a time."""
+TURN_SECONDS: Final = 0.005
+"""For which bytes are parsed in one turn of the loop, all connections together; a piece that is begun is ended."""
+SPARE_WIRE_BYTES: Final = 64 * 1024
+"""What the frames of a chunked body may take, however short it is."""
+_ENOUGH_ROOM: Final = 0.9
+_encode = msgspec.json.Encoder().encode
+_log = get_logger("minutehand.api")
+
+
+class Parsing:
+    """Whose bytes are parsed next. Lives on one event loop. `monotonic` in seconds."""
+
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._waiting: deque[Connection] = deque()
+        self._left = TURN_SECONDS
+        self._next_turn: asyncio.Handle | None = None
+
+    def at_once(self) -> bool:
+        """Whether there is time for more in this turn, and nobody else waits for it."""
+        return self._left > 0 and not self._waiting
+
+    def wait(self, connection: "Connection") -> None:
+        """For `connection.parse_next`. Once at a time."""
+        self._waiting.append(connection)
+        self._ensure_next()
+
+    def spend(self, parse: Callable[[bytes], None], data: bytes) -> None:
+        began = self._monotonic()
+        try:
+            parse(data)
+        finally:
+            self._left -= self._monotonic() - began
+            self._ensure_next()
+
+    def _ensure_next(self) -> None:
+        if self._next_turn is None:
+            self._next_turn = asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._next_turn = None
+        self._left = TURN_SECONDS
+        for _ in range(len(self._waiting)):
+            if self._left <= 0:
+                break
+            connection = self._waiting.popleft()
+            if connection.parse_next():
+                self._waiting.append(connection)
+        if self._waiting:
+            self._ensure_next()
+
+
+class Connections:
+    """Those of one server. `limit`: how many there may be."""
+
+    def __init__(self, *, services: ApiServices, settings: ApiSettings, limit: int, plain: PlainCreates) -> None:
+        self.limit = limit
+        self.plain = plain
+        self.max_head_bytes = settings.max_head_bytes
+        self.max_dropped_bytes = 2 * settings.max_body_bytes
+        self.heads = Patience(settings.head_timeout_seconds, clock=services.clock)
+        self.answers = Patience(settings.answer_timeout_seconds, clock=services.clock)
+        self.parsing = Parsing(monotonic=services.clock.monotonic)
+        self.services = services
+        self._settings = settings
+        self._open: OrderedDict[Connection, None] = OrderedDict()
+        self._full = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: "Connection") -> bool:
+        """Whether a new connection may stay."""
+        if len(self._open) >= self.limit:
+            if not self._full:
+                self._full = True
+                _log.warning("connections-full", limit=self.limit)
+            if not self._make_room():
+                return False
+        self._open[connection] = None
+        return True
+
+    def heard(self, connection: "Connection") -> None:
+        """A request came."""
+        if connection in self._open:
+            self._open.move_to_end(connection)
+
+    def closed(self, connection: "Connection") -> None:
+        self._open.pop(connection, None)
+        if self._full and len(self._open) < self.limit * _ENOUGH_ROOM:
+            self._full = False
+            _log.info("connections-free", limit=self.limit)
+
+    def last_words(self, kind: str, detail: str) -> bytes:
+        """A refusal for a connection on which no request was read: the whole answer."""
+        request_id = f"{self.services.randomness.bits(96):024x}"
+        refusal = problem(kind, detail, request_id=request_id)
+        body = _encode(refusal)
+        lines = [
+            f"HTTP/1.1 {refusal.status} {refusal.title}",
+            "Server: Minutehand",
+            f"Content-Type: {CONTENT_TYPE}",
+            f"Content-Length: {len(body)}",
+            f"{REQUEST_ID}: {request_id}",
+            "Connection: close",
+        ]
+        if refusal.status == 503:
+            lines.append(f"Retry-After: {self._settings.retry_after_seconds}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        self.heads.close()
+        self.answers.close()
+
+    def _make_room(self) -> bool:
+        for connection in islice(self._open, LOOKED_AT):
+            if connection.waits:
+                del self._open[connection]
+                connection.force_close()
+                return True
+        return self.answers.end_oldest(after=STALLED_SECONDS)
+
+
+class Connection(RequestHandler):
+    """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
+
+    __slots__ = (
+        "_answer",
+        "_head",
+        "_head_bytes",
+        "_kept",
+        "_parked",
+        "_rest",
+        "_socket",
+        "_unread",
+        "_unwanted",
+        "_whole",
+        "_wire_bytes",
+        "known",
+    )
+
+    def __init__(self, server: web.Server, *, kept: Connections, **arguments: Any) -> None:
+        super().__init__(server, **arguments)
+        self._kept = kept
+        self._socket: asyncio.Transport | None = None
+        self._head: Wait | None = None
+        self._head_bytes = 0
+        self._answer: Wait | None = None
+        self._rest: StreamReader | None = None
+        """The body of a request that has been answered before all of it came."""
+        self._unread = bytearray()
+        self._unwanted = False
+        self._wire_bytes = 0
+        """Since the request's head."""
+        self._whole = True
+        """All that came so far were requests of one piece each, so the next byte is the first of one."""
+        self._parked: asyncio.Future[None] | None = None
+        """What aiohttp's task waits by for the next request, while one is under way without it."""
+        self.known: KnownClient | None = None
+        """See `plain_creates`."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a request, or for the rest of an answered one, and has nothing left to say."""
+        idle = self._waiter is not None and not self._waiter.done()
+        return (idle or self._rest is not None) and self._answer is None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)
+        # So the transport tells of every byte that it can't get rid of. That of TLS takes no bytes for too many at 0,
+        # and would pause for good.
+        secured = transport.get_extra_info("sslcontext") is not None
+        self._socket.set_write_buffer_limits(high=int(secured), low=0)
+        if not self._kept.admit(self):
+            self._force_close = True
+            self._socket.write(self._kept.last_words("overloaded", "there are too many connections"))
+            self._socket.close()
+            return
+        super().connection_made(transport)
+        self._head = self._kept.heads.begin(self._head_overdue)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._kept.closed(self)
+        if self._parked is not None:
+            self._waiter = self._parked
+        self._unread.clear()
+        for wait in (self._head, self._answer):
+            if wait is not None:
+                wait.over()
+        super().connection_lost(exc)
+        if self._rest is not None:
+            # aiohttp's task would wait LINGER_SECONDS for bytes that can't come.
+            self._rest.feed_eof()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse in order, when there is time; a read brings up to 256 KiB. Empty: the parser, which had paused, goes on
+        with what it has."""
+        if self._unwanted:
+            self._drop(data)
+            return
+        parsing = self._kept.parsing
+        if not data or (len(data) <= READ_BYTES and not self._unread and parsing.at_once()):
+            begun = self._begin_alike(data) if self._whole and data else None
+            if not begun:
+                parsing.spend(self._parse, data)
+                self._begin_next(raw=data if self._whole else b"", judged=begun is False)
+            return
+        if not self._unread:
+            parsing.wait(self)
+        self._unread += data
+        if self._socket is not None:
+            self._socket.pause_reading()
+
+    def parse_next(self) -> bool:
+        """Parse a piece of what waits. False: nothing is left, or nobody wants it any more."""
+        if self._socket is None or self._socket.is_closing():
+            self._unread.clear()
+            return False
+        if self._unwanted:
+            self._drop(self._unread)
+            self._unread.clear()
+            self._socket.resume_reading()
+            return False
+        piece = bytes(self._unread[:READ_BYTES])
+        del self._unread[:READ_BYTES]
+        more = bool(self._unread)
+        self._kept.parsing.spend(self._parse, piece)
+        self._begin_next()
+        if not more and not (self._reading_paused or self._buffer_paused):
+            self._socket.resume_reading()
+        return more
+
+    def _parse(self, data: bytes) -> None:
+        before, idle = self._request_count, self._waiter
+        # `_begin_next` wakes it.
+        self._waiter = None
+        try:
+            super().data_received(data)
+        finally:
+            self._waiter = idle
+        self._whole = self._whole and self._request_count == before + 1 and self._just_parsed(data)
+        if self._request_count != before:
+            self._request_came()
+        elif data and idle is not None and not idle.done():
+            self._head_bytes += len(data)
+            if self._head is None:
+                self._head = self._kept.heads.begin(self._head_overdue)
+            if self._head_bytes > self._kept.max_head_bytes:
+                self._end("malformed", f"the headers are longer than {self._kept.max_head_bytes} bytes")
+        elif data:
+            self._judge_frames(len(data))
+
+    def _just_parsed(self, data: bytes) -> bool:
+        """Whether the last request that was parsed is all of these bytes."""
+        _, payload = self._messages[-1]
+        whole = data.find(b"\r\n\r\n") + 4 + payload.total_bytes == len(data)
+        return whole and payload.is_eof() and not self._upgraded
+
+    def _request_came(self) -> None:
+        """Its head is complete."""
+        self._kept.heard(self)
+        if self._head is not None:
+            self._head.over()
+            self._head, self._head_bytes = None, 0
+        self._rest = None
+        self._wire_bytes = 0
+
+    def _begin_alike(self, raw: bytes) -> bool | None:
+        """As `PlainCreates.begin_alike`, if nothing is under way."""
+        idle = self._waiter
+        ending = self._close or self._force_close or self._answer is not None
+        if idle is None or idle.done() or self._messages or ending:
+            return None
+        self._waiter, self._parked = None, idle
+        begun = self._kept.plain.begin_alike(self, raw)
+        if begun:
+            self._request_came()
+        else:
+            self._waiter, self._parked = idle, None
+        return begun
+
+    def _begin_next(self, *, raw: bytes = b"", judged: bool = False) -> None:
+        """The first request that was parsed, if nothing is under way. `raw`: see `PlainCreates.begin`. `judged`: it is
+        known not to be a plain create."""
+        idle = self._waiter
+        if idle is not None and not idle.done() and self._messages and (judged or not self._begin_plain(idle, raw)):
+            idle.set_result(None)
+
+    def _begin_plain(self, idle: "asyncio.Future[None]", raw: bytes) -> bool:
+        """Whether the next request is a plain create, and is on its way."""
+        message, payload = self._messages.popleft()
+        self._waiter, self._parked = None, idle
+        if (
+            isinstance(message, RawRequestMessage)
+            and self._answer is None
+            and self._kept.plain.begin(self, message, payload, raw)
+        ):
+            if self._parser is not None:
+                self._parser.message_consumed()
+            return True
+        self._messages.appendleft((message, payload))
+        self._waiter, self._parked = idle, None
+        return False
+
+    def answer_plainly(self, answer: bytes, *, close: bool) -> None:
+        """As aiohttp's task does behind its handler: answer, then wait for the next request."""
+        self._waiter, self._parked = self._parked, None
+        if self.transport is None or self._socket is None or self._waiter is None or self._waiter.done():
+            return
+        self._socket.write(answer)
+        if close or self._close or self._force_close:
+            self.force_close()
+            return
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        if self._keepalive_handle is None:
+            self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
+        if self._messages:
+            self._waiter.set_result(None)
+
+    def _judge_frames(self, size: int) -> None:
+        """Bytes of a body have come."""
+        self._wire_bytes += size
+        request = self._current_request
+        if self._wire_bytes <= SPARE_WIRE_BYTES or request is None or request.content.is_eof():
+            return
+        chunked = "Transfer-Encoding" in request.headers
+        if chunked and self._wire_bytes > SPARE_WIRE_BYTES + 2 * request.content.total_bytes:
+            self._end("malformed", "the chunks of the body are too short: send it in longer ones")
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send the answer. What is left of the request's body then is nobody's to parse, unless it is short."""
+        content, announced = request.content, request.content_length
+        if not content.is_eof() and (announced is None or announced - content.total_bytes > READ_BYTES):
+            resp.force_close()
+            self._unwanted = True
+        sent = await super().finish_response(request, resp, start_time)
+        self._rest = None if content.is_eof() else content
+        return sent
+
+    def _drop(self, data: Sized) -> None:
+        """So that the other end gets to read the answer: a socket closed over unread bytes resets the connection."""
+        self._wire_bytes += len(data)
+        if self._wire_bytes > self._kept.max_dropped_bytes:
+            self.force_close()
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Of a body, for more. aiohttp asks whenever some of it was taken, also where nothing had been paused."""
+        if self._reading_paused or self._buffer_paused:
+            super().resume_reading(resume_parser)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._answer is None:
+            self._answer = self._kept.answers.begin(self._answer_overdue)
+
+    def resume_writing(self) -> None:
+        if self._answer is not None:
+            self._answer.over()
+            self._answer = None
+        super().resume_writing()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already")
+        request_id = request_id_of(request, self._kept.services)
+        if status < 500:
+            detail = "this is not an HTTP/1.1 request that can be read, or its headers are too long"
+            answer = problem_response(problem("malformed", detail, request_id=request_id))
+        else:
+            if not isinstance(exc, ConnectionError):  # the other end has gone amid its request
+                _log.error("request-crashed", request_id=request_id, exc_info=exc)
+            answer = problem_response(internal_problem(request_id=request_id))
+        answer.force_close()
+        return answer
+
+    def _head_overdue(self) -> None:
+        self._head = None
+        if self._head_bytes:
+            self._end("request-timeout", KINDS["request-timeout"].advice)
+        else:
+            self.force_close()
+
+    def _end(self, kind: str, detail: str) -> None:
+        if self._socket is not None and not self._force_close:
+            self._socket.write(self._kept.last_words(kind, detail))
+        self.force_close()
+
+    def _answer_overdue(self) -> None:
+        self._kept.closed(self)
+        if self._socket is not None:
+            self._socket.abort()

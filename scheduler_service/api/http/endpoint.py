@@ -1,0 +1,224 @@
+"""What surrounds every handler: request id, key, time limit, refusals, counting. One wrapper, no middleware.
+
+    request id -> key -> may this key use this route -> does the client exist -> handler -> answer, or a problem
+
+Everything that can go wrong ends here as a problem document; nothing that storage, a driver or Python says gets out.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.api.audited import audited
+from scheduler_service.api.deadlines import Deadlines
+from scheduler_service.api.exposition import Exposition
+from scheduler_service.api.health import ApiHealth
+from scheduler_service.api.http.auth import Access, authorize
+from scheduler_service.api.http.route import SERVER, Call, Documents, Handler, Route
+from scheduler_service.api.metrics import ApiMetrics
+from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
+from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT, too_many
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN
+from scheduler_service.domain.errors import NotFound, Overloaded, SecretLocked
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.samples import SamplesFull
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.usecases.change_client import refuse_built_in
+
+REQUEST_ID = "X-Request-Id"
+_SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_CLIENT_ID = re.compile(r"\$?" + CLIENT_ID_PATTERN.strip("^$"))
+_PROBLEM_HEADERS = {"Content-Type": CONTENT_TYPE, **SERVER}
+_encode = msgspec.json.Encoder().encode
+_log = get_logger("minutehand.api")
+
+Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all endpoints of an application share."""
+
+    services: ApiServices
+    settings: ApiSettings
+    metrics: ApiMetrics
+    deadlines: Deadlines
+    documents: Documents
+    exposition: Exposition
+
+
+class HasHeaders(Protocol):
+    """A request, or what one is made from."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+def request_id_of(request: HasHeaders, services: ApiServices) -> str:
+    """The caller's, if it can be repeated safely in a header and a log line."""
+    given = request.headers.get(REQUEST_ID)
+    if given is not None and _SANE_ID.fullmatch(given):
+        return given
+    return f"{services.randomness.bits(96):024x}"
+
+
+def problem_response(problem: Problem, *, error: Exception | None = None, retry_after: int = 1) -> web.Response:
+    headers = {**_PROBLEM_HEADERS, REQUEST_ID: problem.request_id}
+    if problem.status == 503:
+        headers["Retry-After"] = str(retry_after)
+    elif problem.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="minutehand"'
+    if isinstance(error, Refusal):
+        headers.update(error.headers)
+    return web.Response(body=_encode(problem), status=problem.status, headers=headers)
+
+
+def endpoint(route: Route, around: Surroundings) -> Endpoint:
+    """The aiohttp handler of a route."""
+    services, settings = around.services, around.settings
+    series = around.metrics.route(route.method, route.path)
+    handler = audited(route) if route.changes else route.handler
+    deadlines, health = around.deadlines, services.health
+    storage = health.storage
+    monotonic, exposition, documents = services.clock.monotonic, around.exposition, around.documents
+    costs = route.cost > 0 and route.access is not Access.OPEN
+    touches_storage = route.access in (Access.CLIENT, Access.ADMIN, Access.CONFIGURED_ADMIN)
+
+    async def handle(request: web.Request) -> web.Response:
+        began = monotonic()
+        deadline = deadlines.begin(began)
+        call = Call(
+            request,
+            route=route,
+            request_id=request_id_of(request, services),
+            services=services,
+            settings=settings,
+            exposition=exposition,
+            documents=documents,
+            deadline=deadline,
+        )
+        try:
+            await _admit(call, route)
+            response = await (_in_turn(call, handler) if route.reads_much else handler(call))
+            response.headers[REQUEST_ID] = call.request_id
+            if costs:
+                call.spend((response.content_length or 0) / ANSWER_BYTES_PER_UNIT)
+            if touches_storage and storage.doubted:
+                storage.worked()
+        except asyncio.CancelledError:
+            if not deadline.expired or deadline.task is None:
+                raise
+            deadline.task.uncancel()
+            response = refused(_too_slow(call), request_id=call.request_id, settings=settings, health=health)
+        except MinutehandError as error:
+            response = refused(error, request_id=call.request_id, settings=settings, health=health)
+        except (ConnectionError, web.HTTPException):
+            raise
+        except Exception as error:
+            response = crashed(error, route, request_id=call.request_id)
+        finally:
+            deadline.met()
+            call.release()
+        if health.stopping:
+            response.force_close()
+        series.answered(response.status, monotonic() - began)
+        return response
+
+    return handle
+
+
+def not_found(around: Surroundings) -> Endpoint:
+    """The endpoint of every path that no route has."""
+
+    async def handle(request: web.Request) -> web.Response:
+        error = NotFound("there is no such path; the paths begin with /v1")
+        return problem_response(problem_of(error, request_id=request_id_of(request, around.services)))
+
+    return handle
+
+
+def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
+    """The endpoint of the other methods of a path. `allowed`: the value of the Allow header."""
+
+    async def handle(request: web.Request) -> web.Response:
+        error = Refusal("method-not-allowed", f"this path takes {allowed}", headers={"Allow": allowed})
+        problem = problem_of(error, request_id=request_id_of(request, around.services))
+        return problem_response(problem, error=error)
+
+    return handle
+
+
+async def _admit(call: Call, route: Route) -> None:
+    """Check the key, what is left of its budget, the client in the path and the names of the query parameters.
+
+    Raises Unauthenticated, Refusal, Forbidden, NotFound, Conflict for built-in clients, Invalid, StoreUnavailable.
+    """
+    if route.access is Access.OPEN:
+        return
+    services, request = call.services, call.request
+    call.principal = await services.authenticate(request.headers.get("Authorization"))
+    if route.cost:
+        services.request_budget.take(call.principal, route.cost)
+    client_id = request.match_info.get("client_id")
+    authorize(route.access, call.principal, client_id)
+    if call.principal.client is not None:
+        call.client = call.principal.client
+    elif route.access is Access.CLIENT and client_id is not None:
+        if _CLIENT_ID.fullmatch(client_id) is None:
+            raise NotFound(f"there is no client {client_id[:128]!r}")
+        call.client = await services.catalog.client(ClientId(client_id))
+        if route.changes:
+            refuse_built_in(call.client)
+    if request.rel_url.raw_query_string:
+        call.query()
+
+
+async def _in_turn(call: Call, handler: Handler) -> web.Response:
+    """Raises Refusal: what came before it has used up the budget."""
+    assert call.principal is not None
+    call.queued = True
+    async with call.services.request_budget.turn(call.principal):
+        call.queued = False
+        return await handler(call)
+
+
+def _too_slow(call: Call) -> MinutehandError:
+    if call.queued:
+        return too_many("the requests that came before it are still under way", 1)
+    if call.reading:
+        return Refusal("request-timeout", "the body did not arrive in time", headers={"Connection": "close"})
+    return too_slow()
+
+
+def too_slow() -> MinutehandError:
+    """What a request came to that only storage can have held up."""
+    return StoreUnavailable("no answer within the request's time-out")
+
+
+def refused(error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth) -> web.Response:
+    """The answer to a request that failed; `health` and the log are told what concerns them."""
+    if isinstance(error, Overloaded):
+        if not isinstance(error, SamplesFull):
+            health.shedding.refused()
+    elif isinstance(error, StoreUnavailable):
+        health.storage.failed(str(error))
+    elif isinstance(error, SecretLocked):
+        _log.error("secret-locked", request_id=request_id, reason=str(error))
+    problem = problem_of(error, request_id=request_id)
+    if problem.status == 500:
+        _log.error("request-failed", request_id=request_id, error=type(error).__name__)
+    return problem_response(problem, error=error, retry_after=settings.retry_after_seconds)
+
+
+def crashed(error: Exception, route: Route, *, request_id: str) -> web.Response:
+    """The answer to a request that met an error of ours; the log has it."""
+    _log.error("request-crashed", route=f"{route.method} {route.path}", request_id=request_id, exc_info=error)
+    return problem_response(internal_problem(request_id=request_id))

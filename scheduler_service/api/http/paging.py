@@ -1,0 +1,192 @@
+"""What all listings share: a window, a limit, and a cursor that goes on where a page ended.
+
+A `Listing` has a limit and a cursor, a `WindowListing` also `from`, `to` and filters. Each names every fault at once.
+
+Cursors are opaque, versioned, and good for the listing they came from only. One holds its whole listing (window and
+filters) beside the place to go on, so that it is enough by itself; what is given beside it must agree. A checksum keyed
+by the client catches what was cut, edited or taken from elsewhere. It protects nothing: an attacker who forges a cursor
+may list the same without one. So its window is held to the bounds of one that is given: else a forged one could make a
+process read the index of a million years.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from scheduler_service.api.http.query import (
+    CURSOR,
+    DEFAULT_LIMIT,
+    MAX_CURSOR,
+    Parameter,
+    instant_parameter,
+    limit_parameter,
+)
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, UnixMillis
+from scheduler_service.domain.instants import window_faults
+
+_CHECKSUM_BYTES = 6
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a listing goes on. Each listing tags its own with its name and the number of their form: "balance-1"."""
+
+
+class WindowCursor(Cursor, frozen=True):
+    """The same with its window. What a subclass has by the name of a filter is that filter."""
+
+    start: UnixMillis
+    end: UnixMillis
+
+
+C = TypeVar("C", bound=Cursor)
+W = TypeVar("W", bound=WindowCursor)
+T = TypeVar("T")
+LeftOut = Callable[[UnixMillis | None, UnixMillis | None, int], tuple[int, int]]
+"""What window is meant by `from` and `to` of which one or both may be left out, and the present instant."""
+
+
+class Listing(Generic[C]):
+    """A listing from its first item on, or behind a cursor."""
+
+    def __init__(self, cursor: type[C], *, most: int, default: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit_parameter(most, default=default)
+        self._default = min(default, most)
+        self._decode = msgspec.msgpack.Decoder(cursor).decode
+        self.parameters: tuple[Parameter[Any], ...] = (self._limit, CURSOR)
+
+    def read(self, client_id: ClientId, query: Mapping[str, str]) -> tuple[C | None, int]:
+        """The cursor if one is given, and how many items at most. Raises Invalid."""
+        faults: list[FieldError] = []
+        limit = self._limit.of(query, faults) or self._default
+        cursor = None
+        if "cursor" in query:
+            try:
+                cursor = unseal(client_id, query["cursor"], decode=self._decode)
+            except Invalid as invalid:
+                faults += invalid.errors
+        if faults:
+            raise Invalid(faults)
+        return cursor, limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowAsked(Generic[W]):
+    """What to list: start <= instant < end, by these filters, behind `cursor` (None: from the first on), and how many
+    items at most."""
+
+    start: UnixMillis
+    end: UnixMillis
+    filters: Mapping[str, Any]
+    cursor: W | None
+    limit: int
+
+
+class WindowListing(Generic[W]):
+    """A listing within a window of at most `longest_days`. `start` and `end` are sentences for callers."""
+
+    def __init__(
+        self,
+        cursor: type[W],
+        *,
+        start: str,
+        end: str,
+        left_out: LeftOut,
+        longest_days: int,
+        most: int,
+        filters: Sequence[Parameter[Any]] = (),
+    ) -> None:
+        self._start, self._end = instant_parameter("from", start), instant_parameter("to", end)
+        self._left_out = left_out
+        self._longest_days = longest_days
+        self._filters = tuple(filters)
+        self._limit = limit_parameter(most)
+        self._decode = msgspec.msgpack.Decoder(cursor).decode
+        self.parameters = (self._start, self._end, *self._filters, self._limit, CURSOR)
+
+    def read(
+        self, client_id: ClientId, query: Mapping[str, str], *, now: int, fits: Callable[[W], bool]
+    ) -> WindowAsked[W]:
+        """`fits`: whether the place to go on is one of the cursor's window. Raises Invalid."""
+        faults: list[FieldError] = []
+        limit = self._limit.of(query, faults) or DEFAULT_LIMIT
+        start, end = self._start.of(query, faults), self._end.of(query, faults)
+        filters = {filter_.name: filter_.of(query, faults) for filter_ in self._filters}
+        cursor = None
+        if "cursor" in query:
+            try:
+                cursor = unseal(client_id, query["cursor"], decode=self._decode)
+                if not self._may_span(cursor) or not fits(cursor):
+                    raise no_cursor()
+            except Invalid as invalid:
+                raise Invalid([*faults, *invalid.errors]) from None
+            meant = {"from": cursor.start, "to": cursor.end, **{name: getattr(cursor, name) for name in filters}}
+            faults += _disagreeing({"from": start, "to": end, **filters}, meant)
+            start, end, filters = cursor.start, cursor.end, {name: meant[name] for name in filters}
+        if faults:
+            raise Invalid(faults)
+        first, last = self._left_out(start, end, now)
+        if faults := window_faults(first, last, longest_days=self._longest_days):
+            raise Invalid(faults)
+        return WindowAsked(start=UnixMillis(first), end=UnixMillis(last), filters=filters, cursor=cursor, limit=limit)
+
+    def _may_span(self, cursor: WindowCursor) -> bool:
+        return 0 <= cursor.start < cursor.end <= min(cursor.start + self._longest_days * DAY_MS, MAX_DUE)
+
+
+def until_now(*, longest_days: int) -> LeftOut:
+    """`from` left out: 24 hours before `to`. `to` left out: now or, if that is earlier, `longest_days` after `from`."""
+
+    def left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
+        if end is not None:
+            return (max(end - DAY_MS, 0) if start is None else start), end
+        # What was done this very millisecond is done.
+        last = now + 1 if start is None else max(start + 1, min(now + 1, start + longest_days * DAY_MS))
+        return (max(last - DAY_MS, 0) if start is None else start), last
+
+    return left_out
+
+
+def seal(client_id: ClientId, cursor: Cursor) -> str:
+    """The text of a cursor. Listings tell theirs apart by their tags."""
+    data = msgspec.msgpack.encode(cursor)
+    return base64.urlsafe_b64encode(_checksum(client_id, data) + data).decode().rstrip("=")
+
+
+def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T:
+    """What was sealed. Raises Invalid."""
+    try:
+        if len(text) > MAX_CURSOR:
+            raise ValueError
+        padded = text + "=" * (-len(text) % 4)
+        raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        data = raw[_CHECKSUM_BYTES:]
+        if raw[:_CHECKSUM_BYTES] != _checksum(client_id, data):
+            raise ValueError
+        return decode(data)
+    except (ValueError, binascii.Error, msgspec.DecodeError):
+        raise no_cursor() from None
+
+
+def no_cursor() -> Invalid:
+    return Invalid(
+        [FieldError("/cursor", "this is not a cursor of this listing of this client's; begin again without it")]
+    )
+
+
+def _disagreeing(given: Mapping[str, object], meant: Mapping[str, object]) -> list[FieldError]:
+    """What is wrong with parameters beside a cursor. None among those given: nothing that could be read."""
+    return [
+        FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
+        for name, value in given.items()
+        if value is not None and value != meant[name]
+    ]
+
+
+def _checksum(client_id: ClientId, data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_CHECKSUM_BYTES, key=client_id.encode()).digest()

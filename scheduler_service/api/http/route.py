@@ -1,0 +1,281 @@
+"""One row of the route table, and the call that its handler is given.
+
+The table (`resources.ROUTES`) is data: the application is built from it, and whoever wants to know what there is
+(security tests, the OpenAPI document) enumerates it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from scheduler_service.api.deadlines import Deadline
+from scheduler_service.api.exposition import Exposition
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.decoding import Body, Rules
+from scheduler_service.api.http.query import Parameter
+from scheduler_service.api.problems import Refusal
+from scheduler_service.api.request_budget import cost_of_body, cost_of_reading
+from scheduler_service.api.schemas import NoRequest
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.usecases.authenticate import Principal
+
+T = TypeVar("T", bound=msgspec.Struct)
+JSON: Final = "application/json"
+SERVER: Final = {"Server": "Minutehand"}
+JSON_HEADERS: Final = {"Content-Type": JSON, **SERVER}
+_NOTHING: Final = Body(NoRequest)
+_encode = msgspec.json.Encoder().encode
+_log = get_logger("minutehand.api")
+
+
+class Call:
+    """One request on its way through a route.
+
+    `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
+    on its way. `queued`: it waits for others of its caller. `recorded`: what it did, for the audit log. `deadline`: the
+    request's time limit; handlers that have a time-out of their own disarm it.
+    """
+
+    __slots__ = (
+        "client",
+        "deadline",
+        "documents",
+        "exposition",
+        "held",
+        "principal",
+        "queued",
+        "reading",
+        "recorded",
+        "request",
+        "request_id",
+        "route",
+        "services",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        request: web.Request,
+        *,
+        route: "Route",
+        request_id: str,
+        services: ApiServices,
+        settings: ApiSettings,
+        exposition: Exposition,
+        documents: "Documents",
+        deadline: Deadline,
+    ) -> None:
+        self.request = request
+        self.route = route
+        self.request_id = request_id
+        self.services = services
+        self.settings = settings
+        self.exposition = exposition
+        self.documents = documents
+        self.deadline = deadline
+        self.principal: Principal | None = None
+        self.client: Client | None = None
+        self.reading = False
+        self.held = 0
+        """Bytes of its body."""
+        self.queued = False
+        self.recorded: dict[str, str | int] = {}
+
+    @property
+    def tenant(self) -> Client:
+        """The client of a route with Access.CLIENT."""
+        assert self.client is not None
+        return self.client
+
+    def path(self, name: str) -> str:
+        """A variable part of the path, decoded."""
+        return self.request.match_info[name]
+
+    @property
+    def client_id(self) -> ClientId:
+        return ClientId(self.request.match_info["client_id"])
+
+    async def body(self, type_: Body[T], rules: Rules[T] | None = None) -> T:
+        """The body as a struct. Raises Refusal (malformed, 413, 415) and Invalid."""
+        return type_.decode(await self.read(), rules)
+
+    async def no_body(self) -> None:
+        """For verbs that take nothing: no body, or an empty object. Raises Refusal and Invalid."""
+        if self.request.can_read_body:
+            await self.body(_NOTHING)
+
+    async def read(self) -> bytes:
+        """The bytes of a JSON body, bounded. Raises Refusal."""
+        request = self.request
+        if request.headers.get("Content-Type") != JSON and not _is_json(request):
+            raise Refusal("unsupported-media-type", "send the body as Content-Type: application/json, in UTF-8")
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise Refusal("unsupported-media-type", "send the body without Content-Encoding")
+        limit, announced = self.settings.max_body_bytes, request.content_length
+        if announced is not None and announced > limit:
+            raise _too_large(limit)
+        if announced is not None:
+            self._take_bytes(0, announced)
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        self.reading = True
+        if request.content.is_eof():
+            data = await self._pieces(announced)
+        else:
+            assert self.principal is not None
+            with self.services.body_room.awaiting(self.principal):
+                data = await self._pieces(announced)
+        self.reading = False
+        return data
+
+    async def _pieces(self, announced: int | None) -> bytes:
+        """What comes of the body, until its end. Raises Refusal."""
+        data, content, limit = bytearray(), self.request.content, self.settings.max_body_bytes
+        while not content.at_eof():
+            piece = await content.readany()
+            if len(data) + len(piece) > limit:
+                raise _too_large(limit)
+            if announced is None:
+                self._take_bytes(len(data), len(data) + len(piece))
+            data += piece
+        return bytes(data)
+
+    def _take_bytes(self, before: int, size: int) -> None:
+        """The body grows. Raises Refusal where its caller may not have that much."""
+        assert self.principal is not None
+        self.services.body_room.hold(self.principal, size - before)
+        self.held += size - before
+        if cost := cost_of_body(size) - cost_of_body(before):
+            self.services.request_budget.take(self.principal, cost)
+
+    def release(self) -> None:
+        """The request is answered."""
+        if self.held and self.principal is not None:
+            self.services.body_room.release(self.principal, self.held)
+
+    def spend(self, cost: float) -> None:
+        """What this request has cost beside its route's own cost (see `api.request_budget`)."""
+        if cost and self.principal is not None:
+            self.services.request_budget.owe(self.principal, cost)
+
+    def has_read(self, rows: int, size: int) -> None:
+        """Rows that were looked at, and bytes of what they hold."""
+        self.spend(cost_of_reading(rows, size))
+
+    def query(self) -> Mapping[str, str]:
+        """The query parameters. Raises Invalid for those that the route doesn't declare, and for repeated ones."""
+        query = self.request.query
+        allowed = [parameter.name for parameter in self.route.query]
+        known = f"known are {', '.join(allowed)}" if allowed else "there are none here"
+        faults = [
+            FieldError(f"/{name[:128]}", f"is not a known parameter; {known}")
+            for name in dict.fromkeys(query)
+            if name not in allowed
+        ]
+        faults += [
+            FieldError(f"/{name}", "is given more than once") for name in allowed if len(query.getall(name, ())) > 1
+        ]
+        if faults:
+            raise Invalid(faults)
+        return query
+
+    def record(self, **ids: str | int) -> None:
+        """What this call did, for the audit log: ids and counts. Never payloads, headers or secrets."""
+        self.recorded.update(ids)
+
+    def log(self, action: str, **ids: str | int) -> None:
+        """One line about a change that an operator cares for; its ids are recorded too."""
+        self.record(**ids)
+        by = self.principal.name if self.principal is not None else None
+        _log.info(action, by=by, request_id=self.request_id, **ids)
+
+
+Handler = Callable[[Call], Awaitable[web.Response]]
+
+
+class Document(NamedTuple):
+    """Bytes that are the same for everybody. `etag` names them, without quotes."""
+
+    body: bytes
+    etag: str
+
+
+class Documents(Protocol):
+    """What the route table reads like: the OpenAPI document, and the page made from it."""
+
+    @property
+    def openapi(self) -> Document: ...
+
+    @property
+    def page(self) -> Document: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Route:
+    """`path` has its variable parts in braces; each matches one segment up to a colon, which begins a verb.
+
+    `query`: the parameters that it takes. `request` and `response` are the types of the JSON bodies (NoRequest: a body
+    may be left out), `status` is that of success, `headers` what that answer carries besides, each with a sentence.
+    `media`: the content types of success. `others`: answers with another status that are no problem, by status, with
+    their type (None: no body). `cost`: what it takes of its caller's budget, in units of about 1 ms of CPU (see
+    `api.request_budget`; nothing of open routes, whose answers are cheap or kept). `reads_much`: it may read many rows,
+    so few of one caller's are handled at once. `dry_run`: it changes nothing, whatever its method. `problems`: the
+    kinds that it can answer, besides those that follow from access, path, query and body (see `openapi.answers`).
+    """
+
+    method: str
+    path: str
+    access: Access
+    handler: Handler
+    summary: str
+    query: tuple[Parameter[Any], ...] = ()
+    request: type[msgspec.Struct] | None = None
+    response: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media: tuple[str, ...] = (JSON,)
+    others: Mapping[int, Any] = field(default_factory=dict)
+    idempotent: bool = False
+    cost: float = 1.0
+    reads_much: bool = False
+    dry_run: bool = False
+    problems: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change something or call somebody. An administrator's use of such a route is recorded, and
+        built-in clients refuse those that take clients' keys."""
+        return not self.dry_run and self.method not in ("GET", "HEAD")
+
+
+CREATES: Final = ("client-suspended", "clock-in-doubt")
+"""What every route that creates schedules or crons can answer."""
+LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
+
+
+def answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """A JSON answer."""
+    return web.Response(
+        body=_encode(value), status=status, headers=JSON_HEADERS if headers is None else {**JSON_HEADERS, **headers}
+    )
+
+
+def no_content() -> web.Response:
+    return web.Response(status=204, headers=SERVER)
+
+
+def _is_json(request: web.Request) -> bool:
+    return request.content_type == JSON and (request.charset or "utf-8").lower() in ("utf-8", "utf8")
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal("content-too-large", f"the body is larger than the {limit} bytes that are taken")

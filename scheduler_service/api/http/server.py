@@ -1,0 +1,210 @@
+"""The API on a socket: a service that listens, serves, and stops without cutting off who is being served."""
+
+import asyncio
+import errno
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_urldispatcher import UrlMappingMatchInfo
+
+from membership.errors import MinutehandError
+from scheduler_service.api.app import PLAIN_CREATES
+from scheduler_service.api.http.connections import Connection, Connections
+from scheduler_service.api.http.endpoint import problem_response, request_id_of
+from scheduler_service.api.http.tls import FollowedContext, follow_files
+from scheduler_service.api.problems import problem
+from scheduler_service.api.services import ApiServices
+from scheduler_service.api.settings import ApiSettings
+from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
+from scheduler_service.runtime.logging import get_logger
+
+LINGER_SECONDS = 2.0
+"""How long what is left of a refused body is read and thrown away, so that the refusal arrives."""
+LAST_ANSWERS_SECONDS = 0.5
+"""After nobody new is let in: connections that are in use get an answer that says it is the last. What is closed after
+that was idle for as long."""
+REMEMBERED_PATHS = 1024
+_FEW = {"client_id"}
+"""The only variable part of paths that are worth remembering: there are as many as there are clients."""
+_log = get_logger("minutehand.api")
+
+
+class CannotListen(MinutehandError):
+    """The address can't be listened on. Says why and what to do."""
+
+
+class ApiServer:
+    """Serves an application at `settings.host`:`settings.port` (a `runtime.lifecycle.Service`)."""
+
+    def __init__(self, app: web.Application, *, services: ApiServices, settings: ApiSettings) -> None:
+        self._app = app
+        self._services = services
+        self._settings = settings
+        self._runner: web.AppRunner | None = None
+        self._kept: Connections | None = None
+        self._tls: FollowedContext | None = None
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once started."""
+        assert self._runner is not None
+        return int(self._runner.addresses[0][1])
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return 0 if self._kept is None else len(self._kept)
+
+    async def start(self) -> None:
+        """Return when listening. Raises CannotListen, FilesUnusable."""
+        settings = self._settings
+        tls = self._tls = follow_files(settings)
+        # All that wait to be accepted may be so at once, before any of them is judged.
+        affordable = affordable_sockets(settings.max_connections + settings.backlog) - settings.backlog
+        limit = min(settings.max_connections, max(affordable, FEWEST))
+        if limit < settings.max_connections:
+            _log.warning("connections-limited-by-descriptors", wanted=settings.max_connections, limit=limit)
+        plain = self._app[PLAIN_CREATES]
+        kept = self._kept = Connections(services=self._services, settings=settings, limit=limit, plain=plain)
+        self._services.body_room.share_connections(limit)
+        runner = _Runner(
+            self._app,
+            kept=kept,
+            access_log=None,
+            keepalive_timeout=settings.keep_alive_seconds,
+            lingering_time=LINGER_SECONDS,
+            max_line_size=settings.max_header_bytes,
+            max_field_size=settings.max_header_bytes,
+            max_headers=settings.max_headers,
+            auto_decompress=False,
+            shutdown_timeout=settings.shutdown_seconds,
+        )
+        await runner.setup()
+        self._runner = runner
+        site = _Site(
+            runner,
+            settings.host,
+            settings.port,
+            ssl_context=tls,
+            handshake_seconds=settings.head_timeout_seconds,
+            backlog=settings.backlog,
+            reuse_port=settings.share_port or None,
+        )
+        try:
+            await site.start()
+        except OSError as error:
+            await self.stop()
+            raise CannotListen(why_not_listening(error, settings)) from error
+        if tls is not None:
+            tls.keep_looking(self._services.clock)
+        _log.info("api-listening", host=settings.host, port=self.port, tls=tls is not None)
+
+    async def stop(self) -> None:
+        """Close the socket, let requests end (bounded), close idle connections. Idempotent.
+
+        A request that comes on an idle connection just as that is closed stays without an answer, as ever in HTTP/1.1.
+        """
+        runner, self._runner = self._runner, None
+        if self._tls is not None:
+            self._tls.stop_looking()
+        if runner is not None:
+            self._services.health.stopping = True
+            for site in runner.sites:
+                await site.stop()
+            if self.connections:
+                await self._services.clock.sleep(LAST_ANSWERS_SECONDS)
+            await runner.cleanup()
+        if self._kept is not None:
+            self._kept.close()
+
+
+class _Runner(web.AppRunner):
+    """An AppRunner whose connections are `Connection`s."""
+
+    def __init__(self, app: web.Application, *, kept: Connections, **arguments: Any) -> None:
+        super().__init__(app, **arguments)
+        self._kept = kept
+
+    async def _make_server(self) -> web.Server:
+        built = await super()._make_server()
+        return _Server(
+            _RememberedPaths(self.app, services=self._kept.services).handle,
+            kept=self._kept,
+            request_factory=built.request_factory,
+            **self._kwargs,
+        )
+
+
+class _Site(web.TCPSite):
+    """A TCPSite with a bound on handshakes: until theirs is through, connections are nobody's to count."""
+
+    __slots__ = ("_handshake_seconds",)
+
+    def __init__(self, runner: web.AppRunner, host: str, port: int, *, handshake_seconds: float, **more: Any) -> None:
+        super().__init__(runner, host, port, **more)
+        self._handshake_seconds = handshake_seconds
+
+    async def start(self) -> None:
+        await web.BaseSite.start(self)
+        server = self._runner.server
+        assert server is not None
+        secured = self._ssl_context is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            server,
+            self._host,
+            self._port,
+            ssl=self._ssl_context,
+            backlog=self._backlog,
+            reuse_port=self._reuse_port,
+            ssl_handshake_timeout=self._handshake_seconds if secured else None,
+            # A connection that is closed is not waited for: its other end may never say goodbye.
+            ssl_shutdown_timeout=LINGER_SECONDS if secured else None,
+        )
+
+
+class _RememberedPaths:
+    """The application, with the route of a path looked up once where paths are few: callers create by the same ones
+    again and again. It costs a tenth of an empty request to find out anew."""
+
+    def __init__(self, app: web.Application, *, services: ApiServices) -> None:
+        self._app = app
+        self._services = services
+        self._found: dict[tuple[str, str], UrlMappingMatchInfo] = {}
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        key = (request.method, request.raw_path)
+        match = self._found.get(key)
+        if match is not None:
+            request._match_info = match
+            return await match.handler(request)
+        try:
+            response = await self._app._handle(request)
+        except web.HTTPNotFound:
+            # Targets that are no paths, which not even the last route takes: `*`, the authority of CONNECT.
+            request_id = request_id_of(request, self._services)
+            return problem_response(problem("not-found", "there is no such path", request_id=request_id))
+        match = request.match_info
+        if match.http_exception is None and match.keys() == _FEW and request.method == "POST":
+            if len(self._found) >= REMEMBERED_PATHS:
+                self._found.clear()
+            self._found[key] = match
+        return response
+
+
+class _Server(web.Server):
+    def __init__(self, handler: Any, *, kept: Connections, **arguments: Any) -> None:
+        super().__init__(handler, **arguments)
+        self._kept = kept
+
+    def __call__(self) -> Connection:
+        return Connection(self, kept=self._kept, loop=self._loop, **self._kwargs)
+
+
+def why_not_listening(error: OSError, settings: ApiSettings) -> str:
+    """What kept a socket from listening, and what to do."""
+    where = f"{settings.host}:{settings.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"the API can't listen on {where}: the port is in use; stop what uses it or choose another port"
+    if error.errno == errno.EACCES:
+        return f"the API may not listen on {where}: choose a port above 1023"
+    return f"the API can't listen on {where}: that is no address of this machine; choose another host"

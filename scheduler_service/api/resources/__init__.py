@@ -1,0 +1,46 @@
+"""Every route there is, as data: tests and documents enumerate `ROUTES`, and the application is built from it.
+
+A variable part of a path ends at a colon, so that `/clients/{client_id}` and `/clients/{client_id}:suspend` are two.
+"""
+
+from scheduler_service.api.http.route import Route
+from scheduler_service.api.resources import (
+    admin_keys,
+    audit_log,
+    audits,
+    balance,
+    clients,
+    cluster,
+    crons,
+    dead_letters,
+    documents,
+    health,
+    keys,
+    reconciliations,
+    schedule_verbs,
+    schedules,
+    signing_secrets,
+    trial_call,
+    usage,
+)
+
+ROUTES: tuple[Route, ...] = (
+    *schedules.ROUTES,
+    *schedule_verbs.ROUTES,
+    *dead_letters.ROUTES,
+    *crons.ROUTES,
+    *balance.ROUTES,
+    *trial_call.ROUTES,
+    *reconciliations.ROUTES,
+    *usage.ROUTES,
+    *audits.ROUTES,
+    *clients.ROUTES,
+    *keys.ROUTES,
+    *signing_secrets.ROUTES,
+    *admin_keys.ROUTES,
+    *audit_log.ROUTES,
+    *cluster.ROUTES,
+    *health.ROUTES,
+    *documents.ROUTES,
+)
+"""The busiest first: they are tried in this order."""

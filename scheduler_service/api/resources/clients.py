@@ -1,0 +1,156 @@
+"""Clients: register, change, look at, suspend, resume, delete."""
+
+import re
+
+from aiohttp import web
+
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.decoding import Body, token
+from scheduler_service.api.http.route import LOCATION, Call, Route, answer, no_content
+from scheduler_service.api.page import Items
+from scheduler_service.api.resources.schedule_views import client_view
+from scheduler_service.api.schemas import ClientRequest, ClientView, NoRequest
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Client
+from scheduler_service.domain.errors import FieldError, Invalid
+
+_BODY = Body(ClientRequest)
+_HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9._-]{0,252})|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_MAY_BE_REGISTERED = re.compile(CLIENT_ID_PATTERN.strip("^$"))
+
+
+async def put_client(call: Call) -> web.Response:
+    client_id = call.client_id
+    named_wrong = _id_faults(client_id)
+    request = await call.body(_BODY, lambda wrong: [*named_wrong, *_rules(call, wrong)])
+    if faults := [*named_wrong, *_rules(call, request)]:
+        raise Invalid(faults)
+    registered = await call.services.register_client(
+        client_id, poller_quota=request.poller_quota, settings=request.settings
+    )
+    client = registered.client
+    call.log(
+        "client-registered" if registered.created else "client-changed",
+        client_id=client_id,
+        poller_quota=client.poller_quota,
+        revision=client.revision,
+    )
+    if not registered.created:
+        return answer(_view(call, client))
+    return answer(_view(call, client), status=201, headers={"Location": f"/v1/clients/{client_id}"})
+
+
+async def list_clients(call: Call) -> web.Response:
+    return answer(Items([_view(call, client) for client in await call.services.show_clients.all()]))
+
+
+async def get_client(call: Call) -> web.Response:
+    return answer(_view(call, await call.services.show_clients.one(call.client_id)))
+
+
+async def suspend_client(call: Call) -> web.Response:
+    await call.no_body()
+    client = await call.services.suspend_client.suspend(call.client_id)
+    call.log("client-suspended", client_id=client.client_id, revision=client.revision)
+    return answer(_view(call, client))
+
+
+async def resume_client(call: Call) -> web.Response:
+    await call.no_body()
+    client = await call.services.suspend_client.resume(call.client_id)
+    call.log("client-resumed", client_id=client.client_id, revision=client.revision)
+    return answer(_view(call, client))
+
+
+async def delete_client(call: Call) -> web.Response:
+    await call.services.delete_client(call.client_id)
+    call.log("client-deleted", client_id=call.client_id)
+    return no_content()
+
+
+def _id_faults(client_id: str) -> list[FieldError]:
+    if client_id.startswith("$") or _MAY_BE_REGISTERED.fullmatch(client_id) is not None:
+        return []
+    detail = f"a client's id must match {CLIENT_ID_PATTERN}: lower-case letters, digits, '.', '_' and '-'"
+    return [FieldError("", detail)]
+
+
+def _view(call: Call, client: Client) -> ClientView:
+    return client_view(client, call.settings.clients)
+
+
+def _rules(call: Call, request: ClientRequest) -> list[FieldError]:
+    """What the types don't say of settings."""
+    settings = request.settings
+    if settings is None:
+        return []
+    faults = [
+        FieldError(f"/settings/destinations/{token(host)}", "must be a host in lower case, without scheme and path")
+        for host in settings.destinations
+        if not _HOST.fullmatch(host)
+    ]
+    if settings.retry.base_seconds > settings.retry.cap_seconds:
+        faults.append(FieldError("/settings/retry/base_seconds", "must not be above cap_seconds"))
+    return faults + call.settings.clients.faults(settings)
+
+
+ROUTES = (
+    Route(
+        method="PUT",
+        path="/v1/clients/{client_id}",
+        access=Access.ADMIN,
+        handler=put_client,
+        summary="Register a client, or replace its quota and settings",
+        request=ClientRequest,
+        response=ClientView,
+        status=201,
+        headers=LOCATION,
+        others={200: ClientView},
+        problems=("client-deleted",),
+    ),
+    Route(
+        method="GET",
+        path="/v1/clients",
+        access=Access.ADMIN,
+        handler=list_clients,
+        summary="List clients",
+        response=Items[ClientView],
+        cost=5,
+    ),
+    Route(
+        method="GET",
+        path="/v1/clients/{client_id}",
+        access=Access.ADMIN,
+        handler=get_client,
+        summary="Look at a client",
+        response=ClientView,
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/clients/{client_id}",
+        access=Access.ADMIN,
+        handler=delete_client,
+        summary="Delete a suspended client",
+        status=204,
+        problems=("not-suspended", "built-in-client"),
+    ),
+    Route(
+        method="POST",
+        path="/v1/clients/{client_id}:suspend",
+        access=Access.ADMIN,
+        handler=suspend_client,
+        summary="Hold a client's calls and refuse its creates",
+        request=NoRequest,
+        response=ClientView,
+        problems=("built-in-client",),
+    ),
+    Route(
+        method="POST",
+        path="/v1/clients/{client_id}:resume",
+        access=Access.ADMIN,
+        handler=resume_client,
+        summary="Let a suspended client go on",
+        request=NoRequest,
+        response=ClientView,
+        problems=("built-in-client",),
+    ),
+)

@@ -1,0 +1,147 @@
+"""The operator's view: the cluster, one client's pollers; and nodes that are to hand over what they own, or to stay."""
+
+from typing import Final
+
+from aiohttp import web
+
+from membership.identity import NodeId
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.query import choice_parameter
+from scheduler_service.api.http.route import Call, Route, answer
+from scheduler_service.api.page import Items
+from scheduler_service.api.schemas import (
+    ClusterView,
+    DrainingView,
+    NodeView,
+    NoRequest,
+    PollerOwner,
+    PollersView,
+    PollerView,
+)
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.ids import minute_start
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.usecases.cluster import PollerShown
+from scheduler_service.usecases.show_cluster import NodeShown
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+FORCE: Final = choice_parameter(
+    "force", "Also when no other node takes pollers, so that nobody is called.", _flag, ("true", "false")
+)
+
+
+async def get_cluster(call: Call) -> web.Response:
+    cluster = await call.services.show_cluster()
+    view = ClusterView(
+        nodes=[_node_view(node) for node in cluster.nodes],
+        pollers=PollersView(total=cluster.pollers, owned=cluster.owned),
+        guaranteed_calls_per_minute=cluster.guaranteed_calls_per_minute,
+        capacity_per_minute=cluster.capacity_per_minute,
+        not_calling=cluster.not_calling,
+    )
+    return answer(view)
+
+
+async def drain_node(call: Call) -> web.Response:
+    await call.no_body()
+    faults: list[FieldError] = []
+    force = FORCE.of(call.query(), faults) or False
+    if faults:
+        raise Invalid(faults)
+    member = await call.services.drain_node.drain(NodeId(call.path("node_id")), force=force)
+    node_id, incarnation = member.life
+    call.log("node-drain-asked", node_id=node_id, incarnation=incarnation, forced=str(force).lower())
+    return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
+
+
+async def undrain_node(call: Call) -> web.Response:
+    await call.no_body()
+    member = await call.services.drain_node.undrain(NodeId(call.path("node_id")))
+    node_id, incarnation = member.life
+    call.log("node-undrain-asked", node_id=node_id, incarnation=incarnation)
+    return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
+
+
+async def list_pollers(call: Call) -> web.Response:
+    return answer(Items([_poller_view(poller) for poller in await call.services.show_pollers(call.tenant)]))
+
+
+def _node_view(node: NodeShown) -> NodeView:
+    member, heartbeat = node.member, node.member.heartbeat
+    age = member.beat_age_seconds
+    return NodeView(
+        node_id=member.life.node_id,
+        incarnation=member.life.incarnation,
+        state=member.state,
+        beat_age_seconds=None if age is None else round(age, 3),
+        pollers=node.pollers,
+        clock_offset_ms=member.offset_ms,
+        capacity_per_minute=heartbeat.capacity_per_minute,
+        weight=heartbeat.weight,
+        version=heartbeat.version,
+        address=heartbeat.address,
+    )
+
+
+def _poller_view(poller: PollerShown) -> PollerView:
+    return PollerView(
+        poller_id=poller.poller_id,
+        owner=None if poller.owner is None else PollerOwner(*poller.owner),
+        epoch=poller.epoch,
+        watermark=format_instant(minute_start(poller.watermark)),
+        lagging=poller.lagging,
+        open_minutes=poller.open_minutes,
+        backlog=poller.backlog,
+        cut=poller.cut,
+    )
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/v1/cluster",
+        access=Access.ADMIN,
+        handler=get_cluster,
+        summary="Look at the nodes, at who owns the pollers, and at guarantees against capacity",
+        response=ClusterView,
+        cost=2,
+    ),
+    Route(
+        method="POST",
+        path="/v1/cluster/nodes/{node_id}:drain",
+        access=Access.ADMIN,
+        handler=drain_node,
+        summary="Let a node hand over all its pollers; it stays, draining, until its process is stopped",
+        query=(FORCE,),
+        request=NoRequest,
+        response=DrainingView,
+        status=202,
+        problems=("node-unreachable", "last-node"),
+    ),
+    Route(
+        method="POST",
+        path="/v1/cluster/nodes/{node_id}:undrain",
+        access=Access.ADMIN,
+        handler=undrain_node,
+        summary="Let a draining node take its share of pollers again",
+        request=NoRequest,
+        response=DrainingView,
+        status=202,
+        problems=("node-unreachable", "node-stopping"),
+    ),
+    Route(
+        method="GET",
+        path="/v1/clients/{client_id}/pollers",
+        access=Access.CLIENT,
+        handler=list_pollers,
+        summary="Look at a client's pollers: owner, epoch, watermark, backlog",
+        response=Items[PollerView],
+        cost=10,
+    ),
+)

@@ -1,0 +1,146 @@
+"""Crons, their runs and previews, as they are shown."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from scheduler_service.api.resources.schedule_views import callback_view
+from scheduler_service.api.schemas import CallbackView, Instant
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.crons import InvalidRule, in_words, parse_expression
+from scheduler_service.domain.crons.row import Cron, CronState
+from scheduler_service.domain.crons.upcoming import next_fires
+from scheduler_service.domain.ids import DAY_MS, UnixMillis
+from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.options import RetryOverride
+from scheduler_service.domain.ports import SecretBox
+from scheduler_service.domain.schedules import State
+from scheduler_service.usecases.cron_request import DstRequest, Preview
+from scheduler_service.usecases.show_crons import RunShown
+
+NEXT_FIRES = 5
+PLANNED = "planned"
+EXPIRED = "expired"
+
+
+class CronView(msgspec.Struct, frozen=True, kw_only=True):
+    """A cron. `expression` is in its canonical form, `words` the same as an English sentence (null where it can't be
+    read any more). `next_fires`: the first nominal instants to come, empty unless `state` is active. `changed_at`: when
+    this `revision` was made.
+    """
+
+    cron_id: str
+    client_id: str
+    state: Annotated[str, Meta(extra_json_schema={"enum": list(CronState)})]
+    revision: int
+    expression: str
+    timezone: str
+    words: str | None
+    next_fires: list[Instant]
+    callback: CallbackView
+    starts_at: Instant | None
+    ends_at: Instant | None
+    max_fires: int | None
+    spread_seconds: int
+    catch_up_seconds: float
+    overlap: str
+    dst: DstRequest
+    retry: RetryOverride | None
+    timeout_seconds: float | None
+    label: str | None
+    created_at: Instant
+    changed_at: Instant
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """A fire of a cron, or a run that was triggered. `nominal_due` is the instant of the rule, `due` when it is called.
+    `state` is that of the schedule; `planned` where there is none yet, `expired` where it is not kept any more."""
+
+    nominal_due: Instant
+    due: Instant
+    schedule_id: str | None
+    state: Annotated[str, Meta(extra_json_schema={"enum": [PLANNED, *State, EXPIRED]})]
+    attempts: int
+    last_status: int | None
+    last_error: str | None
+    finished_at: Instant | None
+    reason: str | None
+    triggered: bool
+
+
+class PreviewView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule comes to: its canonical form, a sentence, its first nominal instants."""
+
+    expression: str
+    timezone: str
+    words: str
+    next_fires: list[Instant]
+
+
+def cron_view(cron: Cron, client: Client, box: SecretBox, *, now: int) -> CronView:
+    options = cron.options
+    words, fires = _rule(cron, now=now, retention_ms=client.settings.retention_days * DAY_MS)
+    return CronView(
+        cron_id=cron.cron_id,
+        client_id=cron.client_id,
+        state=cron.state.value,
+        revision=cron.revision,
+        expression=cron.expression,
+        timezone=cron.timezone,
+        words=words,
+        next_fires=[format_instant(fire) for fire in fires],
+        callback=callback_view(cron.client_id, cron.callback, box),
+        starts_at=_instant(options.starts_at),
+        ends_at=_instant(options.ends_at),
+        max_fires=options.max_fires,
+        spread_seconds=options.spread_seconds,
+        catch_up_seconds=options.catch_up_seconds,
+        overlap=options.overlap,
+        dst=DstRequest(gap=options.gap, fold=options.fold),
+        retry=options.retry,
+        timeout_seconds=options.timeout_seconds,
+        label=options.label,
+        created_at=format_instant(cron.created_at),
+        changed_at=format_instant(cron.changed_at),
+    )
+
+
+def run_view(run: RunShown) -> RunView:
+    row = run.row
+    unknown = PLANNED if run.schedule_id is None else EXPIRED
+    return RunView(
+        nominal_due=format_instant(run.nominal_due),
+        due=format_instant(run.due),
+        schedule_id=None if run.schedule_id is None else str(run.schedule_id),
+        state=unknown if row is None else row.state or State.SCHEDULED.value,
+        attempts=0 if row is None else row.attempts or 0,
+        last_status=None if row is None else row.last_status,
+        last_error=None if row is None else row.last_error,
+        finished_at=None if row is None else _instant(row.finished_at),
+        reason=None if row is None else row.reason,
+        triggered=run.triggered,
+    )
+
+
+def preview_view(preview: Preview) -> PreviewView:
+    return PreviewView(
+        expression=preview.expression,
+        timezone=preview.timezone,
+        words=preview.words,
+        next_fires=[format_instant(fire) for fire in preview.next_fires],
+    )
+
+
+def _rule(cron: Cron, *, now: int, retention_ms: int) -> tuple[str | None, list[UnixMillis]]:
+    """The words and the next fires of a rule, as far as this program understands it."""
+    words = None
+    try:
+        words = in_words(parse_expression(cron.expression))
+        return words, next_fires(cron, now=now, count=NEXT_FIRES, retention_ms=retention_ms)
+    except InvalidRule:
+        return words, []
+
+
+def _instant(value: int | None) -> str | None:
+    return None if value is None else format_instant(value)

@@ -1,0 +1,231 @@
+"""Crons: put, look at, list, pause, resume, trigger, delete; the runs of one; a rule tried out."""
+
+import re
+
+from aiohttp import web
+
+from scheduler_service.api.cron_listing import (
+    CRON_PARAMETERS,
+    RUN_PARAMETERS,
+    cron_cursor,
+    read_cron_listing,
+    read_run_listing,
+    run_cursor,
+)
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.route import CREATES, LOCATION, Call, Route, answer
+from scheduler_service.api.page import Items
+from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
+from scheduler_service.api.resources.cron_views import CronView, PreviewView, RunView, cron_view, preview_view, run_view
+from scheduler_service.api.resources.schedule_views import created_schedule_view
+from scheduler_service.api.schemas import NoRequest, ScheduleView
+from scheduler_service.domain.crons.row import CRON_ID_PATTERN, Cron
+from scheduler_service.domain.errors import FieldError, Invalid, NotFound
+from scheduler_service.domain.ids import CronId
+from scheduler_service.usecases.cron_request import CronRequest, PreviewRequest, preview
+
+_CRONS = "/v1/clients/{client_id}/crons"
+_CRON = _CRONS + "/{cron_id}"
+_ID = re.compile(CRON_ID_PATTERN.strip("^$"))
+_REQUEST = Body(CronRequest)
+_PREVIEW = Body(PreviewRequest)
+
+
+async def put_cron(call: Call) -> web.Response:
+    client, crons, cron_id = call.tenant, call.services.request_crons, _cron_id(call)
+    crons.admit(client)
+    rate = call.services.rate_limit.take(client)
+    request = await call.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
+    changed = await crons.put(client, cron_id, request, told=call.has_read)
+    call.record(revision=changed.cron.revision)
+    view = cron_view(changed.cron, client, call.services.box, now=call.services.clock.wall_ms())
+    if not changed.created:
+        return answer(view, headers=rate)
+    return answer(view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}", **rate})
+
+
+async def get_cron(call: Call) -> web.Response:
+    return _shown(call, await call.services.show_crons.one(call.tenant.client_id, _cron_id(call)))
+
+
+async def list_crons(call: Call) -> web.Response:
+    client = call.tenant
+    asked = read_cron_listing(client.client_id, call.query())
+    page = await call.services.show_crons.page(
+        client.client_id, after=asked.after, limit=asked.limit, told=call.has_read
+    )
+    now = call.services.clock.wall_ms()
+    views = [cron_view(cron, client, call.services.box, now=now) for cron in page.items]
+    return answer(Items(views, cron_cursor(client.client_id, page.next)))
+
+
+async def delete_cron(call: Call) -> web.Response:
+    return _changed(call, await call.services.change_crons.delete(call.tenant.client_id, _cron_id(call)))
+
+
+async def pause_cron(call: Call) -> web.Response:
+    cron_id = _cron_id(call)
+    await call.no_body()
+    return _changed(call, await call.services.change_crons.pause(call.tenant.client_id, cron_id))
+
+
+async def resume_cron(call: Call) -> web.Response:
+    cron_id = _cron_id(call)
+    await call.no_body()
+    return _changed(call, await call.services.request_crons.resume(call.tenant, cron_id))
+
+
+async def trigger_cron(call: Call) -> web.Response:
+    client, cron_id = call.tenant, _cron_id(call)
+    await call.no_body()
+    call.services.request_crons.admit(client)
+    rate = call.services.rate_limit.take(client)
+    definition = await call.services.request_crons.trigger(client, cron_id)
+    call.record(schedule_id=str(definition.schedule_id))
+    location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
+    return answer(
+        created_schedule_view(definition, call.services.box), status=201, headers={"Location": location, **rate}
+    )
+
+
+async def list_runs(call: Call) -> web.Response:
+    client, cron_id = call.tenant, _cron_id(call)
+    query = call.query()
+    asked = read_run_listing(client.client_id, cron_id, query, now=call.services.clock.wall_ms())
+    page = await call.services.show_crons.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
+    views = [run_view(run) for run in page.items]
+    return answer(Items(views, run_cursor(client.client_id, cron_id, asked, page.next)))
+
+
+async def preview_cron(call: Call) -> web.Response:
+    now = call.services.clock.wall_ms()
+
+    def faults(wrong: PreviewRequest) -> list[FieldError]:
+        try:
+            preview(wrong, now=now)
+        except Invalid as invalid:
+            return invalid.errors
+        return []
+
+    return answer(preview_view(preview(await call.body(_PREVIEW, faults), now=now)))
+
+
+def _cron_id(call: Call) -> CronId:
+    """The id in the path. One that can't be ours names nothing."""
+    text = call.path("cron_id")
+    if _ID.fullmatch(text) is None:
+        raise NotFound(f"a cron's id matches {CRON_ID_PATTERN}: lower-case letters, digits, '.', '_' and '-'")
+    return CronId(text)
+
+
+def _changed(call: Call, cron: Cron) -> web.Response:
+    call.record(revision=cron.revision)
+    return _shown(call, cron)
+
+
+def _shown(call: Call, cron: Cron) -> web.Response:
+    return answer(cron_view(cron, call.tenant, call.services.box, now=call.services.clock.wall_ms()))
+
+
+ROUTES = (
+    Route(
+        method="PUT",
+        path=_CRON,
+        access=Access.CLIENT,
+        handler=put_cron,
+        summary="Create a cron, or replace its rule and callback",
+        request=CronRequest,
+        response=CronView,
+        status=201,
+        headers={**LOCATION, **RATE_HEADERS},
+        others={200: CronView},
+        problems=(*CREATES, *RATED, "too-many-crons"),
+        cost=5,
+    ),
+    Route(
+        method="GET",
+        path=_CRON,
+        access=Access.CLIENT,
+        handler=get_cron,
+        summary="Look at a cron and its next fires",
+        response=CronView,
+    ),
+    Route(
+        method="DELETE",
+        path=_CRON,
+        access=Access.CLIENT,
+        handler=delete_cron,
+        summary="Delete a cron: it fires no more, what it did stays readable",
+        response=CronView,
+        cost=4,
+    ),
+    Route(
+        method="GET",
+        path=_CRONS,
+        access=Access.CLIENT,
+        handler=list_crons,
+        summary="List crons by id",
+        query=CRON_PARAMETERS,
+        response=Items[CronView],
+        cost=2,
+        reads_much=True,
+    ),
+    Route(
+        method="POST",
+        path=_CRON + ":pause",
+        access=Access.CLIENT,
+        handler=pause_cron,
+        summary="Let a cron fire no more until it is resumed",
+        request=NoRequest,
+        response=CronView,
+        problems=("cron-finished",),
+        cost=3,
+    ),
+    Route(
+        method="POST",
+        path=_CRON + ":resume",
+        access=Access.CLIENT,
+        handler=resume_cron,
+        summary="Let a paused cron go on from now; what the pause left out is not made up for",
+        request=NoRequest,
+        response=CronView,
+        problems=CREATES,
+        cost=3,
+    ),
+    Route(
+        method="POST",
+        path=_CRON + ":trigger",
+        access=Access.CLIENT,
+        handler=trigger_cron,
+        summary="Run a cron once, now, beside its rule",
+        request=NoRequest,
+        response=ScheduleView,
+        status=201,
+        headers={**LOCATION, **RATE_HEADERS},
+        problems=(*CREATES, *RATED),
+        cost=0,
+    ),
+    Route(
+        method="GET",
+        path=_CRON + "/runs",
+        access=Access.CLIENT,
+        handler=list_runs,
+        summary="List what became of a cron's fires and what is to come, within a window of 31 days",
+        query=RUN_PARAMETERS,
+        response=Items[RunView],
+        cost=5,
+        reads_much=True,
+    ),
+    Route(
+        method="POST",
+        path="/v1/crons:preview",
+        access=Access.ANY,
+        handler=preview_cron,
+        summary="Try a rule out: its words and its next fires",
+        request=PreviewRequest,
+        response=PreviewView,
+        dry_run=True,
+        cost=3,
+    ),
+)

@@ -1,0 +1,63 @@
+"""What probes and monitoring ask. Open to everybody, and cheap however often it is asked."""
+
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.route import SERVER, Call, Route, answer
+from scheduler_service.api.schemas import ReadyView, ReasonView
+from scheduler_service.domain.errors import NotFound
+from scheduler_service.runtime.health import Reason, status_code
+from scheduler_service.runtime.metrics import CONTENT_TYPE
+
+
+async def livez(call: Call) -> web.Response:
+    """The loop turns. Never asks storage: restarting this process would not bring that back."""
+    return _health(call.services.health.heartbeat.reasons())
+
+
+async def readyz(call: Call) -> web.Response:
+    return _health(await call.services.health.unready())
+
+
+def _health(reasons: Sequence[Reason]) -> web.Response:
+    told = [ReasonView(reason=one.reason, detail=one.detail) for one in reasons]
+    return answer(ReadyView("unavailable" if told else "ok", told), status=status_code(reasons))
+
+
+async def metrics(call: Call) -> web.Response:
+    if call.settings.metrics_port is not None:
+        raise NotFound("metrics are shown on a port of their own")
+    return web.Response(body=call.exposition.page(), headers={"Content-Type": CONTENT_TYPE, **SERVER})
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/livez",
+        access=Access.OPEN,
+        handler=livez,
+        summary="Whether this process is alive, and if not, why (503)",
+        response=ReadyView,
+        others={503: ReadyView},
+    ),
+    Route(
+        method="GET",
+        path="/readyz",
+        access=Access.OPEN,
+        handler=readyz,
+        summary="Whether this process can do its work, and if not, why (503)",
+        response=ReadyView,
+        others={503: ReadyView},
+    ),
+    Route(
+        method="GET",
+        path="/metrics",
+        access=Access.OPEN,
+        handler=metrics,
+        summary="Metrics for Prometheus, unless the operator gave them a port of their own",
+        media=(CONTENT_TYPE,),
+        problems=("not-found",),
+    ),
+)

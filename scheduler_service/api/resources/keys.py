@@ -1,0 +1,64 @@
+"""Bearer keys of clients."""
+
+from aiohttp import web
+
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.route import Call, Route, answer, no_content
+from scheduler_service.api.page import Items
+from scheduler_service.api.resources.schedule_views import key_view, new_key_view
+from scheduler_service.api.schemas import KeyView, NewKeyView, NoRequest
+from scheduler_service.usecases.change_client import refuse_built_in
+
+_KEYS = "/v1/clients/{client_id}/keys"
+
+
+async def create_key(call: Call) -> web.Response:
+    await call.no_body()
+    client = await call.services.catalog.client(call.client_id)
+    refuse_built_in(client)
+    new = await call.services.keys.create(client.client_id)
+    call.log("key-created", client_id=client.client_id, key_id=new.key.key_id)
+    return answer(new_key_view(new), status=201)
+
+
+async def list_keys(call: Call) -> web.Response:
+    client = await call.services.catalog.client(call.client_id)
+    return answer(Items([key_view(key) for key in await call.services.keys.of_client(client.client_id)]))
+
+
+async def revoke_key(call: Call) -> web.Response:
+    client = await call.services.catalog.client(call.client_id)
+    key = await call.services.keys.revoke(call.path("key_id"), client_id=client.client_id)
+    call.log("key-revoked", client_id=client.client_id, key_id=key.key_id)
+    return no_content()
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=_KEYS,
+        access=Access.ADMIN,
+        handler=create_key,
+        summary="Make a key for a client; it is shown this once",
+        request=NoRequest,
+        response=NewKeyView,
+        status=201,
+        problems=("built-in-client",),
+    ),
+    Route(
+        method="GET",
+        path=_KEYS,
+        access=Access.ADMIN,
+        handler=list_keys,
+        summary="List a client's keys, without their secrets",
+        response=Items[KeyView],
+    ),
+    Route(
+        method="DELETE",
+        path=_KEYS + "/{key_id}",
+        access=Access.ADMIN,
+        handler=revoke_key,
+        summary="Revoke a client's key",
+        status=204,
+    ),
+)

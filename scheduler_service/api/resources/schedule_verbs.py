@@ -1,0 +1,170 @@
+"""What else can be asked of schedules that are there: their attempts; to be called again, or at another time; cancels
+of many."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from aiohttp import web
+
+from scheduler_service.api.bulk_cancel import (
+    MAX_CANCELS,
+    CancelItemView,
+    CancelRequest,
+    cancel_item,
+    known_ids,
+    read_cancel,
+)
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.route import CREATES, LOCATION, Call, Route, answer
+from scheduler_service.api.idempotency import REPLAYED, keyed_of
+from scheduler_service.api.listing import schedule_cursor
+from scheduler_service.api.outcome_views import AttemptView, attempt_view
+from scheduler_service.api.page import Items
+from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
+from scheduler_service.api.resources.schedule_views import schedule_view
+from scheduler_service.api.resources.schedules import location_of, no_such_schedule, refused, schedule_id_of, state_of
+from scheduler_service.api.schemas import NoRequest, ScheduleView
+from scheduler_service.domain.errors import Conflict
+from scheduler_service.usecases.edit_schedule import NoSuchSchedule, WasRescheduled
+from scheduler_service.usecases.redeliver import (
+    EndedOtherwise,
+    RedeliveredBefore,
+    Redelivering,
+    StillOpen,
+    WasCancelled,
+)
+from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest
+
+_SCHEDULES = "/v1/clients/{client_id}/schedules"
+_SCHEDULE = _SCHEDULES + "/{schedule_id}"
+CANCELS_PER_UNIT: Final = 3
+"""Where they are of as many partitions; of few they cost a third."""
+_CANCEL = Body(CancelRequest)
+_RESCHEDULE = Body(RescheduleRequest)
+
+
+async def list_attempts(call: Call) -> web.Response:
+    attempts = await call.services.show_attempts(call.tenant.client_id, schedule_id_of(call))
+    return answer(Items([attempt_view(attempt) for attempt in attempts]))
+
+
+async def cancel_schedules(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    request = await call.body(_CANCEL)
+    asked = read_cancel(client_id, request, now=call.services.clock.wall_ms())
+    cursor = None
+    if asked is None:
+        texts: Sequence[str] = request.schedule_ids or ()
+    else:
+        found = await call.services.list_schedules.lean(
+            asked.window, limit=asked.limit, position=asked.position, told=call.has_read
+        )
+        texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
+        call.record(start=asked.window.start, end=asked.window.end)
+        cursor = schedule_cursor(asked.window, found.next)
+    ids = known_ids(texts)
+    call.spend(len(ids) / CANCELS_PER_UNIT)
+    outcomes = await call.services.cancel_schedules(client_id, list(ids.values()))
+    items = [cancel_item(text, ids.get(text), outcomes) for text in texts]
+    call.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))
+    return answer(Items(items, cursor))
+
+
+async def redeliver_schedule(call: Call) -> web.Response:
+    client, schedule_id = call.tenant, schedule_id_of(call)
+    call.services.create_schedules.admit(client)
+    await call.no_body()
+    keyed, replayed = keyed_of(call), False
+    if keyed is None:
+        result = await call.services.redeliver_schedule(client, schedule_id)
+    else:
+        result, replayed = await call.services.ask_once.redeliver(client, schedule_id, keyed)
+    match result:
+        case Redelivering(row=row):
+            call.record(state=state_of(row))
+            view = schedule_view(client.client_id, row, call.services.box, in_flight=False)
+            return answer(view, headers=REPLAYED) if replayed else answer(view, status=202)
+        case StillOpen(row=row) | EndedOtherwise(row=row) | RedeliveredBefore(row=row):
+            raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
+        case WasCancelled(row=row) if row.rescheduled_to is not None:
+            raise refused(WasRescheduled(row))
+        case WasCancelled(row=row):
+            raise Conflict("cancelled", "it was cancelled, which is for good", state=state_of(row))
+        case NoSuchSchedule():
+            raise no_such_schedule()
+
+
+async def reschedule_schedule(call: Call) -> web.Response:
+    client, schedule_id, reschedule = call.tenant, schedule_id_of(call), call.services.reschedule_schedule
+    call.services.create_schedules.admit(client)
+    rate = call.services.rate_limit.take(client)
+    data = await call.read()
+    request = _RESCHEDULE.decode(data, lambda wrong: reschedule.faults(client, wrong))
+    keyed, replayed = keyed_of(call, data), False
+    if keyed is None:
+        result = await reschedule(client, schedule_id, request)
+    else:
+        result, replayed = await call.services.ask_once.reschedule(client, schedule_id, request, keyed)
+    match result:
+        case Rescheduled(new=new):
+            call.record(schedule_id=str(new.row.schedule_id))
+            view = schedule_view(client.client_id, new.row, call.services.box, in_flight=new.in_flight)
+            if replayed:
+                return answer(view, headers={**REPLAYED, **rate})
+            return answer(view, status=201, headers={**location_of(client, new.row.schedule_id), **rate})
+        case refusal:
+            raise refused(refusal)
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=_SCHEDULE + ":reschedule",
+        access=Access.CLIENT,
+        handler=reschedule_schedule,
+        summary="Cancel a schedule and create it anew at another instant, as one call",
+        request=RescheduleRequest,
+        response=ScheduleView,
+        status=201,
+        headers={**LOCATION, **RATE_HEADERS},
+        others={200: ScheduleView},
+        idempotent=True,
+        problems=(*CREATES, *RATED, "in-flight", "in-doubt", "rescheduled", "already-finished"),
+        cost=0,
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULES + ":cancel",
+        access=Access.CLIENT,
+        handler=cancel_schedules,
+        summary=f"Cancel up to {MAX_CANCELS} schedules, each for itself: by id, or all of a window of 24 hours",
+        request=CancelRequest,
+        response=Items[CancelItemView],
+        cost=5,
+        reads_much=True,
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULE + ":redeliver",
+        access=Access.CLIENT,
+        handler=redeliver_schedule,
+        summary="Call a schedule again that was delivered, skipped or has failed",
+        request=NoRequest,
+        response=ScheduleView,
+        status=202,
+        others={200: ScheduleView},
+        idempotent=True,
+        problems=(*CREATES, "already-open", "cancelled", "rescheduled"),
+        cost=2,
+    ),
+    Route(
+        method="GET",
+        path=_SCHEDULE + "/attempts",
+        access=Access.CLIENT,
+        handler=list_attempts,
+        summary="List every attempt of a schedule",
+        response=Items[AttemptView],
+        cost=2,
+    ),
+)

@@ -1,0 +1,319 @@
+"""Schedules: create one or many, look at one, cancel one, list by time."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import msgspec
+from aiohttp import web
+
+from membership.errors import MinutehandError
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.decoding import Body
+from scheduler_service.api.http.route import CREATES, LOCATION, Call, Route, answer
+from scheduler_service.api.idempotency import IDEMPOTENCY_KEY, REPLAYED, keyed_of
+from scheduler_service.api.listing import PARAMETERS, read_listing, schedule_cursor
+from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, ids_of, once_of, told
+from scheduler_service.api.page import Items
+from scheduler_service.api.pieces import LARGE
+from scheduler_service.api.problems import MAX_FAULTS, problem_of
+from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
+from scheduler_service.api.resources.schedule_views import created_schedule_view, schedule_view
+from scheduler_service.api.schemas import (
+    MAX_BATCH,
+    MAX_BATCH_FAULTS,
+    BatchEnvelope,
+    BatchItemView,
+    BatchRequest,
+    BatchView,
+    ScheduleView,
+)
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.errors import Conflict, Invalid, NotFound
+from scheduler_service.domain.ids import ScheduleId, is_schedule_id
+from scheduler_service.domain.schedules import Definition, Row, State
+from scheduler_service.usecases.create_schedules import PIECE
+from scheduler_service.usecases.edit_schedule import (
+    AlreadyFinished,
+    Cancelled,
+    InDoubt,
+    InFlight,
+    NoSuchSchedule,
+    Resolved,
+    WasRescheduled,
+)
+from scheduler_service.usecases.idempotency import Made
+from scheduler_service.usecases.schedule_request import ScheduleRequest
+
+_SCHEDULES = "/v1/clients/{client_id}/schedules"
+ONE = Body(ScheduleRequest)
+_BATCH = Body(BatchRequest)
+_ENVELOPE = Body(BatchEnvelope)
+
+
+async def create_schedule(call: Call) -> web.Response:
+    client, create = call.tenant, call.services.create_schedules
+    create.admit(client)
+    once = await once_of(call)
+    rate = {**call.services.rate_limit.take(client), **told(call)}
+    if IDEMPOTENCY_KEY in call.request.headers:
+        return await _create_under_key(call, rate)
+    data = await call.read()
+    request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    definition = await create.one(client, request, once=ids_of(call, once, data))
+    call.record(schedule_id=str(definition.schedule_id))
+    headers = {**location_of(client, definition.schedule_id), **rate}
+    return answer(created_schedule_view(definition, call.services.box), status=201, headers=headers)
+
+
+async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response:
+    client, create = call.tenant, call.services.create_schedules
+    data = await call.read()
+    keyed = keyed_of(call, data)
+    assert keyed is not None
+    request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
+    once = await call.services.ask_once.create(client, [request], keyed)
+    (made,) = once.items
+    if isinstance(made, MinutehandError):
+        raise made
+    call.record(schedule_id=str(made.schedule_id if isinstance(made, Definition) else made.row.schedule_id))
+    if isinstance(made, Definition):
+        headers = {**location_of(client, made.schedule_id), **rate}
+        return answer(created_schedule_view(made, call.services.box), status=201, headers=headers)
+    view = schedule_view(client.client_id, made.row, call.services.box, in_flight=made.in_flight)
+    return answer(view, headers={**REPLAYED, **rate})
+
+
+async def create_batch(call: Call) -> web.Response:
+    client, create = call.tenant, call.services.create_schedules
+    create.admit(client)
+    once, header = await once_of(call), told(call)
+    data = await call.read()
+    keyed = keyed_of(call, data)
+    batch = _BATCH.decode_if_right(data)
+    unread = _ENVELOPE.decode(data).items if batch is None else ()
+    rate = {**call.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
+    requests = await _items(call, unread) if batch is None else batch.items
+    if keyed is not None:
+        kept = await call.services.ask_once.create(client, requests, keyed)
+        call.record(created=_created(kept.items))
+        view = await _batch_view(call, kept.items)
+        return answer(view, headers={**REPLAYED, **rate} if kept.replayed else rate)
+    created = await create.many(client, requests, once=ids_of(call, once, data))
+    call.record(created=_created(created))
+    return answer(await _batch_view(call, created), headers=rate)
+
+
+async def get_schedule(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    resolved = await call.services.edit_schedule.resolve(
+        client_id, schedule_id_of(call), consistency=call.tenant.settings.read_consistency
+    )
+    if resolved is None:
+        raise no_such_schedule()
+    return answer(schedule_view(client_id, resolved.row, call.services.box, in_flight=resolved.in_flight))
+
+
+async def cancel_schedule(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    match await call.services.edit_schedule.cancel(client_id, schedule_id_of(call)):
+        case Cancelled(row=row):
+            call.record(state=state_of(row))
+            return answer(schedule_view(client_id, row, call.services.box, in_flight=False))
+        case refusal:
+            raise refused(refusal)
+
+
+async def list_schedules(call: Call) -> web.Response:
+    client_id = call.tenant.client_id
+    query = call.query()
+    asked = read_listing(client_id, query, now=call.services.clock.wall_ms())
+    found = await call.services.list_schedules(
+        asked.window,
+        limit=asked.limit,
+        position=asked.position,
+        consistency=call.tenant.settings.read_consistency,
+        told=call.has_read,
+    )
+    box = call.services.box
+    views = [schedule_view(client_id, listed.row, box, in_flight=listed.in_flight) for listed in found.items]
+    cursor = schedule_cursor(asked.window, found.next)
+    return answer(Items(views, cursor))
+
+
+async def _items(call: Call, items: Sequence[msgspec.Raw]) -> list[ScheduleRequest | Invalid]:
+    """Each read for itself, where a piece is not all right. Other requests have their turns between."""
+    listing = _Listing()
+    requests: list[ScheduleRequest | Invalid] = []
+    for start in range(0, len(items), PIECE):
+        if start:
+            await call.services.clock.sleep(0)
+        piece = items[start : start + PIECE]
+        if (together := ONE.decode_together(piece)) is not None:
+            requests += together
+            continue
+        for item in piece:
+            if len(item) > LARGE:
+                await call.services.clock.sleep(0)
+            request = _item(call, item, most=listing.most)
+            if isinstance(request, Invalid):
+                listing.listed(request.errors)
+            requests.append(request)
+    return requests
+
+
+def _item(call: Call, item: msgspec.Raw, *, most: int) -> ScheduleRequest | Invalid:
+    client, create = call.tenant, call.services.create_schedules
+    try:
+        return ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong), most=most)
+    except Invalid as invalid:
+        return invalid
+
+
+def _created(items: Sequence[Made]) -> int:
+    return sum(not isinstance(item, MinutehandError) for item in items)
+
+
+class _Listing:
+    """How many faults an item of a batch may list yet. Each lists its first."""
+
+    def __init__(self) -> None:
+        self._left = MAX_BATCH_FAULTS
+
+    @property
+    def most(self) -> int:
+        return max(min(self._left, MAX_FAULTS), 1)
+
+    def listed(self, faults: Sequence[object]) -> None:
+        self._left -= len(faults)
+
+
+async def _batch_view(call: Call, items: Sequence[Made]) -> BatchView:
+    listing, box = _Listing(), call.services.box
+    views: list[BatchItemView] = []
+    for start in range(0, len(items), PIECE):
+        if start:
+            await call.services.clock.sleep(0)
+        views += [
+            BatchItemView(201, schedule=created_schedule_view(item, box))
+            if isinstance(item, Definition)
+            else _item_view(call, item, listing)
+            for item in items[start : start + PIECE]
+        ]
+    return BatchView(views)
+
+
+def _item_view(call: Call, item: Resolved | MinutehandError, listing: _Listing) -> BatchItemView:
+    if isinstance(item, Resolved):
+        view = schedule_view(call.tenant.client_id, item.row, call.services.box, in_flight=item.in_flight)
+        return BatchItemView(201, schedule=view)
+    problem = problem_of(item, request_id=call.request_id, most=listing.most)
+    listing.listed(problem.errors)
+    return BatchItemView(problem.status, problem=problem)
+
+
+def schedule_id_of(call: Call) -> ScheduleId:
+    """The id in the path. One that can't be ours names nothing."""
+    text = call.path("schedule_id")
+    try:
+        value = UUID(text)
+    except ValueError:
+        raise no_such_schedule() from None
+    if str(value) != text.lower() or not is_schedule_id(value):
+        raise no_such_schedule()
+    return ScheduleId(value)
+
+
+def location_of(client: Client, schedule_id: UUID) -> dict[str, str]:
+    """The header that says where a schedule is."""
+    return {"Location": f"/v1/clients/{client.client_id}/schedules/{schedule_id}"}
+
+
+def no_such_schedule() -> NotFound:
+    return NotFound("this client has no schedule of that id")
+
+
+def refused(why: InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule) -> Conflict | NotFound:
+    """Why a schedule is neither cancelled nor rescheduled."""
+    match why:
+        case InFlight(row=row):
+            return Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
+        case InDoubt(row=row):
+            return Conflict("in-doubt", "it may have been called, and will be called again", state=state_of(row))
+        case WasRescheduled(row=row):
+            detail = f"it was rescheduled: {row.rescheduled_to} is called instead"
+            return Conflict("rescheduled", detail, state=state_of(row), rescheduled_to=row.rescheduled_to)
+        case AlreadyFinished(row=row):
+            return Conflict("already-finished", f"it has ended before: {state_of(row)}", state=state_of(row))
+        case NoSuchSchedule():
+            return no_such_schedule()
+
+
+def state_of(row: Row) -> str:
+    return row.state or State.SCHEDULED.value
+
+
+CREATE = Route(
+    method="POST",
+    path=_SCHEDULES,
+    access=Access.CLIENT,
+    handler=create_schedule,
+    summary="Create a schedule",
+    request=ScheduleRequest,
+    response=ScheduleView,
+    status=201,
+    query=(ONCE,),
+    headers={**LOCATION, **RATE_HEADERS, **ONCE_HEADERS},
+    others={200: ScheduleView},
+    idempotent=True,
+    problems=(*CREATES, *RATED, ONCE_REFUSED),
+    cost=0,
+)
+"""Most of its requests are answered by `api.plain_creates`."""
+
+ROUTES = (
+    CREATE,
+    Route(
+        method="GET",
+        path=_SCHEDULES + "/{schedule_id}",
+        access=Access.CLIENT,
+        handler=get_schedule,
+        summary="Look at a schedule",
+        response=ScheduleView,
+    ),
+    Route(
+        method="DELETE",
+        path=_SCHEDULES + "/{schedule_id}",
+        access=Access.CLIENT,
+        handler=cancel_schedule,
+        summary="Cancel a schedule: once this is answered 200, the receiver is not called. With reason in-doubt it may "
+        "have been called before",
+        response=ScheduleView,
+        problems=("in-flight", "rescheduled", "already-finished"),
+        cost=2,
+    ),
+    Route(
+        method="POST",
+        path=_SCHEDULES + ":batch",
+        access=Access.CLIENT,
+        handler=create_batch,
+        summary=f"Create up to {MAX_BATCH} schedules, each for itself",
+        request=BatchRequest,
+        response=BatchView,
+        query=(ONCE,),
+        headers={**RATE_HEADERS, **ONCE_HEADERS},
+        idempotent=True,
+        problems=(*CREATES, *RATED, ONCE_REFUSED),
+        cost=0,
+    ),
+    Route(
+        method="GET",
+        path=_SCHEDULES,
+        access=Access.CLIENT,
+        handler=list_schedules,
+        summary="List schedules by due time, within a window of 24 hours",
+        query=PARAMETERS,
+        response=Items[ScheduleView],
+        cost=10,
+        reads_much=True,
+    ),
+)

@@ -1,0 +1,66 @@
+"""The secrets that a client's callbacks are signed with."""
+
+from aiohttp import web
+
+from scheduler_service.api.http.auth import Access
+from scheduler_service.api.http.route import Call, Route, answer, no_content
+from scheduler_service.api.page import Items
+from scheduler_service.api.resources.schedule_views import new_secret_view, secret_view
+from scheduler_service.api.schemas import NewSecretView, NoRequest, SecretView
+from scheduler_service.usecases.change_client import refuse_built_in
+
+_SECRETS = "/v1/clients/{client_id}/signing-secrets"
+
+
+async def create_secret(call: Call) -> web.Response:
+    await call.no_body()
+    client = await call.services.catalog.client(call.client_id)
+    refuse_built_in(client)
+    new = await call.services.signing_secrets.create(client.client_id)
+    call.log("signing-secret-created", client_id=client.client_id, secret_id=new.secret.secret_id)
+    return answer(new_secret_view(new), status=201)
+
+
+async def list_secrets(call: Call) -> web.Response:
+    client = await call.services.catalog.client(call.client_id)
+    secrets = await call.services.signing_secrets.list(client.client_id)
+    return answer(Items([secret_view(secret) for secret in secrets]))
+
+
+async def delete_secret(call: Call) -> web.Response:
+    client = await call.services.catalog.client(call.client_id)
+    secret_id = call.path("secret_id")
+    await call.services.signing_secrets.delete(client.client_id, secret_id)
+    call.log("signing-secret-deleted", client_id=client.client_id, secret_id=secret_id)
+    return no_content()
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path=_SECRETS,
+        access=Access.ADMIN,
+        handler=create_secret,
+        summary="Make a signing secret for a client; it is shown this once",
+        request=NoRequest,
+        response=NewSecretView,
+        status=201,
+        problems=("built-in-client",),
+    ),
+    Route(
+        method="GET",
+        path=_SECRETS,
+        access=Access.ADMIN,
+        handler=list_secrets,
+        summary="List a client's signing secrets, without the secrets",
+        response=Items[SecretView],
+    ),
+    Route(
+        method="DELETE",
+        path=_SECRETS + "/{secret_id}",
+        access=Access.ADMIN,
+        handler=delete_secret,
+        summary="Stop signing with a secret",
+        status=204,
+    ),
+)

@@ -1,0 +1,246 @@
+"""Tells the nodes about rows that are due so soon that their owner may have read the minute already.
+
+    create --hint--> gathered for 5 ms --by lane's owner--> one queue a node --> POST http://NODE/hints
+
+Best effort, all of it: without a hint a row is found by its minute's sweep, late but never lost. So nothing here waits,
+raises, or grows: of rows that do not fit in a queue, or that a node does not take within a second, only the partition
+is told, once, and its owner reads it anew; what a node does not take then is forgotten.
+
+Whom to tell: the node that the lane is hinted to (rendezvous over live nodes that do not drain), as the process's one
+reader of heartbeats sees them (`usecases.watch_members`). The members see a change up to a read earlier than this
+process does. Who takes a lane then reads its minutes at once, and would not hear of what is created after that and told
+to the old owner: so when a lane's owner changes, the new one is told the hints of the last seconds again.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
+
+import msgspec
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+
+from membership.identity import Lane, NodeId
+from membership.rendezvous import hint_for
+from scheduler_service.domain.ids import Partition, RowKey
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.lifecycle import Tasks
+from scheduler_service.runtime.logging import get_logger
+from scheduler_service.usecases.members import HintTargets
+
+PATH = "/hints"
+MAX_HINTS = 1000
+"""Rows in one request, and partitions."""
+FOLLOW_SECONDS = 0.1
+"""How long a change of the owners may go unnoticed while nothing is created."""
+_log = get_logger("minutehand.api")
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HintSettings:
+    """How near-term creates are announced to the pollers. Raises ValueError for values that can't work."""
+
+    delay_seconds: float = 0.005
+    """How long hints gather before they are sent. Longer: fewer requests, and calls due at once are that much later."""
+    queue_rows: int = 20_000
+    """Rows that may wait to be told to one node. Of what comes on top only minutes and lanes are told, up to as many:
+    their owner reads those anew, which takes seconds."""
+    timeout_seconds: float = 1.0
+    """How long a node may take to accept hints before they are forgotten."""
+    repeat_seconds: float = 5.0
+    """Hints as old as this are told again to a lane's new owner. Shorter than this process may see a change after the
+    nodes do, and calls are late when nodes come and go; longer costs memory, `queue_rows` hints at most."""
+
+    def __post_init__(self) -> None:
+        if not self.delay_seconds >= 0:
+            raise ValueError("delay_seconds: must not be negative")
+        for name in ("queue_rows", "timeout_seconds", "repeat_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: must be above 0")
+
+
+class KnowsTargets(Protocol):
+    """Who knows whom to tell (`usecases.watch_members`)."""
+
+    @property
+    def targets(self) -> HintTargets:
+        """The same object until they change."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """A hint, and whom it was meant for at last."""
+
+    at: float
+    owner: NodeId | None
+    partition: Partition
+    key: RowKey | None
+
+
+class _Queue:
+    """What one node is to be told: rows, and partitions with more rows than are named."""
+
+    __slots__ = ("crowded", "rows")
+
+    def __init__(self) -> None:
+        self.rows: deque[tuple[Partition, RowKey]] = deque()
+        self.crowded: dict[Partition, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.crowded)
+
+    def take(self) -> tuple[list[tuple[Partition, RowKey]], list[Partition]]:
+        """As much as goes in one request."""
+        crowded = list(islice(self.crowded, MAX_HINTS))
+        for partition in crowded:
+            del self.crowded[partition]
+        return [self.rows.popleft() for _ in range(min(len(self.rows), MAX_HINTS))], crowded
+
+
+class HintForwarder:
+    """A `HintSender` and a `Service`."""
+
+    def __init__(
+        self,
+        *,
+        members: KnowsTargets,
+        clock: Clock,
+        settings: HintSettings,
+        token: str,
+        on_dropped: Callable[[int], None],
+    ) -> None:
+        self._members = members
+        self._clock = clock
+        self._settings = settings
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._on_dropped = on_dropped
+        self._tasks = Tasks(_crashed)
+        self._gathered: dict[tuple[Partition, RowKey | None], None] = {}
+        self._gathering = False
+        self._targets = members.targets
+        self._owners: dict[Lane, NodeId | None] = {}
+        self._queues: dict[str, _Queue] = {}
+        self._told: deque[_Told] = deque(maxlen=settings.queue_rows)
+        self._following = False
+        self._session: ClientSession | None = None
+
+    async def start(self) -> None:
+        self._session = ClientSession(
+            connector=TCPConnector(limit=0, keepalive_timeout=60),
+            timeout=ClientTimeout(total=self._settings.timeout_seconds),
+            headers=self._headers,
+            trust_env=False,
+        )
+
+    async def stop(self) -> None:
+        session, self._session = self._session, None
+        await self._tasks.close()
+        if session is not None:
+            await session.close()
+
+    def hint(self, partition: Partition, key: RowKey) -> None:
+        if self._session is None:
+            return
+        bound = self._settings.queue_rows
+        told: RowKey | None = key if len(self._gathered) < bound else None
+        if len(self._gathered) >= 2 * bound and (partition, told) not in self._gathered:
+            self._on_dropped(1)
+            return
+        self._gathered[partition, told] = None
+        if not self._gathering:
+            self._gathering = True
+            self._clock.call_later(self._settings.delay_seconds, self._distribute)
+
+    def _distribute(self) -> None:
+        gathered, self._gathered, self._gathering = self._gathered, {}, False
+        if self._session is None:
+            return
+        self._follow_owners()
+        now, dropped = self._clock.monotonic(), 0
+        for partition, key in gathered:
+            owner = self._owner(Lane(partition.client_id, partition.poller_id))
+            self._told.append(_Told(now, owner, partition, key))
+            dropped += not self._tell(owner, partition, key)
+        if dropped:
+            self._on_dropped(dropped)
+        if not self._following:
+            self._following = True
+            self._clock.call_later(FOLLOW_SECONDS, self._follow)
+
+    def _follow(self) -> None:
+        """As long as there are hints that a new owner would have to be told."""
+        self._following = False
+        if self._session is None:
+            return
+        self._follow_owners()
+        if self._told:
+            self._following = True
+            self._clock.call_later(FOLLOW_SECONDS, self._follow)
+
+    def _follow_owners(self) -> None:
+        since = self._clock.monotonic() - self._settings.repeat_seconds
+        while self._told and self._told[0].at < since:
+            self._told.popleft()
+        if self._targets is self._members.targets:
+            return
+        self._targets = self._members.targets
+        self._owners.clear()
+        for told in self._told:
+            owner = self._owner(Lane(told.partition.client_id, told.partition.poller_id))
+            if owner != told.owner:
+                told.owner = owner
+                self._tell(owner, told.partition, told.key)
+
+    def _tell(self, owner: NodeId | None, partition: Partition, key: RowKey | None) -> bool:
+        """False when the hint is dropped: there is nobody to tell, or far too much to be told."""
+        if owner is None:
+            return False
+        address = self._targets.addresses[owner]
+        queue = self._queues.get(address)
+        if queue is None:
+            queue = self._queues[address] = _Queue()
+            self._tasks.spawn(self._send(address, queue), name=f"hints.{owner}")
+        bound = self._settings.queue_rows
+        if key is not None and len(queue.rows) < bound:
+            queue.rows.append((partition, key))
+        elif len(queue.crowded) < bound or partition in queue.crowded:
+            queue.crowded[partition] = None
+        else:
+            return False
+        return True
+
+    def _owner(self, lane: Lane) -> NodeId | None:
+        try:
+            return self._owners[lane]
+        except KeyError:
+            if len(self._owners) >= self._settings.queue_rows:
+                self._owners.clear()
+            owner = self._owners[lane] = hint_for(lane, self._targets.weights)
+            return owner
+
+    async def _send(self, address: str, queue: _Queue) -> None:
+        """Empty one node's queue, request by request. Of rows that a node does not take the partitions are told again,
+        once; what it does not take then is forgotten."""
+        try:
+            while queue and self._session is not None:
+                rows, crowded = queue.take()
+                named = [(*partition, key.due, key.schedule_id) for partition, key in rows]
+                told = _encode({"hints": named, "crowded": crowded})
+                try:
+                    async with self._session.post(f"http://{address}{PATH}", data=told) as answer:
+                        taken = answer.status < 300
+                except (ClientError, TimeoutError, OSError, ValueError):
+                    taken = False
+                if not taken:
+                    again = {partition for partition, _ in rows}
+                    queue.crowded.update(dict.fromkeys(again))
+                    if forgotten := len(set(crowded) - again):
+                        self._on_dropped(forgotten)
+        finally:
+            del self._queues[address]
+
+
+def _crashed(name: str, error: BaseException) -> None:
+    _log.error("hints-crashed", task=name, exc_info=error)

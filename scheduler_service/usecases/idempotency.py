@@ -1,0 +1,166 @@
+"""Ask once: creates, redeliveries and reschedules under an idempotency key (see `remember_request`).
+
+A repeat is answered with what the first request came to, as it is by now. What the first was about to make and has not
+is made, as it was asked for then: an item that was found right then is not judged again, one that was refused stays so,
+whatever the clock and the client's settings say by now.
+
+A repeat may overlap its first request, and find what that has just done where it had looked for the key too soon. So
+the key is looked for once more before the repeat is refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from uuid import UUID
+
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.clients import Client
+from scheduler_service.domain.copies import definition_of, outcome_of
+from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.idempotency import NOTHING, Keyed
+from scheduler_service.domain.ids import DAY_MS, ScheduleId, due_of, minute_end, minute_of
+from scheduler_service.domain.schedules import Definition, State
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.create_schedules import CreateSchedules
+from scheduler_service.usecases.edit_schedule import EditSchedule, Resolved
+from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.redeliver import DELETION_MARGIN_MS, RedeliverResult, RedeliverSchedule
+from scheduler_service.usecases.remember_request import Remembered, RememberRequest
+from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
+from scheduler_service.usecases.schedule_request import ScheduleRequest
+
+Made: TypeAlias = Definition | Resolved | MinutehandError
+"""What became of one item: its row as just created, or as found, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedOnce:
+    """What became of every item, in order."""
+
+    items: Sequence[Made]
+    replayed: bool
+
+
+class AskOnce:
+    """Verbs for clients that the caller has looked up and admitted. What they raise, these raise, and KeyReused."""
+
+    def __init__(
+        self,
+        *,
+        remember: RememberRequest,
+        create: CreateSchedules,
+        redeliver: RedeliverSchedule,
+        reschedule: RescheduleSchedule,
+        edit: EditSchedule,
+        place: Place,
+        clock: Clock,
+    ) -> None:
+        self._remember = remember
+        self._create = create
+        self._redeliver = redeliver
+        self._reschedule = reschedule
+        self._edit = edit
+        self._place = place
+        self._clock = clock
+
+    async def create(self, client: Client, requests: Sequence[ScheduleRequest | Invalid], keyed: Keyed) -> CreatedOnce:
+        """As `CreateSchedules.many`."""
+        self._create.admit(client)
+        now = self._clock.wall_ms()
+        created = await self._create.defined(client, requests, now=now)
+        ids = [item.schedule_id if isinstance(item, Definition) else NOTHING for item in created]
+        if any(id_ != NOTHING for id_ in ids):
+            remembered = await self._remember(keyed, ids=ids, at=now)
+            if not remembered.replayed:
+                return CreatedOnce(await self._create.placed(client, created), replayed=False)
+        else:
+            # Perhaps they were right when they were asked for first.
+            known = await self._remember.known(keyed)
+            if known is None:
+                return CreatedOnce(created, replayed=False)
+            remembered = known
+        items = await self._created_again(client, requests, remembered)
+        lost = next((item for item in items if isinstance(item, StoreUnavailable)), None)
+        if lost is not None and not any(isinstance(item, Resolved) for item in items):
+            raise lost
+        return CreatedOnce(items, replayed=True)
+
+    async def redeliver(self, client: Client, schedule_id: ScheduleId, keyed: Keyed) -> tuple[RedeliverResult, bool]:
+        """As `RedeliverSchedule`, and whether it was asked for before."""
+        known = await self._remember.known(keyed)
+        if known is None:
+            since = await self._redeliver.begin(client, schedule_id)
+            if isinstance(since, int):
+                known = await self._remember(keyed, ids=[schedule_id], at=since)
+            elif (known := await self._remember.known(keyed)) is None:
+                return since, False
+        return await self._redeliver(client, schedule_id, since=known.at), known.replayed
+
+    async def reschedule(
+        self, client: Client, schedule_id: ScheduleId, request: RescheduleRequest, keyed: Keyed
+    ) -> tuple[RescheduleResult, bool]:
+        """As `RescheduleSchedule`, and whether it was asked for before."""
+        known = await self._remember.known(keyed)
+        if known is None:
+            chosen = await self._reschedule.choose(client, schedule_id, request)
+            if isinstance(chosen, UUID):
+                known = await self._remember(keyed, ids=[chosen], at=self._clock.wall_ms())
+            elif (known := await self._remember.known(keyed)) is None:
+                return chosen, False
+        chosen = ScheduleId(known.ids[0])
+        return await self._reschedule(client, schedule_id, request, chosen=chosen), known.replayed
+
+    async def _created_again(
+        self, client: Client, requests: Sequence[ScheduleRequest | Invalid], remembered: Remembered
+    ) -> list[Made]:
+        async def item(asked: tuple[ScheduleRequest | Invalid, UUID]) -> tuple[Made]:
+            # In a tuple, because errors are answers here.
+            return (await self._item_again(client, *asked, remembered),)
+
+        answers = await concurrently(item, zip(requests, remembered.ids, strict=True))
+        return [made for (made,) in answers]
+
+    async def _item_again(
+        self, client: Client, request: ScheduleRequest | Invalid, schedule_id: UUID, remembered: Remembered
+    ) -> Made:
+        if isinstance(request, Invalid):
+            return request
+        if schedule_id == NOTHING:
+            return await self._refused_again(client, request, remembered)
+        definition = self._create.again(client, request, ScheduleId(schedule_id), now=remembered.at)
+        try:
+            return await self._see_created(client, definition)
+        except MinutehandError as error:
+            return error
+
+    async def _refused_again(self, client: Client, request: ScheduleRequest, remembered: Remembered) -> Invalid:
+        (judged,) = await self._create.defined(client, [request], now=remembered.at)
+        if isinstance(judged, Invalid):
+            return judged
+        detail = "was refused under this Idempotency-Key by settings that have changed since; send it under another"
+        return Invalid([FieldError("", detail)])
+
+    async def _see_created(self, client: Client, definition: Definition) -> Resolved:
+        """The schedule, durable and sure to be accounted for: its creator may have died at any point before."""
+        schedule_id = definition.schedule_id
+        known = await self._edit.resolve(client.client_id, schedule_id)
+        if known is not None and known.row.ended:
+            return known
+        outcome = outcome_of(known.row) if known is not None else None
+        if known is not None and outcome is not None:
+            assert outcome.state is State.RETRYING
+            await self._place.complete(definition_of(definition.partition, known.row), outcome)
+            return known
+        if known is None and self._is_gone(client, schedule_id):
+            raise StoreUnavailable("the minute of this schedule may have been deleted")
+        await self._place(definition, consistency=client.settings.write_consistency)
+        found = known or await self._edit.resolve(client.client_id, schedule_id)
+        if found is None:
+            raise StoreUnavailable("the schedule was deleted while it was being created")
+        return found
+
+    def _is_gone(self, client: Client, schedule_id: ScheduleId) -> bool:
+        """Whether what is missing was perhaps there: its partition is past its retention, or about to be."""
+        kept_ms = client.settings.retention_days * DAY_MS - DELETION_MARGIN_MS
+        return minute_end(minute_of(due_of(schedule_id))) < self._clock.wall_ms() - kept_ms
