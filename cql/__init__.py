@@ -38,5 +38,5 @@ requests queue together; hence the data's session asks less at once while hardly
 and heartbeats wait longer for their answers than data does.
 
 Opening a keyspace checks its version and home (`migrate`); settings are in `settings`; errors that somebody must act
-upon are in `errors`, and `driver_errors` is the one table that maps the driver's.
+upon are in `errors`, and `errors` is the one table that maps the driver's.
 """

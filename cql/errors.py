@@ -1,6 +1,91 @@
-"""Errors of this room that aren't everyday storage trouble: somebody has to do something about them."""
+"""Errors of this room: those of the driver translated, and those that somebody has to do something about.
 
-from membership.errors import MinutehandError
+What the driver raises, in our words. The one table of this mapping.
+
+Unanswered: nobody can say whether the request took effect. A conditional write is then Unknown with the reason,
+all else raises StoreUnavailable. What was surely not sent is treated alike: callers must be prepared for both anyway.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cassandra import (
+    AuthenticationFailed,
+    CoordinationFailure,
+    InvalidRequest,
+    OperationTimedOut,
+    ReadTimeout,
+    RequestExecutionException,
+    RequestValidationException,
+    Unauthorized,
+    Unavailable,
+    UnresolvableContactPoints,
+    WriteTimeout,
+)
+from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionBusy, ConnectionException, ProtocolError
+from cassandra.pool import NoConnectionsAvailable
+from cassandra.protocol import ErrorMessage, SyntaxException
+
+from cql.settings import StorageSettings
+from membership.errors import MinutehandError, StoreUnavailable
+from scheduler_service.domain.errors import ContentTooLarge
+
+_UNANSWERED: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (OperationTimedOut, "client-timeout"),
+    (WriteTimeout, "write-timeout"),
+    (ReadTimeout, "read-timeout"),
+    (Unavailable, "too-few-replicas"),
+    (CoordinationFailure, "replica-failure"),
+    (NoHostAvailable, "no-host"),
+    (NoConnectionsAvailable, "no-connection"),
+    (ConnectionBusy, "no-connection"),
+    (ConnectionException, "connection-lost"),
+    (UnresolvableContactPoints, "no-host"),
+    (RequestExecutionException, "server-error"),
+)
+UNANSWERED_REASONS: Final = tuple(dict.fromkeys(reason for _, reason in _UNANSWERED))
+"""Everything that `unanswered_reason` may answer."""
+_REFUSED: Final[tuple[type[Exception], ...]] = (
+    SyntaxException,
+    Unauthorized,
+    AuthenticationFailed,
+    InvalidRequest,
+    RequestValidationException,
+    ProtocolError,
+)
+_TOO_LARGE_WORDS = ("too large", "too big")
+_TLS: Final[tuple[tuple[str, str], ...]] = (
+    (
+        "hostname mismatch",
+        "has a certificate for another name: set cassandra.tls_server_name to the name that the servers' certificates "
+        "carry, or have their addresses put in",
+    ),
+    (
+        "ip address mismatch",
+        "has a certificate without that address: set cassandra.tls_server_name to the name that the servers' "
+        "certificates carry, or have their addresses put in",
+    ),
+    ("certificate has expired", "has a certificate that has expired: have it renewed"),
+    (
+        "certificate verify failed",
+        "has a certificate that no authority in cassandra.tls_ca_file has signed: name the file of the right ones",
+    ),
+    (
+        "wrong version number",
+        "does not speak TLS on this port: leave cassandra.tls_ca_file out, or name the port that does",
+    ),
+    (
+        "record layer failure",
+        "does not speak TLS on this port: leave cassandra.tls_ca_file out, or name the port that does",
+    ),
+    ("certificate required", "asks for our certificate: set cassandra.tls_cert_file and cassandra.tls_key_file"),
+    ("bad certificate", "does not take our certificate: see cassandra.tls_cert_file"),
+    ("unknown ca", "does not take our certificate: see cassandra.tls_cert_file"),
+    ("handshake failure", "found no common ground for TLS: it may ask for our certificate (cassandra.tls_cert_file)"),
+)
+"""What the TLS library says (the driver passes on its words only), and what is to be done. The first one counts."""
+_HUNG_UP: Final = ("connection reset", "was closed", "has been closed", "socket is closed", "connection is closed")
 
 
 class StoreRefused(MinutehandError):
@@ -21,3 +106,52 @@ class WrongHome(MinutehandError):
 
 class MigrationFailed(MinutehandError):
     """A migration can't go on. What was applied stays; running it again continues."""
+
+
+def unanswered_reason(error: BaseException) -> str | None:
+    """A stable word, if nobody knows what became of the request; None if it was refused or the program is wrong."""
+    for kind, reason in _UNANSWERED:
+        if isinstance(error, kind):
+            return reason
+    if isinstance(error, ErrorMessage) and not isinstance(error, _REFUSED):
+        return "server-error"
+    return None
+
+
+def translate(error: BaseException, *, statement: str) -> MinutehandError | None:
+    """The error to raise instead; None if it is not the driver's. The driver's text stays out of StoreUnavailable."""
+    if (reason := unanswered_reason(error)) is not None:
+        return StoreUnavailable(f"Cassandra gave no answer to {statement} ({reason}); try again.")
+    if not isinstance(error, _REFUSED):
+        return None
+    text = str(error)
+    if isinstance(error, InvalidRequest) and any(words in text.lower() for words in _TOO_LARGE_WORDS):
+        return ContentTooLarge(f"Cassandra refused {statement} for its size; send less at once.")
+    return StoreRefused(f"Cassandra refused {statement}: {text}")
+
+
+def why_not_let_in(error: BaseException, settings: StorageSettings) -> StoreRefused | None:
+    """Why no server let us in, where the login or TLS is the reason: one sentence, of the first server that says so."""
+    for one in _of_each_server(error):
+        words = " ".join(str(one).lower().replace("_", " ").split())
+        if isinstance(one, AuthenticationFailed):
+            if not settings.logs_in:
+                return _refused(settings, "asks for a login: set cassandra.username and cassandra.password, or files")
+            return _refused(settings, "refuses the user or the password: see cassandra.username and cassandra.password")
+        for said, advice in _TLS:
+            if said in words:
+                return _refused(settings, advice)
+        if settings.tls_ca_file is None and any(said in words for said in _HUNG_UP):
+            return _refused(settings, "closes plain connections: if it speaks only TLS, set cassandra.tls_ca_file")
+    return None
+
+
+def _of_each_server(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict):
+        yield from error.errors.values()
+    else:
+        yield error
+
+
+def _refused(settings: StorageSettings, detail: str) -> StoreRefused:
+    return StoreRefused(f"Cassandra at {', '.join(settings.contact_points)}, port {settings.port}, {detail}.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cql.connection import AnswerRows, Connection, Consistency, Item, Parameters
-from cql.driver_errors import UNANSWERED_REASONS, unanswered_reason
+from cql.errors import UNANSWERED_REASONS, unanswered_reason
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded

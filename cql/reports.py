@@ -1,9 +1,126 @@
-"""Bulk loads as they were begun."""
+"""Reports of finished work: usage by day, audits, archived days, bulk loads."""
 
-from cql.connection import Connection
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from cql.connection import Connection, Parameters, without_rows
+from cql.cron_rows import months
 from membership.conditional import Answer, Applied, Rejected, Unknown
+from scheduler_service.domain.archives import ArchivedDay, RunId
+from scheduler_service.domain.audits import Audit, AuditCounts, AuditFinding, AuditId
 from scheduler_service.domain.bulk_loads import BulkLoad, BulkState
 from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.usage import DayUsage, FailingHost, HourUsage, Used
+from scheduler_service.runtime.concurrently import concurrently
+
+_COLUMNS = ("client_id", "day", "complete", "counted_at", "failing_hosts", "hours", *Used.__struct_fields__)
+_hosts = msgspec.json.Decoder(tuple[FailingHost, ...]).decode
+_hours = msgspec.json.Decoder(tuple[HourUsage, ...]).decode
+
+_NEWEST = UUID(int=(1 << 128) - 1)
+
+_ARCHIVED_COLUMNS = ArchivedDay.__struct_fields__
+
+
+class CqlUsageStore:
+    """`domain.ports.UsageStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def read(self, client_id: ClientId, *, first: UnixMillis, last: UnixMillis) -> Sequence[DayUsage]:
+        answers = await concurrently(
+            lambda month: self._connection.select("usage_by_day.read", (client_id, month, first, last)),
+            months(first, last),
+        )
+        return [_day(values) for rows in answers for values in rows]
+
+
+def _day(values: tuple[Any, ...]) -> DayUsage:
+    found = dict(zip(_COLUMNS, values, strict=True))
+    hosts, hours = _hosts(found.pop("failing_hosts") or "[]"), _hours(found.pop("hours") or "[]")
+    return DayUsage(failing_hosts=hosts, hours=hours, **found)
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The column `report`."""
+
+    counts: AuditCounts = AuditCounts()
+    findings: dict[str, int] = {}
+    shown: tuple[AuditFinding, ...] = ()
+    repaired: dict[str, int] = {}
+    left_out: tuple[str, ...] = ()
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Report).decode
+
+
+class CqlAuditStore:
+    """`domain.ports.AuditStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def insert(self, audit: Audit) -> None:
+        report = _Report(**{name: getattr(audit, name) for name in _Report.__struct_fields__})
+        parameters = (
+            audit.client_id,
+            audit.audit_id,
+            audit.window_start,
+            audit.window_end,
+            _encode(report).decode(),
+        )
+        await self._connection.write("audits.insert", parameters)
+
+    async def read_page(
+        self, client_id: ClientId, *, after: AuditId | None = None, limit: int = 100
+    ) -> Sequence[Audit]:
+        rows = await self._connection.select("audits.read", (client_id, after or _NEWEST, limit))
+        return [_audit(*values) for values in rows]
+
+
+def _audit(client_id: ClientId, audit_id: AuditId, start: UnixMillis, end: UnixMillis, report: str) -> Audit:
+    told = _decode(report)
+    return Audit(
+        client_id=client_id,
+        audit_id=audit_id,
+        window_start=start,
+        window_end=end,
+        **{name: getattr(told, name) for name in _Report.__struct_fields__},
+    )
+
+
+class CqlArchiveStore:
+    """`domain.archives.ArchiveStore` over a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def read(self, client_id: ClientId, *, first: UnixMillis, last: UnixMillis) -> Sequence[ArchivedDay]:
+        rows = await self._connection.select("archived_days.read", (client_id, first, last))
+        return [ArchivedDay(**dict(zip(_ARCHIVED_COLUMNS, values, strict=True))) for values in rows]
+
+    async def read_run(self, client_id: ClientId) -> RunId | None:
+        for _, run in await self._connection.select("archived_days.run", (client_id,), serial=True):
+            return RunId(int=run.int) if run is not None else None
+        return None
+
+    async def take(self, client_id: ClientId, run: RunId | None, *, expected: RunId | None) -> Answer[None]:
+        return await self._write("archived_days.take", (run, client_id, expected))
+
+    async def mark(self, day: ArchivedDay, *, run: RunId) -> Answer[None]:
+        values = (day.as_of, day.rows, day.digest, day.place, day.past_retention, day.stale)
+        return await self._write("archived_days.mark", (*values, day.client_id, day.day, run))
+
+    async def mark_stale(self, day: ArchivedDay) -> Answer[None]:
+        return await self._write("archived_days.mark_stale", (day.client_id, day.day, day.as_of))
+
+    async def _write(self, name: str, parameters: Parameters) -> Answer[None]:
+        return without_rows(await self._connection.conditional(((name, parameters),)))
 
 
 class CqlBulkLoadStore:

@@ -30,12 +30,10 @@ from cassandra.policies import (
 )
 from cassandra.query import dict_factory, tuple_factory
 
-from cql.binding import PROTOCOL_VERSION, BatchingProtocolHandler, Binder, bind_batch
+from cql.binding import PROTOCOL_VERSION, BatchingProtocolHandler, Binder, bind_batch, read_quickly
 from cql.connection import AnswerRows, Consistency, Item, Parameters
-from cql.driver_errors import translate, unanswered_reason, why_not_let_in
-from cql.errors import SchemaOutdated, WrongHome
+from cql.errors import SchemaOutdated, WrongHome, translate, unanswered_reason, why_not_let_in
 from cql.login import login_of, tls_of
-from cql.reading import read_quickly
 from cql.room import Room, RoomFull
 from cql.settings import StorageSettings
 from cql.statement import load_statements

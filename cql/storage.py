@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from cql.archives import CqlArchiveStore
 from cql.audit_log import CqlAuditLogStore
-from cql.audits import CqlAuditStore
 from cql.books import CqlAttemptStore, CqlBalanceStore, CqlDeadLetterStore
 from cql.clients import CqlClientStore
 from cql.connection import Connection
@@ -16,12 +14,11 @@ from cql.members import CqlMemberStore
 from cql.metrics import MeasuredConnection, StorageMeasures
 from cql.migrate import check_schema, load_migrations
 from cql.reconciliations import CqlReconciliationStore
-from cql.reports import CqlBulkLoadStore
+from cql.reports import CqlArchiveStore, CqlAuditStore, CqlBulkLoadStore, CqlUsageStore
 from cql.schedules import CqlScheduleStore
 from cql.session import Session
 from cql.settings import StorageSettings
 from cql.statement import load_statements
-from cql.usage import CqlUsageStore
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger

@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
-from poller_cluster.ops_connection import OpsRunner
-from scheduler_service.api.exposition import Exposition
+from poller_cluster.ops.server import OpsRunner
 from scheduler_service.api.http.server import CannotListen
+from scheduler_service.api.metrics import Exposition
 from scheduler_service.runtime.metrics import CONTENT_TYPE
 
 

@@ -1,4 +1,6 @@
-"""The documented default file, generated from the settings' own words so that it can't drift from them."""
+"""The reference pages, generated from what the programs themselves say so that they can't drift from it: the default
+file of settings, and the list of metrics.
+"""
 
 import ast
 import inspect
@@ -6,9 +8,14 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from cql.metrics import METRICS as OF_STORAGE
 from minutehand.config_values import FILE_SUFFIX, PREFIX, Table
+from poller_cluster.ops.metrics import METRICS as OF_POLLERS
+from scheduler_service.api.metrics import METRICS as OF_REQUESTS
+from scheduler_service.api.metrics import PROCESS_METRICS as OF_APIS
+from scheduler_service.runtime.metrics import BUILD, Kind, Metric
 
 WIDTH = 100
 
@@ -16,6 +23,12 @@ _HEAD = f"""Minutehand's settings, with their defaults.
 
 Every setting may also be given by the environment, which wins: {PREFIX}TABLE_KEY, lists separated by commas, such as
 {PREFIX}CASSANDRA_CONTACT_POINTS=10.0.0.1,10.0.0.2. Name this file with --config or {PREFIX}CONFIG."""
+
+PROGRAMS: Final[dict[str, tuple[Metric[Any], ...]]] = {
+    "api": (*BUILD, *OF_REQUESTS, *OF_APIS, *OF_STORAGE),
+    "poller": (*BUILD, *OF_POLLERS, *OF_STORAGE),
+}
+"""What each program shows, beside `process_*` and `python_info`, which every Python program does."""
 
 
 def render_page(tables: Iterable[Table]) -> str:
@@ -91,3 +104,27 @@ def _default(one: "Field[Any]") -> Any:
 
 def _comment(text: str) -> str:
     return textwrap.fill(text, WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False)
+
+
+class Documented(NamedTuple):
+    """One metric. `programs`: which of them show it."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    programs: tuple[str, ...]
+    meaning: str
+
+
+def documented() -> list[Documented]:
+    """All metrics by name. Raises ValueError where two programs mean different things by one name."""
+    found: dict[str, Documented] = {}
+    for program, metrics in PROGRAMS.items():
+        for metric in metrics:
+            one = Documented(metric.name, metric.kind, metric.labels, (program,), metric.meaning)
+            if (known := found.get(metric.name)) is not None:
+                if known._replace(programs=()) != one._replace(programs=()):
+                    raise ValueError(f"{metric.name} means different things to {known.programs} and {program}")
+                one = known._replace(programs=(*known.programs, program))
+            found[metric.name] = one
+    return [found[name] for name in sorted(found)]

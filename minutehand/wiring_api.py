@@ -12,22 +12,20 @@ from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
 from poller_cluster.trial_calls import SampleCalls
 from scheduler_service.api.app import build_app
-from scheduler_service.api.exposition import Exposition
-from scheduler_service.api.gauges import METRICS, Shown
 from scheduler_service.api.http.server import ApiServer
-from scheduler_service.api.node_ports import HttpNodePorts
+from scheduler_service.api.metrics import PROCESS_METRICS, Exposition, Shown
 from scheduler_service.api.services import build_services
-from scheduler_service.node_client import HintForwarder
+from scheduler_service.node_client import HintForwarder, HttpNodePorts
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Service, Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
-from scheduler_service.usecases.built_in_clients import create_built_in_clients
+from scheduler_service.usecases.clients import create_built_in_clients
+from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import secret_box
 from scheduler_service.usecases.storage_probes import WatchAudits
-from scheduler_service.usecases.watch_members import WatchMembers
 
 _log = get_logger("minutehand.api")
 
@@ -87,7 +85,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             hints_dropped=lambda: dropped.value,
             audit_findings=lambda: audits.findings,
         )
-        metrics.show(METRICS, of=shown)
+        metrics.show(PROCESS_METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=storage.measures)
         exposition = Exposition(metrics.registry, clock=clock, max_age_seconds=api.metrics_max_age_seconds)
         app = build_app(services=services, settings=api, exposition=exposition)

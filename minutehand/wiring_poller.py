@@ -14,14 +14,10 @@ from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
 from minutehand.version import VERSION
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.hint_targets import NodeTargets
-from poller_cluster.node import Node
-from poller_cluster.node_stores import NodeStores
+from poller_cluster.node import Node, NodeStores, NodeTargets
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
-from poller_cluster.ops.server import OpsServer, advertised_address, listen
-from poller_cluster.ops.status import NodeNews
-from poller_cluster.readiness import unready
-from poller_cluster.starting import StartingServer
+from poller_cluster.ops.server import OpsServer, StartingServer, advertised_address, listen
+from poller_cluster.ops.status import NodeNews, unready
 from scheduler_service.node_client import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat, Reason
@@ -29,10 +25,8 @@ from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.built_in_clients import create_built_in_clients
-from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.change_client import ChangeClient
-from scheduler_service.usecases.clients import RegisterClient
+from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.clients import ChangeClient, RegisterClient, create_built_in_clients
 from scheduler_service.usecases.secret_encryption import secret_box
 
 _log = get_logger("minutehand.poller")

@@ -49,19 +49,21 @@ one small read, for anybody (`domain.books` has the argument), and nobody has to
   that an owner has advanced since. So the stamp is another from that very write on, before anybody is answered, and
   whoever dies then leaves a balance that is known to be out of date.
 - An owner who carries a copy's end, or finds a copy whose original has ended, counts the original's minute anew, after
-  a while and from its rows (`recount`). So does whoever shows the books and finds one out of date. Both only spare
-  others the count. Two who do so at once write the same, or one of them a stamp that nobody takes for the present one.
+  a while and from its rows (`bookkeeping.Recounts`). So does whoever shows the books and finds one out of date. Both
+  only spare others the count. Two who do so at once write the same, or one of them a stamp that nobody takes for the
+  present one.
 - A count is stored only if it began after the grace, by a clock that is not in doubt: until then rows are created
   without a trace in the stamp.
-- Writers of one balance are ordered by epoch: a settling owner and its recounts write under the lease's, whoever
-  shows the books under that of the balance he found, or 0. So what a zombie writes late does not undo what its
-  successor wrote; it would only cost a count.
+- Writers of one balance are ordered by epoch: a settling owner and its recounts write under the lease's, whoever shows
+  the books under that of the balance he found, or 0. So what a zombie writes late does not undo what its successor
+  wrote; it would only cost a count.
 - Copies are never counted, their originals are. A row of a create that was never answered counts as open where its
   minute is counted after it appeared.
 
 Rows created after their minute was read reach its owner as hints that name them, and are read by key. Where more come
 than can be named, the hint names the minute alone: its owner reads it anew, whole, one read at a time with pauses
-between (`page_pass.Anew`), so that such rows are called within seconds; the sweep is there for what no hint tells.
+between (`minute.partition.Anew`), so that such rows are called within seconds; the sweep is there for what no hint
+tells.
 
 Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admission`):
 
@@ -72,7 +74,7 @@ Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admi
   pauses, while storage is slow or does not answer. First attempts, outcomes, leases and heartbeats are outside it.
 - A client's limits hold over all nodes: each takes the part that its lanes are. Hosts of one client have limits of
   their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass. Rows
-  that are not due leave a part of each limit to those that are (`claim_room`).
+  that are not due leave a part of each limit to those that are (`dispatch.destinations.part_for`).
 - Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
   minute had been read whole (its hint was lost, or its lane was empty) from when it was found. So nothing that was
   created in time is skipped by a late policy for our own delay; what an outage or a takeover made late is.
@@ -130,5 +132,5 @@ What it costs (`make bench`; two cores shared by Cassandra, one poller, receiver
   for many rows at once (`dispatch.dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76
   then).
 - Cassandra 31 us flat out with about 200 rows an advance and packed cells, 125 us at 1,000 calls a second over 64 lanes
-  with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms (`record_pace`).
+  with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms (`minute.runner.RecordPace`).
 """

@@ -8,7 +8,7 @@ asks for a slot first and holds it for one request, or for one short run of requ
     async with budget.slot(client_id):
         page = await schedules.read_page(...)
 
-How many slots there are is judged by `background_pace` from the answers to everything that the node asks, the present's
+How many slots there are is judged by `BackgroundPace` from the answers to everything that the node asks, the present's
 requests too: `observe` hears of each. First attempts, records of outcomes, leases and heartbeats take no slot, so what
 the past gives up is theirs.
 
@@ -19,15 +19,166 @@ at most half; their reads take slots like all others.
 Never ask for a slot while holding one: with one slot left that would wait for ever.
 """
 
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
 from types import TracebackType
 
 from membership.ports import Timer
-from poller_cluster.background_pace import BackgroundPace
 from poller_cluster.settings import BackgroundSettings
-from poller_cluster.turns import Turns
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
+
+WINDOW_SECONDS = 0.5
+"""How long requests are gathered before they are judged."""
+FIRST_SHARE = 0.25
+"""Part of the slots at the start: storage may be cold, and every other node may have started too."""
+BAD_SHARE = 0.01
+FIRST_PAUSE_SECONDS = 0.1
+
+
+class BackgroundPace:
+    """How much of storage the work for the past may use, judged by how storage answers everything a node asks. Pure.
+
+        a window without a sign of overload      the pause is halved; without a pause one slot more
+        more than 1 % of its requests were slow  a quarter of the slots less
+        ... or were not answered                 half of the slots less; with one slot left, the pause doubles
+
+    More than 1 % slow is the same as a p99 above `slow_ms`. Slowness alone leaves one slot without pauses: then the
+    calls of the present are what storage is busy with, and one request at a time beside them does no harm. Requests
+    without an answer mean that storage is losing work, and what is lost is asked for again; then even one at a time may
+    be too much.
+
+    Additive increase and multiplicative decrease let several nodes share one storage fairly without knowing of each
+    other.
+
+    Of one node. `now` is monotonic seconds, and never goes back.
+    """
+
+    __slots__ = ("_asked", "_began", "_settings", "_size", "_slow", "_unanswered", "pause_seconds", "shrunk")
+
+    def __init__(self, settings: BackgroundSettings, *, now: float) -> None:
+        self._settings = settings
+        self._size = max(settings.requests_at_once * FIRST_SHARE, 1.0)
+        self._began = now
+        self._asked = self._slow = self._unanswered = 0
+        self.pause_seconds = 0.0
+        """From the end of one background request to the start of the next, about; above 0 only with one slot left."""
+        self.shrunk = 0
+        """Windows after which the node did less for the past."""
+
+    @property
+    def size(self) -> int:
+        """Background requests that may be under way at once."""
+        return int(self._size)
+
+    def observe(self, seconds: float, *, answered: bool, now: float) -> bool:
+        """A request ended, of whatever kind. True: `size` or `pause_seconds` may have changed."""
+        self._asked += 1
+        if not answered:
+            self._unanswered += 1
+        elif seconds * 1000 > self._settings.slow_ms:
+            self._slow += 1
+        if now - self._began < WINDOW_SECONDS:
+            return False
+        self._judge()
+        self._began = now
+        self._asked = self._slow = self._unanswered = 0
+        return True
+
+    def _judge(self) -> None:
+        bearable = self._asked * BAD_SHARE
+        if self._unanswered > bearable:
+            self.shrunk += 1
+            if self.size == 1:
+                longer = max(self.pause_seconds * 2, FIRST_PAUSE_SECONDS)
+                self.pause_seconds = min(longer, self._settings.longest_pause_seconds)
+            self._size = max(self._size / 2, 1.0)
+        elif self._slow + self._unanswered > bearable:
+            self.shrunk += 1
+            self._size = max(self._size * 0.75, 1.0)
+        elif self.pause_seconds > 0:
+            halved = self.pause_seconds / 2
+            self.pause_seconds = halved if halved >= FIRST_PAUSE_SECONDS else 0.0
+        else:
+            self._size = min(self._size + 1, float(self._settings.requests_at_once))
+
+
+class Turns:
+    """A bounded number of places, given out to clients by turns. Lives on one event loop.
+
+    Within a client the order is that of asking. A client with a long queue therefore costs another no more than one
+    place a turn, and `per_client` bounds how many places it holds at once, for places that are held for long.
+
+    `places()` answers how many there are now; call `hand_out` when it has grown. `may_start()` False keeps all
+    waiting until `hand_out` is called again.
+    """
+
+    def __init__(
+        self,
+        *,
+        places: Callable[[], int],
+        per_client: Callable[[], int] | None = None,
+        may_start: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._places = places
+        self._per_client = per_client or places
+        self._may_start = may_start
+        self._queues: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._held: Counter[Hashable] = Counter()
+        self.held = 0
+        """Places taken."""
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    async def acquire(self, client: Hashable) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(client, deque()).append(turn)
+        self.hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release(client)
+            else:
+                self._forget(client, turn)
+            raise
+
+    def release(self, client: Hashable) -> None:
+        self.held -= 1
+        self._held[client] -= 1
+        if not self._held[client]:
+            del self._held[client]
+        self.hand_out()
+
+    def hand_out(self) -> None:
+        """Give free places to those who wait."""
+        passed = 0
+        while self.held < self._places() and passed < len(self._queues) and self._may_start():
+            client = next(iter(self._queues))
+            queue = self._queues.pop(client)
+            if self._held[client] < max(self._per_client(), 1):
+                turn = queue.popleft()
+                passed = 0
+                # A waiter that was cancelled may not have run since.
+                if not turn.cancelled():
+                    turn.set_result(None)
+                    self.held += 1
+                    self._held[client] += 1
+            else:
+                passed += 1
+            if queue:
+                self._queues[client] = queue
+
+    def _forget(self, client: Hashable, turn: "asyncio.Future[None]") -> None:
+        queue = self._queues.get(client)
+        if queue is not None and turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._queues[client]
 
 
 def minutes_per_client(minutes: int) -> int:

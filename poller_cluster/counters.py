@@ -9,7 +9,7 @@ from typing import Final
 
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.dispatch.job import Job
-from poller_cluster.minute.debts import SUPERSEDED
+from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId, due_of
 from scheduler_service.domain.schedules import Outcome, State

@@ -10,15 +10,18 @@ and writes, it does only for those, only under trust. Stopping is a drain: every
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from membership.heartbeater import Heartbeater
 from membership.identity import Lane, Life
 from membership.keeper import Keeper
+from membership.ports import LeaseStore, MemberStore
 from membership.settings import MembershipSettings
+from membership.view import MembersView
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.backlog import Backlog
-from poller_cluster.bookkeeping import Bookkeeper
+from poller_cluster.bookkeeping import Bookkeeper, Recounts
 from poller_cluster.clients import Tenants
 from poller_cluster.counters import CallCounts
 from poller_cluster.crons.expander import CronEngine
@@ -29,25 +32,49 @@ from poller_cluster.dispatch.job import Engine
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.hand_over import HandOver
 from poller_cluster.lanes import ClientPollers
-from poller_cluster.minute.runner import Firing
-from poller_cluster.node_stores import NodeStores
-from poller_cluster.reconciliation_work import build_reconciler
-from poller_cluster.record_pace import RecordPace
-from poller_cluster.recount import Recounts
+from poller_cluster.minute.runner import Firing, RecordPace, RowWindow
+from poller_cluster.reconciliation import build_reconciler
 from poller_cluster.retention import Retention
-from poller_cluster.row_window import RowWindow
 from poller_cluster.set_back import SetBack
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey
 from scheduler_service.domain.ports import (
+    ArchiveStore,
+    AttemptStore,
+    BalanceStore,
+    ClientStore,
+    CronStore,
+    DeadLetterStore,
     HintSender,
+    ReconciliationStore,
+    ScheduleStore,
+    SecretBox,
 )
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
-from scheduler_service.usecases.count_minute import CountMinute
+from scheduler_service.usecases.balance import CountMinute
+from scheduler_service.usecases.members import HintTargets
 from scheduler_service.usecases.place import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStores:
+    """The stores a node works with. `own_leases` takes and keeps its lanes' leases; `leases` looks at anybody's."""
+
+    schedules: ScheduleStore
+    clients: ClientStore
+    members: MemberStore
+    own_leases: LeaseStore
+    leases: LeaseStore
+    balances: BalanceStore
+    attempts: AttemptStore
+    dead_letters: DeadLetterStore
+    crons: CronStore
+    reconciliations: ReconciliationStore
+    box: SecretBox
+    archives: ArchiveStore
 
 
 class DeliveryEngine(Engine, Protocol):
@@ -392,3 +419,30 @@ class Node:
 
     def _floor(self) -> int | None:
         return self.keeper.floor()
+
+
+class NodeTargets:
+    """Whom a node tells of rows that it places in others' lanes: the members as its own life sees them.
+
+    `targets` is the same object until they change. Nobody, until `watch` was called.
+    """
+
+    def __init__(self) -> None:
+        self._view: Callable[[], MembersView] | None = None
+        self._seen: MembersView | None = None
+        self._targets = HintTargets()
+
+    def watch(self, view: Callable[[], MembersView]) -> None:
+        self._view = view
+
+    @property
+    def targets(self) -> HintTargets:
+        view = None if self._view is None else self._view()
+        if view is not None and view is not self._seen:
+            self._seen = view
+            weights = view.hint_weights()
+            addresses = {beat.life.node_id: beat.address for beat in view.members if beat.life.node_id in weights}
+            targets = HintTargets(addresses, weights)
+            if targets != self._targets:
+                self._targets = targets
+        return self._targets

@@ -27,10 +27,10 @@ from typing import Any
 
 from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import Tenant, Tenants
 from poller_cluster.settings import ReconciliationSettings
 from scheduler_service.domain.ids import HOUR_MS, ClientId, PollerId
-from scheduler_service.domain.ports import ReconciliationStore
+from scheduler_service.domain.ports import AttemptStore, ReconciliationStore, ScheduleStore
 from scheduler_service.domain.reconciliations import (
     SLOT_BUCKETS,
     Action,
@@ -45,7 +45,10 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
+from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
+from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
+from scheduler_service.usecases.redeliver import RedeliverSchedule
 
 SEARCH_SECONDS = 5.0
 LOOK_SECONDS = 120.0
@@ -268,3 +271,45 @@ def _names(reconciliation: Reconciliation) -> dict[str, str]:
 def _lane_of(client_id: ClientId, quota: int) -> int:
     digest = hashlib.blake2b(client_id.encode(), digest_size=4, person=b"reconcile").digest()
     return int.from_bytes(digest, "big") % max(quota, 1)
+
+
+def build_reconciler(
+    *,
+    store: ReconciliationStore,
+    schedules: ScheduleStore,
+    attempts: AttemptStore,
+    place: Place,
+    tenants: Tenants,
+    lanes: Callable[[ClientId], Collection[PollerId]],
+    trusted: Callable[[], bool],
+    budget: BackgroundBudget,
+    clock: Clock,
+    randomness: Randomness,
+    settings: ReconciliationSettings,
+    spawn: Callable[[Coroutine[Any, Any, None], str], object],
+    on_fault: Callable[[str, BaseException], None],
+) -> Reconciler:
+    """`lanes` answers the lanes of a client that the node holds."""
+    edit = EditSchedule(schedules=schedules, place=place, clock=clock, randomness=randomness)
+    return Reconciler(
+        store=store,
+        reconcile=Reconcile(
+            store=store,
+            schedules=schedules,
+            redeliver=RedeliverSchedule(
+                schedules=schedules, attempts=attempts, place=place, clock=clock, randomness=randomness
+            ),
+            cancel=CancelSchedules(schedules=schedules, edit=edit, clock=clock, randomness=randomness),
+            clock=clock,
+            on_fault=on_fault,
+        ),
+        tenant=tenants.get,
+        lanes=lanes,
+        trusted=trusted,
+        budget=budget,
+        clock=clock,
+        randomness=randomness,
+        settings=settings,
+        spawn=spawn,
+        on_fault=on_fault,
+    )

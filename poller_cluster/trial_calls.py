@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from poller_cluster.clients import Tenant
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.dispatch.destinations import Destination, Destinations
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, Sender, prepare
-from poller_cluster.minute.steps import Claim
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SamplesFull, SampleTimes, TooManySamples
 from scheduler_service.domain.schedules import Row
 from scheduler_service.runtime.clock import Clock

@@ -1,28 +1,17 @@
-"""Tells the nodes about rows that are due so soon that their owner may have read the minute already.
-
-    create --hint--> gathered for 5 ms --by lane's owner--> one queue a node --> POST http://NODE/hints
-
-Best effort, all of it: without a hint a row is found by its minute's sweep, late but never lost. So nothing here waits,
-raises, or grows: of rows that do not fit in a queue, or that a node does not take within a second, only the partition
-is told, once, and its owner reads it anew; what a node does not take then is forgotten.
-
-Whom to tell: the node that the lane is hinted to (rendezvous over live nodes that do not drain), as the process's one
-reader of heartbeats sees them (`usecases.watch_members`). The members see a change up to a read earlier than this
-process does. Who takes a lane then reads its minutes at once, and would not hear of what is created after that and told
-to the old owner: so when a lane's owner changes, the new one is told the hints of the last seconds again.
-"""
+"""The client of the nodes' own ports: hints of rows that are due soon, and requests to one node."""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from membership.identity import Lane, NodeId
+from membership.identity import Lane, Life, NodeId
 from membership.rendezvous import hint_for
+from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
@@ -36,6 +25,17 @@ FOLLOW_SECONDS = 0.1
 """How long a change of the owners may go unnoticed while nothing is created."""
 _log = get_logger("minutehand.api")
 _encode = msgspec.json.Encoder().encode
+
+TIMEOUT_SECONDS = 3.0
+"""Below the time limit of requests, so that the caller hears which node it was."""
+
+
+MAX_ANSWER_BYTES = 4_096
+_CONFLICTS: Final = {
+    "last-node": ("last-node", "no other node takes pollers: nobody would be called; start another one, or force it"),
+    "stopping": ("node-stopping", "the node is being stopped: it takes no pollers again"),
+}
+"""Kind and sentence of what a node refuses, by the word that it gives as its reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class HintSettings:
 
 
 class KnowsTargets(Protocol):
-    """Who knows whom to tell (`usecases.watch_members`)."""
+    """Who knows whom to tell (`usecases.members`)."""
 
     @property
     def targets(self) -> HintTargets:
@@ -100,7 +100,21 @@ class _Queue:
 
 
 class HintForwarder:
-    """A `HintSender` and a `Service`."""
+    """Tells the nodes about rows that are due so soon that their owner may have read the minute already.
+
+        create --hint--> gathered for 5 ms --by lane's owner--> one queue a node --> POST http://NODE/hints
+
+    Best effort, all of it: without a hint a row is found by its minute's sweep, late but never lost. So nothing here
+    waits, raises, or grows: of rows that do not fit in a queue, or that a node does not take within a second, only the
+    partition is told, once, and its owner reads it anew; what a node does not take then is forgotten.
+
+    Whom to tell: the node that the lane is hinted to (rendezvous over live nodes that do not drain), as the process's
+    one reader of heartbeats sees them (`usecases.members`). The members see a change up to a read earlier than this
+    process does. Who takes a lane then reads its minutes at once, and would not hear of what is created after that and
+    told to the old owner: so when a lane's owner changes, the new one is told the hints of the last seconds again.
+
+    A `HintSender` and a `Service`.
+    """
 
     def __init__(
         self,
@@ -244,3 +258,56 @@ class HintForwarder:
 
 def _crashed(name: str, error: BaseException) -> None:
     _log.error("hints-crashed", task=name, exc_info=error)
+
+
+class HttpNodePorts:
+    """Speaks to the nodes' own ports: what an operator asks of one node goes there, with the cluster's token.
+
+    A node is told which life is meant. Addresses are taken over by other processes, and those must not do what it was
+    told.
+
+    `domain.ports.NodePorts`. A connection for each call: they are rare.
+    """
+
+    def __init__(self, *, token: str) -> None:
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    async def drain(self, life: Life, *, address: str, force: bool) -> None:
+        await self._tell(life, address, "/drain", force=force)
+
+    async def undrain(self, life: Life, *, address: str) -> None:
+        await self._tell(life, address, "/undrain")
+
+    async def _tell(self, life: Life, address: str, path: str, **more: bool) -> None:
+        node_id, incarnation = life
+        body = msgspec.json.encode({"node_id": node_id, "incarnation": incarnation, **more})
+        try:
+            async with (
+                ClientSession(
+                    headers=self._headers, timeout=ClientTimeout(total=TIMEOUT_SECONDS), trust_env=False
+                ) as session,
+                session.post(f"http://{address}{path}", data=body) as answer,
+            ):
+                status, told = answer.status, await answer.content.read(MAX_ANSWER_BYTES)
+        except (ClientError, TimeoutError, OSError, ValueError) as error:
+            raise NodeUnreachable(f"node {node_id} does not answer at {address}") from error
+        if status == 409 and (reason := _reason(told)) in _CONFLICTS:
+            raise Conflict(*_CONFLICTS[reason])
+        if status == 409:
+            raise NodeUnreachable(f"another process than node {node_id}'s answers at {address}")
+        if status == 401:
+            raise NodeUnreachable(f"node {node_id} does not know this API's cluster token: both need the same")
+        if status >= 300:
+            raise NodeUnreachable(f"node {node_id} answered {status} at {address}")
+
+
+class _Refusal(msgspec.Struct):
+    reason: str = ""
+
+
+def _reason(told: bytes) -> str:
+    """Empty where another process answered, which gives none."""
+    try:
+        return msgspec.json.decode(told, type=_Refusal).reason
+    except msgspec.DecodeError:
+        return ""

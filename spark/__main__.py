@@ -7,8 +7,7 @@ from pyspark import SparkConf, SparkContext
 
 from membership.errors import MinutehandError
 from scheduler_service.runtime.clock import SystemClock
-from spark.command_line import parse
-from spark.program import run
+from spark.program import parse, run
 from spark.session import submitted_settings
 
 

@@ -8,7 +8,7 @@ from minutehand.cli.app import app
 from minutehand.cli.output import printable
 from minutehand.client import MinutehandApiError, MinutehandClientError, MinutehandUnreachable
 from minutehand.config_values import ConfigurationInvalid
-from minutehand.local.errors import LocalError
+from minutehand.errors import LocalError
 
 INTERRUPTED = 130
 

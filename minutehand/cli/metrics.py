@@ -6,7 +6,7 @@ from minutehand.cli.output import print_json, print_table
 
 def metrics(as_json: AsJson = False) -> None:
     """Print every metric that the programs show to Prometheus: name, type, labels, who shows it, what it means."""
-    from minutehand.metrics_page import documented
+    from minutehand.reference_pages import documented
 
     if as_json:
         print_json([one._asdict() for one in documented()])

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minutehand.config import Settings
-    from scheduler_service.usecases.rotate_secrets import Rotation
+    from scheduler_service.usecases.secret_encryption import Rotation
 
 app = typer.Typer(
     help="Look after the key ring that clients' signing secrets and callbacks' headers are encrypted with: the file "
@@ -78,8 +78,7 @@ def rotate(
 async def _rotate(settings: "Settings", dry_run: bool, progress: "Callable[[int, int], None]") -> "Rotation":
     from cql.storage import open_storage
     from scheduler_service.runtime.randomness import SystemRandomness
-    from scheduler_service.usecases.rotate_secrets import RotateSecrets
-    from scheduler_service.usecases.secret_encryption import secret_box
+    from scheduler_service.usecases.secret_encryption import RotateSecrets, secret_box
 
     box = secret_box(settings.secrets, randomness=SystemRandomness())
     storage = await open_storage(settings.cassandra)

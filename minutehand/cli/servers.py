@@ -87,7 +87,7 @@ def poller(
     """
     from membership.identity import NodeId
     from minutehand.config import FOR_POLLER
-    from minutehand.poller_processes import cores, run_pollers
+    from minutehand.processes.several import cores, run_pollers
     from minutehand.running import run_process
     from minutehand.wiring_poller import serve_poller
     from scheduler_service.runtime.logging import configure_logging

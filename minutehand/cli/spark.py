@@ -27,7 +27,7 @@ def run(
 
     jars = prepare_spark(ProgressLines())
     from scheduler_service.runtime.clock import SystemClock
-    from spark.command_line import parse
+    from spark.program import parse
     from spark.program import run as run_job
     from spark.session import SparkSettings
 
@@ -58,7 +58,7 @@ def demo(
     They are archived and restored, the books proved, usage and capacity counted: all on this machine, with a Cassandra,
     an API, pollers and a receiver of its own. It ends by itself.
     """
+    from minutehand.local.demo.run import run_spark_demo
     from minutehand.local.progress import ProgressLines
-    from minutehand.local.spark_demo import run_spark_demo
 
     run_spark_demo(directory, rows=rows, say=lambda line: typer.echo(line), progress=ProgressLines())

@@ -40,8 +40,8 @@ time; anything but loopback.
 The servers have no passwords: `check_loopback` refuses every other address.
 """
 
+from minutehand.errors import LocalError
 from minutehand.local.cassandra import EmbeddedCassandra, RunningCassandra, find_cassandra
-from minutehand.local.errors import LocalError
 from minutehand.local.progress import Progress, ProgressLines, silent
 from minutehand.local.start import start_cassandra
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from minutehand.errors import LocalError
 from minutehand.local.cql_handshake import answers_cql
 from minutehand.local.diagnosis import explain_exit, last_complaint, tail
-from minutehand.local.errors import DataDirLocked, LocalError, StartFailed
+from minutehand.local.errors import DataDirLocked, StartFailed
 from minutehand.local.file_lock import FileLock
 from minutehand.local.jars import JarStore, cache_directory
 from minutehand.local.java import find_java
 from minutehand.local.lock_file import read_lock
-from minutehand.local.machine import available_memory_mb, check_disk, check_memory
+from minutehand.local.machine import available_memory_mb, check_disk, check_loopback, check_memory, check_port
 from minutehand.local.maven import MavenRepository
-from minutehand.local.ports import check_loopback, check_port
 from minutehand.local.progress import Progress, silent
 from minutehand.local.settings import DATACENTER, ServerSettings, java_command, write_configuration
 from minutehand.local.state import ServerState, clear_state, lock_path, read_state, write_state

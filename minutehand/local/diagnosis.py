@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from minutehand.local.errors import DiskFull, LocalError, PortBusy, StartFailed, TooLittleMemory, WrongJava
+from minutehand.errors import LocalError
+from minutehand.local.errors import DiskFull, PortBusy, StartFailed, TooLittleMemory, WrongJava
 from minutehand.local.machine import BESIDE_HEAP_MB, DISK_MB
 from minutehand.local.settings import ServerSettings
 

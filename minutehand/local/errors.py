@@ -6,14 +6,7 @@ process behind.
 
 from pathlib import Path
 
-
-class LocalError(Exception):
-    """Something on this machine is in the way. Not worth retrying unchanged."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(f"{problem} {remedy}")
-        self.problem = problem
-        self.remedy = remedy
+from minutehand.errors import LocalError
 
 
 class PortBusy(LocalError):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from minutehand.local.cassandra import EmbeddedCassandra, RunningCassandra
 from minutehand.local.errors import PortBusy
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.local.progress import Progress, silent
 
 _CHOICES = 3

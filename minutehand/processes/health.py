@@ -23,7 +23,7 @@ import msgspec
 from aiohttp import web
 
 from minutehand.processes.workers import Work
-from poller_cluster.ops_connection import OpsRunner
+from poller_cluster.ops.server import OpsRunner
 from scheduler_service.api.http.server import CannotListen
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.health import PROCESS_DOWN, PROCESS_SILENT, Reason, health_document, status_code

@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from minutehand.local.errors import LocalError
+from minutehand.errors import LocalError
 from minutehand.processes.children import TiedChild
 from minutehand.processes.identity import send_signal
 

@@ -1,4 +1,6 @@
-"""Several API processes on one machine behind one port: the kernel spreads connections over them (SO_REUSEPORT).
+"""Several processes of one program under one command: what all of them need is looked at once, then they are run.
+
+Several API processes on one machine behind one port: the kernel spreads connections over them (SO_REUSEPORT).
 
 Each is a whole API with caches, hints and metrics of its own, so `/readyz` and `/metrics` answer for the process that a
 connection happened to meet (with `api.metrics_port`, metrics have a port for each process);
@@ -7,18 +9,48 @@ connection happened to meet (with `api.metrics_port`, metrics have a port for ea
 
 Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
 first request is read.
+
+Several poller processes on one machine, each a member of its own: what they are called, where they listen.
 """
 
+import asyncio
+import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from cql.settings import StorageSettings
+from cql.storage import open_storage
 from minutehand.config import Settings
-from minutehand.processes.workers import Work
-from minutehand.several_processes import arguments_of, run_several
+from minutehand.processes.health import HealthSettings, answering_for
+from minutehand.processes.workers import Work, run_workers
 from scheduler_service.api.http.server import LAST_ANSWERS_SECONDS, CannotListen, why_not_listening
 from scheduler_service.api.settings import ApiSettings
+
+ENDING_SECONDS = 10.0
+"""What the end of a process may take beside what it has to finish."""
+
+
+def arguments_of(program: str, config: Path | None, *more: str) -> list[str]:
+    """The command of one of several processes."""
+    given = [] if config is None else ["--config", str(config)]
+    return [program, *given, "--processes", "1", *more]
+
+
+def run_several(
+    works: Sequence[Work], *, storage: StorageSettings, health: HealthSettings, finishing_seconds: float
+) -> None:
+    """Until SIGTERM or SIGINT. Raises MinutehandError where storage or the health's port is not as they need it, and
+    WorkersFailed."""
+    asyncio.run(_check(storage))
+    with answering_for(works, health) as told:
+        run_workers(told, grace_seconds=finishing_seconds + ENDING_SECONDS)
+
+
+async def _check(storage: StorageSettings) -> None:
+    """What keeps every process from starting is better said once."""
+    await (await open_storage(storage)).close()
 
 
 def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path | None) -> Sequence[Work]:
@@ -79,3 +111,34 @@ def reserved_port(settings: ApiSettings) -> Iterator[int]:
         except OSError as error:
             raise CannotListen(why_not_listening(error, settings)) from error
         yield int(shared.getsockname()[1])
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def poller_works(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> Sequence[Work]:
+    """NODE-0, NODE-1, ... A configured port is the first one's, the others listen on those above it."""
+    first_port = settings.ops.port
+    return [
+        Work(
+            name=(name := f"{node_id}-{number}"),
+            arguments=arguments_of("poller", config, "--node-id", name),
+            variables={} if first_port == 0 else {"MINUTEHAND_OPS_PORT": str(first_port + number)},
+        )
+        for number in range(processes)
+    ]
+
+
+def run_pollers(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> None:
+    """Until SIGTERM or SIGINT. Raises MinutehandError where storage is not as they need it, and WorkersFailed."""
+    membership = settings.membership
+    run_several(
+        poller_works(settings, node_id=node_id, processes=processes, config=config),
+        storage=settings.cassandra,
+        health=settings.health,
+        finishing_seconds=membership.drain_seconds + 2 * membership.leave_seconds + 2 * membership.send_margin_seconds,
+    )

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from minutehand.local.errors import LocalError
+from minutehand.errors import LocalError
 from minutehand.processes.children import Child, TiedChild
 from minutehand.processes.identity import send_signal
 from scheduler_service.runtime.logging import get_logger

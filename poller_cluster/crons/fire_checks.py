@@ -17,9 +17,9 @@ the two wins, as ever.
 
 from collections.abc import Sequence
 
-from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expansion import child_id, rule_of
 from scheduler_service.domain.crons.row import Cron, CronRun, CronStanding, CronState
+from scheduler_service.domain.errors import InvalidRule
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, RowKey, UnixMillis, due_of, key_of, partition_of
 from scheduler_service.domain.options import CronChild, Undecodable, decode_options
 from scheduler_service.domain.ports import CronStore, ScheduleStore

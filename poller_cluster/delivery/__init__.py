@@ -8,9 +8,9 @@
 One attempt is one HTTP request. The engine makes no decision about retries, limits or order: whoever starts an attempt
 has claimed its row, and decides by the result what follows.
 
-The rooms: `target` reads the URL and `wire` writes the request; `naming` finds addresses; `connection` is a socket on
-the loop, with `tls` between bytes and bytes; `answer` reads what comes; `pool` says which connection to use again,
-`deadlines` what is due; `engine` lets them work together; `outcome` names what went wrong. Of HTTP/2,
+The rooms: `target` reads the URL and `request` writes the request; `naming` finds addresses; `connection` is a socket
+on the loop, with `tls` between bytes and bytes; `answer` reads what comes; `pool` says which connection to use again,
+`deadlines` what is due; `engine` lets them work together; `result.Verdict` names what went wrong. Of HTTP/2,
 `http2.header_block` writes header blocks, `http2.session` is the protocol and `http2.stream` one request of it,
 `http2.connection` is the socket, and `http2.attempts` decides which attempt goes on which. All but `naming`,
 `connection`, `http2.connection`, `http2.attempts` and `engine` are pure.
@@ -31,9 +31,9 @@ What holds:
   digits and comes first. Another one, and 101, end the attempt as `bad-response` at once; of all else below 200 there
   may be any number before the final status, over HTTP/2 64.
 - Where an answer ends, only one reading is accepted: Content-Length twice or beside Transfer-Encoding, folded headers,
-  lines without CR and the like end the answer, and the connection with it. So do bytes that come after the answer
-  (line ends in the same segment excepted: they are skipped), and any byte on an idle connection: they are never taken
-  for the answer to another request. Nor is a connection used again after an HTTP/1.0 answer with Transfer-Encoding.
+  lines without CR and the like end the answer, and the connection with it. So do bytes that come after the answer (line
+  ends in the same segment excepted: they are skipped), and any byte on an idle connection: they are never taken for the
+  answer to another request. Nor is a connection used again after an HTTP/1.0 answer with Transfer-Encoding.
 - An answer is bounded as a whole, whatever HTTP makes of its bytes: `response_bytes` and `framing_bytes` together from
   the request on, as they come off the socket, and `answer_seconds` from its status to its end. Beyond that the
   connection is closed; the status decides, as where the body is too long, and without one the attempt ends as
@@ -41,8 +41,8 @@ What holds:
 - A request is written at once, or as the receiver reads it, within the request's time-out; no more than the request
   itself is buffered, and 1 KB of what TLS has to say: where that gets more, the connection ends. A receiver may answer
   before it has read everything; its connection is not used again then.
-- A header's name or value never holds a line break on the wire, whatever was stored: `wire` refuses it, and names that
-  belong to the framing.
+- A header's name or value never holds a line break on the wire, whatever was stored: `request` refuses it, and names
+  that belong to the framing.
 - Connections are kept for each client, scheme, host, port and address on their own, bounded in number, idle time and
   age. While they are idle nothing of what came on them is held; over HTTP/2, a table of headers and a begun frame.
 

@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 from poller_cluster.delivery.answer import retry_after_seconds
 from poller_cluster.delivery.connection import Connection
-from poller_cluster.delivery.outcome import Verdict
-from poller_cluster.delivery.policy import Refusal
 from poller_cluster.delivery.request import CallbackRequest
-from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.result import AttemptResult, Verdict
 from poller_cluster.delivery.sight import AnyAnswer, Sight
 from poller_cluster.delivery.target import Place
+from scheduler_service.domain.network import Refusal
 
 OnDone = Callable[[AttemptResult], None]
 MayStart = Callable[[], bool]

@@ -14,17 +14,24 @@ from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.deadlines import Deadlines
 from poller_cluster.delivery.http2.attempts import Http2Attempts, Steps
 from poller_cluster.delivery.naming import Naming
-from poller_cluster.delivery.outcome import Verdict, because, not_connected, not_secured, refused, timed_out
-from poller_cluster.delivery.policy import NetworkPolicy, judge_socket_address
 from poller_cluster.delivery.pool import Pool, PoolKey
-from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.request import BadRequest, CallbackRequest, head_of
 from poller_cluster.delivery.resolver import Found
-from poller_cluster.delivery.result import AttemptError, AttemptResult
+from poller_cluster.delivery.result import (
+    AttemptError,
+    AttemptResult,
+    Verdict,
+    because,
+    not_connected,
+    not_secured,
+    refused,
+    timed_out,
+)
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.sight import AnyAnswer, Sight, socket_name
-from poller_cluster.delivery.target import place_of
+from poller_cluster.delivery.target import judge_socket_address, place_of
 from poller_cluster.delivery.tls import Tls, client_context
-from poller_cluster.delivery.wire import BadRequest, head_of
+from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.descriptors import affordable_sockets
 

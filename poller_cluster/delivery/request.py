@@ -1,6 +1,20 @@
-"""One HTTP request to a receiver, complete and signed."""
+"""One HTTP request to a receiver, complete and signed, and its bytes over HTTP/1.1. Refuses what a receiver could read
+as another header or another request.
+"""
+
+from typing import Final
 
 import msgspec
+
+from poller_cluster.delivery.target import Place
+from scheduler_service.domain.callbacks import is_token
+
+_LENGTH_EXPECTED: Final = frozenset({"POST", "PUT", "PATCH"})
+"""Methods whose requests say Content-Length: 0 when they have no body (RFC 9110, 8.6)."""
+_NOT_GIVEN: Final = frozenset({"connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"})
+"""Headers of the connection and of the request's framing, which nobody but the engine writes."""
+_REMEMBERED: Final = 4_096
+_known_names: set[str] = set()
 
 
 class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -18,3 +32,44 @@ class CallbackRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     timeout_seconds: float
     at_most_once: bool = False
     client_id: str = ""
+
+
+class BadRequest(Exception):
+    """The request can't be written as it is given."""
+
+
+def sends_body(request: CallbackRequest) -> bool:
+    """Whether it has a body, be it an empty one."""
+    return bool(request.body) or request.method in _LENGTH_EXPECTED
+
+
+def head_of(request: CallbackRequest, place: Place) -> bytes:
+    """Everything up to the body. Raises BadRequest."""
+    method, headers = request.method, request.headers
+    if method not in _known_names:
+        _judge_name(method, "the method is not a valid one")
+    lines = [f"{method} {place.resource} HTTP/1.1\r\nHost: {place.authority}"]
+    for name, value in headers:
+        if name not in _known_names:
+            _judge_name(name, "a header's name is not a valid one")
+        lines.append(f"{name}: {value}" if value else f"{name}:")
+    if sends_body(request):
+        lines.append(f"Content-Length: {len(request.body)}")
+    lines.append("\r\n")
+    text = "\r\n".join(lines)
+    # One line break a line: the first holds two lines, and the empty one ends the head.
+    breaks = len(lines) + 1
+    if text.count("\n") != breaks or text.count("\r") != breaks or "\0" in text:
+        raise BadRequest("a header has a line break")
+    try:
+        return text.encode("ascii")
+    except UnicodeEncodeError:
+        raise BadRequest("a header has characters beside ASCII") from None
+
+
+def _judge_name(name: str, wrong: str) -> None:
+    if not is_token(name) or name.lower() in _NOT_GIVEN:
+        raise BadRequest(wrong)
+    if len(_known_names) >= _REMEMBERED:
+        _known_names.clear()
+    _known_names.add(name)

@@ -5,7 +5,8 @@
          |--room in the client's share--> look-up under way --answer--> remembered, told to all who wait
          `--no room--> waits until one of the client's look-ups has ended
 
-Nothing is judged here: addresses are judged where they are connected to (`policy`), at that instant.
+Nothing is judged here: addresses are judged where they are connected to (`target.judge_socket_address`), at that
+instant.
 
 What a client can take from others is bounded: it has `names_per_client` look-ups under way at most, and never more than
 are still free of `names_at_once`. The last eighth (`RESERVE`) is for clients that have none under way. So a client

@@ -1,17 +1,23 @@
-"""What a URL is to the engine: where it leads, by which name, and what is asked for there."""
+"""What a URL is to the engine: where it leads, by which name, and what is asked for there; and whether the network
+policy lets it.
+"""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
-from scheduler_service.domain.network import DEFAULT_PORTS, literal_address
+from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy, Refusal, literal_address
 
 _URL = re.compile(r"([A-Za-z]+)://([^/?#]*)([^#]*)(?:#.*)?\Z")
 _SENDABLE = re.compile(r"[\x21-\x7e]*\Z")
 _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:@\[\]]+)(?::([0-9]{1,5}))?\Z")
 _LOOPBACK = ("::1", "127.0.0.1")
 _REMEMBERED = 2_048
+
+
+REFUSED = "the network policy refuses what the URL's host leads to"
 
 
 class Target(NamedTuple):
@@ -71,3 +77,19 @@ def _target(scheme: str, host: str, port: int) -> Target | None:
     if host.removesuffix(".").rpartition(".")[2] == "localhost":
         return Target(scheme, host, port, _LOOPBACK)
     return Target(scheme, host, port, (str(address),), plain=not host.endswith("."))
+
+
+def judge_socket_address(policy: NetworkPolicy, address: object) -> Refusal | None:
+    """Judge a socket address: (host, port, …). Anything else is no internet address: refused.
+
+    What a name leads to inside of the operator's network is not the tenant's to know: the refusal does not say it.
+
+    The network policy at the socket: judged by the address that is about to be connected to.
+    """
+    if isinstance(address, Sequence) and len(address) >= 2:
+        host, port = address[0], address[1]
+        if isinstance(host, str) and isinstance(port, int):
+            refusal = policy.judge(host, port)
+            hidden = refusal is not None and refusal.code == "forbidden-address"
+            return Refusal("forbidden-address", REFUSED) if hidden else refusal
+    return Refusal("forbidden-address", "the connection is not to an IP address")

@@ -3,7 +3,7 @@
 A destination is named as the client's setting `destinations` names it: `host:port` where that is listed, else `host`
 (then all its ports share one limit), else whatever the URL says. What the client does not limit has a share of the
 client's own limit (`destination_share`), so that one host that hangs leaves room for the others, and is called over
-a bounded number of connections (`destination_connections`); the breaker (see `breaker`) holds back what a failing host
+a bounded number of connections (`destination_connections`); the breaker (see `Breaker`) holds back what a failing host
 would get.
 
 The client's limits hold over all nodes: each node takes the part that its lanes are of the client's quota, and at
@@ -13,8 +13,8 @@ below its limit. Breakers are each node's own opinion.
 Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a second's worth saved up (one at least),
 so in no second more than 1.1 times the limit starts.
 
-    claim   room(part) > 0     else the row waits unclaimed; `on_free` tells when to look again; see `claim_room`
-            held_back(due)     open then: re-homed unclaimed, see `put_off`
+    claim   room(part) > 0     else the row waits unclaimed; `on_free` tells when to look again; see `part_for`
+            held_back(due)     open then: re-homed unclaimed, see `dispatch.outcome.put_off`
     start   delay() == 0       else the job waits in `waiting`, behind those of its host only
     end     ended()
 
@@ -26,15 +26,14 @@ breaker and a full bucket.
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from enum import Enum
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from poller_cluster.breaker import Breaker, health
-from poller_cluster.claim_room import DUE
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit
-from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.ids import MAX_DUE, ClientId
 
 SAVED_SECONDS = 0.1
 """How much of a rate may be saved up."""
@@ -46,6 +45,131 @@ _NO_LIMIT = DestinationLimit()
 _PORTS = {"http:": "80", "https:": "443"}
 
 J = TypeVar("J")
+
+_HOST_ERRORS = frozenset(
+    {"connect-failed", "connect-refused", "resolve-failed", "tls-failed", "timeout", "reset", "bad-response"}
+)
+_TOO_MANY_REQUESTS = 429
+_LARGEST_DOUBLING = 30
+
+DUE, SOON, LATER = 1.0, 0.75, 0.5
+"""The parts of a limit."""
+
+
+class Health(Enum):
+    """What one attempt says of its host."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SILENT = "silent"
+
+
+def health(result: AttemptResult) -> Health:
+    """See `Breaker` for what counts as what."""
+    if result.status is not None:
+        bad = result.status >= 500 or result.status == _TOO_MANY_REQUESTS
+        return Health.BAD if bad else Health.GOOD
+    return Health.BAD if result.error in _HOST_ERRORS else Health.SILENT
+
+
+class Breaker:
+    """A breaker: keeps calls away from a host that does nothing but fail, and tries it again with few. Pure.
+
+        closed --failures in a row--> open --its time is over--> half-open --a success--> closed
+                                       ^-----------a failure: twice as long-----'
+
+    What counts as a failure is what a gateway would call one of the host, not of the single request: no connection, no
+    answer in time, an answer that is no HTTP, 5xx, and 429. Any other status shows that somebody is there and resets
+    the count. Counting failures in a row is what Envoy's outlier detection does (`consecutive_5xx`, with the ejection
+    time growing by the number of ejections); doubling the time is Nygard's circuit breaker with the field's usual
+    backoff ("Release It!", 2007). Our own endings (refused by policy, trust lost, engine stopped) say nothing of the
+    host.
+
+    Several attempts are under way when a breaker opens; what they come to later is not counted again: every attempt
+    remembers the breaker's `generation`, which changes with each opening and closing.
+
+    Of one (client, host). Every `now` is monotonic seconds.
+    """
+
+    __slots__ = ("_failures", "_opened", "_settings", "generation", "until")
+
+    def __init__(self, settings: DestinationSettings) -> None:
+        self._settings = settings
+        self._failures = 0
+        self._opened = 0
+        self.generation = 0
+        self.until = 0.0
+        """While open: when the host may be tried again."""
+
+    @property
+    def closed(self) -> bool:
+        return self._opened == 0
+
+    @property
+    def spotless(self) -> bool:
+        """Nothing would be forgotten with it."""
+        return self._opened == 0 and self._failures == 0
+
+    def is_open(self, now: float) -> bool:
+        """Closed to everybody; afterwards it is half-open until somebody's attempt has ended."""
+        return self._opened > 0 and now < self.until
+
+    @property
+    def open_seconds(self) -> float:
+        """How long this opening lasts as a whole."""
+        settings = self._settings
+        doubled = settings.breaker_open_seconds * 2.0 ** min(max(self._opened - 1, 0), _LARGEST_DOUBLING)
+        return min(settings.breaker_longest_seconds, doubled)
+
+    def ended(self, came_to: Health, *, generation: int, now: float) -> bool:
+        """An attempt begun under `generation` has ended. True when that opened or closed the breaker."""
+        if generation != self.generation or came_to is Health.SILENT:
+            return False
+        if came_to is Health.GOOD:
+            self._failures = 0
+            changed, self._opened = self._opened > 0, 0
+            self.generation += changed
+            return changed
+        if self.is_open(now):
+            return False
+        self._failures += 1
+        if self._opened == 0 and self._failures < self._settings.breaker_failures:
+            return False
+        self._failures = 0
+        self._opened += 1
+        self.generation += 1
+        self.until = now + self.open_seconds
+        return True
+
+
+def part_for(due_in_ms: int, *, lead_ms: int) -> float:
+    """The part of a limit that a row may find taken up, itself included. Soon is within `lead_ms`.
+
+    How much of a limit rows may take up before they are due. Pure.
+
+    A claimed row holds its room until it has been called. Lanes don't know of each other's rows: what one of them
+    claims for later is missing to another one whose row is due now. With a limit of two to a host, and over eight lanes
+    ten calls a second that took 10 ms each, calls were 30 s late. So rows that are due may take up all of a limit, rows
+    that soon will be three quarters of it, the others half; of a limit of one nothing is given to rows that are not
+    due.
+    """
+    if due_in_ms <= 0:
+        return DUE
+    return SOON if due_in_ms <= lead_ms else LATER
+
+
+def longest_due_in(part: float, *, lead_ms: int) -> int:
+    """How long before their due, in milliseconds, rows may be for `part_for` to say this part."""
+    if part == DUE:
+        return 0
+    return lead_ms if part == SOON else MAX_DUE
+
+
+def due_within(part: float, *, lead_ms: int, ahead_ms: int) -> int:
+    """How far ahead rows may be due that take up `part` of a limit; `ahead_ms` is what holds where there is room."""
+    if part <= LATER:
+        return ahead_ms
+    return min(lead_ms, ahead_ms) if part <= SOON else 0
 
 
 class Destination(Generic[J]):

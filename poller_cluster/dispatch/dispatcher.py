@@ -32,17 +32,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from membership.signal import Signal
-from poller_cluster.claim_room import due_within
 from poller_cluster.clients import Tenant, Tenants
 from poller_cluster.delivery.result import AttemptResult
-from poller_cluster.dispatch.destinations import ROUNDING, Destination, Destinations
+from poller_cluster.dispatch.destinations import ROUNDING, Destination, Destinations, due_within
 from poller_cluster.dispatch.due_clock import DueClock
-from poller_cluster.dispatch.job import Engine, Job
-from poller_cluster.dispatch.outcome import conclude
+from poller_cluster.dispatch.job import Claim, Engine, Job
+from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, put_off, until_open_again
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
-from poller_cluster.minute.steps import Claim
-from poller_cluster.put_off import HEADERS_LOCKED, put_off, until_open_again
 from poller_cluster.settings import DestinationSettings, MinuteSettings
 from scheduler_service.domain.copies import says_in_doubt
 from scheduler_service.domain.errors import SecretLocked

@@ -8,9 +8,23 @@ import msgspec
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.destinations import Destination
-from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis
-from scheduler_service.domain.schedules import Outcome
+from scheduler_service.domain.schedules import Outcome, Row
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """A row that is ours to send: named by an applied advance and free of any outcome since.
+
+    `redelivery`: an earlier owner may have called already. `first_attempt_at` and what the last attempt
+    came to are the schedule's, for a copy. `found_at`: see `OpenRow`.
+    """
+
+    row: Row
+    redelivery: bool
+    first_attempt_at: UnixMillis | None
+    last_status: int | None = None
+    last_error: str | None = None
+    found_at: int = 0
 
 
 class Engine(Protocol):

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from poller_cluster.clients import Tenant
-from poller_cluster.delivery.headers import callback_headers, user_agent
+from poller_cluster.delivery.headers import callback_headers, sign, user_agent
 from poller_cluster.delivery.request import CallbackRequest
-from poller_cluster.delivery.signing import sign
-from poller_cluster.minute.steps import Claim
+from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.ids import ClientId, UnixMillis, due_of
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.schedules import Outcome, State

@@ -9,7 +9,7 @@ host that fails, or behind a head that is retried later, take no room from other
     order not known  held if nothing known stands before it in its key, however many rows of other keys are held; put
                      off only when it is late already and such rows take a third of the window, which happens while
                      recovery has a long past to go through. Otherwise as a row behind its key
-    no room          held, and claimed no sooner than when it is due where the host's room is scarce (`claim_room`);
+    no room          held, and claimed no sooner than when it is due where the host's room is scarce (`due_within`);
                      what is held counts for the minute's window, so a minute with more rows of one slow host than
                      that delays what stands behind them in this minute of this lane
     breaker open     put off until it may be tried again
@@ -17,14 +17,13 @@ host that fails, or behind a head that is retried later, take no room from other
 
 from collections.abc import Callable, Mapping, Sized
 
-from poller_cluster.claim_room import due_within, longest_due_in, part_for
 from poller_cluster.clients import Tenant
-from poller_cluster.dispatch.destinations import Destination
+from poller_cluster.dispatch.destinations import Destination, due_within, longest_due_in, part_for
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, put_off
 from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import HOST, KEY, Again, Hold, Line, OpenRow, Verdict
-from poller_cluster.put_off import BEHIND_ITS_KEY, put_off
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.copies import says_in_doubt
 from scheduler_service.domain.ids import Minute, UnixMillis, key_of

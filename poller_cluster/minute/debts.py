@@ -2,12 +2,9 @@
 
 from poller_cluster.minute.rows import OpenRow
 from poller_cluster.minute.steps import FollowUp
-from scheduler_service.domain.copies import definition_of, outcome_of
+from scheduler_service.domain.copies import SUPERSEDED, definition_of, outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, partition_of
 from scheduler_service.domain.schedules import Outcome, Row, State
-
-SUPERSEDED = "superseded"
-"""Reason of a copy that its original no longer names: it owes nobody anything."""
 
 
 class Debts:

@@ -15,14 +15,13 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from poller_cluster.admission import ADMIT_ALL, Admission
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.debts import Debts
-from poller_cluster.minute.partition import KnownStatics, next_version
-from poller_cluster.minute.rows import OpenRow, OpenRows
+from poller_cluster.minute.partition import HINTED_ROWS, Anew, KnownStatics, Pass, next_version
+from poller_cluster.minute.rows import ADMIT_ALL, Admission, OpenRow, OpenRows
 from poller_cluster.minute.steps import (
     OVER,
     CheckRows,
-    Claim,
     OpenPartition,
     Phase,
     ReadHinted,
@@ -36,7 +35,6 @@ from poller_cluster.minute.steps import (
     WriteAdvance,
     WriteBalance,
 )
-from poller_cluster.page_pass import HINTED_ROWS, Anew, Pass
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.books import Stamp, Tally
 from scheduler_service.domain.copies import outcome_of

@@ -20,7 +20,7 @@ Bounds: `LINE_IDS` ids of a lane stand in lines; a row beyond is not waited for 
 from bisect import bisect_left, insort
 from collections.abc import Callable
 
-from poller_cluster.minute.debts import SUPERSEDED
+from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.ids import Minute, ScheduleId
 from scheduler_service.domain.schedules import Outcome, Row, State
 

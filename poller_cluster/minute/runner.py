@@ -5,7 +5,7 @@ trusted, or the wall clock is in doubt, nothing is begun but the repetition of a
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -13,19 +13,17 @@ from typing import Any
 from membership.conditional import Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
-from poller_cluster.admission import ADMIT_ALL, Admission
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import Tenant
 from poller_cluster.crons.fire_checks import CronChildren
 from poller_cluster.dispatch.dispatcher import Dispatcher
-from poller_cluster.dispatch.job import Job
+from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.payments import Payments
-from poller_cluster.minute.rows import KEY
+from poller_cluster.minute.rows import ADMIT_ALL, KEY, Admission
 from poller_cluster.minute.steps import (
     CheckRows,
-    Claim,
     FollowUp,
     OpenPartition,
     Phase,
@@ -40,8 +38,7 @@ from poller_cluster.minute.steps import (
     WriteAdvance,
     WriteBalance,
 )
-from poller_cluster.record_pace import RecordPace
-from poller_cluster.row_window import RowWindow
+from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
@@ -57,6 +54,86 @@ AWAITED_AFTER_MS = 50
 """Outcomes wait no longer than this for others to share their write while rows of the minute wait for their keys."""
 DOUBT_PAUSE_SECONDS = 0.2
 """How soon to look again whether trust, or the clock, is back."""
+
+ROW_BYTES = 2_000
+FEWEST_ROWS = 50
+"""A minute goes on with so few, whatever they take."""
+_MIB = 1024 * 1024
+_FADING = 0.9
+
+
+class RecordPace:
+    """How long outcomes wait for others to share their advance: longer on a node with many busy minutes.
+
+    An advance costs the store about as much as a hundred of its rows (2.7 ms of Cassandra's CPU for 30 rows, 6 ms for
+    250), so a node with many lanes that each call now and then would spend most of the cluster on them. What waits is
+    in doubt should the node crash: so it waits no longer than the rate of advances needs, and never beyond a bound.
+
+    The rows of an advance are bounded too (`record_rows`). Cassandra's CPU seconds per 1,000 rows, and milliseconds of
+    one advance (medians of 12 rounds of `tests.bench.rows`, outcomes in columns, two cores that had much else to do):
+
+        rows        130      250      500    1,000
+        CPU       0.025    0.019    0.018    0.016
+        p50, p99  20, 214  33, 235  54, 383  69, 499
+        heartbeats written beside: p50 22, 32, 35, 33; p99 116, 121, 209, 364
+
+    Beyond 500 little is saved, and one advance takes long. With at most 250 a node that had 60,000 rows due at once
+    wrote 98 to 124 of them an advance: a third of its advances only claimed, and of the others a third to a half were
+    full. So the bound by time, and claims, say more than this one.
+
+    One per node. A minute is busy while rows of it are claimed.
+    """
+
+    __slots__ = ("_busy", "_settings")
+
+    def __init__(self, settings: MinuteSettings) -> None:
+        self._settings = settings
+        self._busy = 0
+
+    def changed(self, by: int) -> None:
+        """That many more minutes are busy, or fewer."""
+        self._busy += by
+
+    @property
+    def record_after_ms(self) -> int:
+        """So that all busy minutes together write about `advances_per_second`, within the two bounds."""
+        even = self._busy * 1000 // self._settings.advances_per_second
+        return max(self._settings.record_after_ms, min(even, self._settings.record_after_longest_ms))
+
+
+class RowWindow:
+    """How many rows each running minute may hold in memory: an even part of what the node has for rows.
+
+    What does not fit stays in Cassandra and is read when there is room. A row takes about `ROW_BYTES` beside its texts
+    (1,000,000 rows of 200 bytes over 256 lanes took 1.3 GB where every minute held 2,000 of them).
+
+    One per node. Knows how large rows are from the pages that were read lately: at once of larger ones, by and by of
+    smaller ones.
+    """
+
+    __slots__ = ("_bytes_a_row", "_minutes", "_settings")
+
+    def __init__(self, settings: MinuteSettings) -> None:
+        self._settings = settings
+        self._minutes = 0
+        self._bytes_a_row = float(ROW_BYTES)
+
+    def changed(self, by: int) -> None:
+        """That many more minutes run, or fewer."""
+        self._minutes += by
+
+    def read(self, rows: Sequence[Row]) -> None:
+        """A page came."""
+        if rows:
+            texts = sum(len(row.body or b"") + len(row.url or "") + len(row.headers or "") for row in rows)
+            found = ROW_BYTES + texts / len(rows)
+            self._bytes_a_row = max(found, _FADING * self._bytes_a_row + (1 - _FADING) * found)
+
+    @property
+    def rows(self) -> int:
+        """Of each minute."""
+        budget = self._settings.rows_memory_mb * _MIB / self._bytes_a_row
+        return max(min(int(budget / max(self._minutes, 1)), self._settings.window_rows), FEWEST_ROWS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

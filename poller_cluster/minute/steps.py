@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-import msgspec
-
 from scheduler_service.domain.ids import RowKey, UnixMillis
 from scheduler_service.domain.schedules import Advance, Definition, Outcome, Row
 
@@ -125,18 +123,3 @@ class FollowUp:
     @property
     def key(self) -> RowKey:
         return self.definition.key
-
-
-class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A row that is ours to send: named by an applied advance and free of any outcome since.
-
-    `redelivery`: an earlier owner may have called already. `first_attempt_at` and what the last attempt
-    came to are the schedule's, for a copy. `found_at`: see `OpenRow`.
-    """
-
-    row: Row
-    redelivery: bool
-    first_attempt_at: UnixMillis | None
-    last_status: int | None = None
-    last_error: str | None = None
-    found_at: int = 0

@@ -22,17 +22,17 @@ import hmac
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 from msgspec import Meta
 
 from membership.errors import MinutehandError, StoreUnavailable
 from membership.identity import Life
 from poller_cluster.hand_over import LastNode, NotSeen
-from poller_cluster.ops_connection import OpsRunner
 from scheduler_service.domain.ids import (
     MAX_DUE,
     MAX_POLLERS,
@@ -45,7 +45,7 @@ from scheduler_service.domain.ids import (
     ScheduleId,
     UnixMillis,
 )
-from scheduler_service.runtime.health import STOPPING, Reason, health_document, status_code
+from scheduler_service.runtime.health import STARTING, STOPPING, Reason, health_document, status_code
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 
@@ -268,3 +268,90 @@ def _partition(told: _Hint | _Crowded) -> Partition:
 
 def _no_token() -> web.Response:
     return web.json_response({"detail": "the cluster's token is needed"}, status=401)
+
+
+class OpsRunner(web.AppRunner):
+    """The server under a node's own port: bytes that are no HTTP request are answered 400, and neither repeated nor
+    logged.
+
+    aiohttp would log them, at level error and with a traceback that quotes the line it could not read: whoever can
+    reach the port could fill the log, and a slip in an Authorization header would put the cluster's token there.
+
+    An AppRunner of such connections.
+    """
+
+    async def _make_server(self) -> web.Server:
+        built = await super()._make_server()
+        return _Server(self.app._handle, request_factory=built.request_factory, **self._kwargs)
+
+
+class _Server(web.Server):
+    def __init__(self, handler: Any, **arguments: Any) -> None:
+        super().__init__(handler, **arguments)
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+class _Connection(RequestHandler):
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun already")
+        if status < 500:
+            answer = _detail("this is not an HTTP/1.1 request that can be read", status=400)
+        else:
+            _log.error("ops-request-crashed", exc_info=exc)
+            answer = _detail("a fault of this node's: its log says more", status=500)
+        answer.force_close()
+        return answer
+
+
+def _detail(sentence: str, **arguments: Any) -> web.Response:
+    return web.json_response({"detail": sentence}, **arguments)
+
+
+class StartingServer:
+    """A node's own port before there is a node: alive, not ready. Storage may take as long as it likes to answer.
+
+    It listens on a duplicate of the port's socket, so whoever connects while it gives way to `OpsServer` waits, and is
+    answered.
+
+    A `Service` on a socket from `ops.server.listen`.
+    """
+
+    def __init__(self, listener: socket.socket, *, unhealthy: Callable[[], Sequence[Reason]]) -> None:
+        self._listener = listener
+        self._unhealthy = unhealthy
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        app = web.Application()
+        app.router.add_get("/livez", self._live)
+        app.router.add_get("/readyz", self._ready)
+        runner = OpsRunner(app, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        self._runner = runner
+        await web.SockSite(runner, self._listener.dup()).start()
+
+    async def stop(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _live(self, request: web.Request) -> web.Response:
+        return _answer(self._unhealthy())
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        return _answer([Reason(STARTING, "it has only just begun, or storage does not answer")])
+
+
+def _answer(reasons: Sequence[Reason]) -> web.Response:
+    return web.json_response(health_document(reasons), status=status_code(reasons))

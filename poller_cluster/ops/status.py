@@ -1,19 +1,13 @@
-"""What an operator should hear of a node and of those it sees: one line a change of state, looked for once a second.
+"""How a node is: why it is not ready, and what an operator should hear of it."""
 
-    node-joined, node-draining, node-left, node-dead    another life, as this node sees it
-    leases-changed                                      how many lanes were taken and given up, and are held now
-    trust-lost                                          nobody may be called; `membership` says when it comes back
-
-Lives that are there when a node starts are nothing new.
-"""
-
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from membership.identity import Life
 from membership.ports import NodeState
 from membership.view import MembersView
 from poller_cluster.node import Node
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.health import CLOCK_UNTRUSTED, DRAINING, STARTING, TRUST_LOST, Reason
 from scheduler_service.runtime.logging import get_logger
 
 LOOK_SECONDS = 1.0
@@ -21,7 +15,17 @@ _log = get_logger("minutehand.poller")
 
 
 class NodeNews:
-    """Compares what is with what was."""
+    """What an operator should hear of a node and of those it sees: one line a change of state, looked for once a
+    second.
+
+        node-joined, node-draining, node-left, node-dead    another life, as this node sees it
+        leases-changed                                      how many lanes were taken and given up, and are held now
+        trust-lost                                          nobody may be called; `membership` says when it comes back
+
+    Lives that are there when a node starts are nothing new.
+
+    Compares what is with what was.
+    """
 
     def __init__(self, *, node: Node, clock: Clock) -> None:
         self._node = node
@@ -73,3 +77,20 @@ class NodeNews:
         if taken or gone:
             self._leases = frozenset(now)
             _log.info("leases-changed", taken=taken, given_up=gone, held=len(now))
+
+
+def unready(node: Node, *, clock: Clock) -> Sequence[Reason]:
+    """Empty when it is ready.
+
+    Why a node may not call anybody now, or is not to be counted on.
+    """
+    reasons = []
+    if node.draining:
+        reasons.append(Reason(DRAINING, "its lanes are being handed over, or are"))
+    if not node.running:
+        reasons.append(Reason(STARTING, "it is no member yet: storage does not answer, or its former process lives on"))
+    elif not node.heartbeater.trusted():
+        reasons.append(Reason(TRUST_LOST, "its heartbeats are not confirmed: storage does not answer"))
+    if not clock.wall_trusted():
+        reasons.append(Reason(CLOCK_UNTRUSTED, "the system's clock was stepped and does not agree with the others'"))
+    return reasons

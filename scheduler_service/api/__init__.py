@@ -1,7 +1,7 @@
 """The REST contract over the use cases.
 
-    server -> app (built from routes.ROUTES) -> endpoint -> auth -> routes/* -> use cases
-      \\-> plain_creates                                 \\-> problems
+    http.server -> app (built from resources.ROUTES) -> http.endpoint -> http.auth -> resources/* -> use cases
+      \\-> plain_creates                                      \\-> problems
 
 `http.endpoint` surrounds every handler with what all have in common: request id, key, the client in the path, time
 limit, refusals as RFC 9457 problem documents, counting. Handlers decode (`http.decoding`: every fault at once), call
@@ -13,13 +13,13 @@ What holds for every route:
   another's is 404.
 - Nothing is stored by a request that is answered 4xx. After a 503 it is unknown whether something was, except for
   `overloaded` and `clock-in-doubt`: then nothing was.
-- What an administrator changes, also on a client's routes, is in the audit log first, or is not done (`audited`,
-  `usecases.audit_log`).
+- What an administrator changes, also on a client's routes, is in the audit log first, or is not done
+  (`http.endpoint.audited`, `usecases.audit_log`).
 - Every answer carries X-Request-Id. None carries a stack trace, a secret or what storage said.
 - A request ends within `request_timeout_seconds`; storage that doesn't answer makes it 503 with Retry-After.
 
 Not guaranteed: that a change of clients or keys made through another process is seen here at once; it takes at most
-five seconds (`usecases.catalog`).
+five seconds (`usecases.authenticate.Catalog`).
 
 What a create costs an API process by itself (CPU microseconds, `tests.bench.create_cost`: all but the sockets and the
 driver; the best of many rounds):

@@ -7,12 +7,11 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from scheduler_service.api.deadlines import Deadlines
-from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.http.endpoint import Surroundings, endpoint, method_not_allowed, not_found
 from scheduler_service.api.http.route import Route
-from scheduler_service.api.metrics import ApiMetrics
-from scheduler_service.api.openapi.built import documents_of
+from scheduler_service.api.http.timeouts import Deadlines
+from scheduler_service.api.metrics import ApiMetrics, Exposition
+from scheduler_service.api.openapi.document import documents_of
 from scheduler_service.api.plain_creates import PlainCreates
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.api.resources.schedules import CREATE

@@ -19,7 +19,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.health import CLOCK_UNTRUSTED, SHEDDING, STOPPING, STORAGE_AWAY, LoopHeartbeat, Reason
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.admission import JudgeClock
-from scheduler_service.usecases.probe_storage import ProbeStorage
+from scheduler_service.usecases.storage_probes import ProbeStorage
 
 LOST_AFTER_SECONDS = 3.0
 BACK_AFTER = 2

@@ -3,12 +3,16 @@
 An answer costs 0.2 µs (`tests/bench/counting.py`): one dict entry and one `Distribution`.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
-from scheduler_service.runtime.metrics import Distribution, Kind, Metric, show
+from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.metrics import NOT_SHOWN, Distribution, Kind, Metric, Values, show
+from scheduler_service.usecases.members import MemberState, WatchMembers
 
 BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds."""
@@ -82,3 +86,112 @@ METRICS: Final[tuple[Metric[ApiMetrics], ...]] = (
     ),
 )
 """What an API shows of its requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What an API process shows of itself to Prometheus, beside what its requests count.
+
+    `ended`: schedules that ended by this process's doing, by state. `hints_dropped`, `audit_findings`: see the
+    metrics; None: not known.
+    """
+
+    members: WatchMembers
+    clock: Clock
+    ended: Mapping[str, int]
+    hints_dropped: Callable[[], int]
+    audit_findings: Callable[[], int | None]
+
+
+def _members(shown: Shown) -> Mapping[str, int]:
+    return {state.value: 0 for state in MemberState} | Counter(member.state.value for member in shown.members.members())
+
+
+def _taking(shown: Shown) -> Values:
+    """Not shown before it is known."""
+    if not shown.members.settled:
+        return NOT_SHOWN
+    return sum(member.beats and member.state is MemberState.LIVE for member in shown.members.members())
+
+
+def _audit_findings(shown: Shown) -> Values:
+    """Without an audit there is nothing to be shown: 0 would say that the books balance."""
+    found = shown.audit_findings()
+    return NOT_SHOWN if found is None else found
+
+
+PROCESS_METRICS: Final[tuple[Metric[Shown], ...]] = (
+    Metric(
+        "minutehand_schedules_total",
+        Kind.COUNTER,
+        "Schedules that ended, by how; one that is redelivered ends once more.",
+        lambda shown: shown.ended,
+        labels=("outcome",),
+    ),
+    Metric(
+        "minutehand_hints_dropped_total",
+        Kind.COUNTER,
+        "Near-term rows that no poller was told of: the sweep of their minute finds them.",
+        lambda shown: shown.hints_dropped(),
+    ),
+    Metric(
+        "minutehand_audit_findings",
+        Kind.GAUGE,
+        "What audits of all clients' books found that must not be, the newest of each window; absent without any.",
+        _audit_findings,
+    ),
+    Metric(
+        "minutehand_clock_trusted",
+        Kind.GAUGE,
+        "1 unless the system's clock was stepped and it is not known yet which time is right.",
+        lambda shown: shown.clock.wall_trusted(),
+    ),
+    Metric(
+        "minutehand_clock_offset_seconds",
+        Kind.GAUGE,
+        "This process's wall clock against the members' median; positive is ahead. 0 while it is not known.",
+        lambda shown: (shown.members.offset_ms or 0) / 1000.0,
+    ),
+    Metric(
+        "minutehand_storage_clock_offset_seconds",
+        Kind.GAUGE,
+        "This process's wall clock against the median of Cassandra's servers, to a second or so; positive is ahead.",
+        lambda shown: shown.members.servers.ahead_of_most_ms() / 1000.0,
+    ),
+    Metric(
+        "minutehand_members",
+        Kind.GAUGE,
+        "Pollers' processes by state, as this process sees them. Those that ended are forgotten after a while.",
+        _members,
+        labels=("state",),
+    ),
+    Metric(
+        "minutehand_nodes_taking",
+        Kind.GAUGE,
+        "Pollers' processes that beat and take pollers, as this API sees them; those that drain don't count. 0: nobody "
+        "is called. Absent for the first seconds.",
+        _taking,
+    ),
+)
+"""What an API shows of its surroundings."""
+
+
+class Exposition:
+    """The page of metrics, made again no more often than the operator wants: it costs about 20 ms of CPU, and is open
+    to everybody who reaches its port.
+
+    A registry as text. `max_age_seconds`: how old a page may be that is shown again.
+    """
+
+    def __init__(self, registry: CollectorRegistry, *, clock: Clock, max_age_seconds: float) -> None:
+        self.registry = registry
+        self._clock = clock
+        self._max_age = max_age_seconds
+        self._page = b""
+        self._made_at = float("-inf")
+
+    def page(self) -> bytes:
+        now = self._clock.monotonic()
+        if now - self._made_at >= self._max_age:
+            self._page, self._made_at = generate_latest(self.registry), now
+        return self._page

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler_service.api.http.query import Parameter
-from scheduler_service.api.http.route import Call
-from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
+from scheduler_service.api.http.route import IDEMPOTENCY_KEY, Call
 from scheduler_service.api.problems import Refusal
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid

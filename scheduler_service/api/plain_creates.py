@@ -36,9 +36,8 @@ from aiohttp.http import RawRequestMessage
 
 from membership.errors import MinutehandError
 from scheduler_service.api.http.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
-from scheduler_service.api.http.route import JSON, JSON_HEADERS
+from scheduler_service.api.http.route import IDEMPOTENCY_KEY, JSON, JSON_HEADERS
 from scheduler_service.api.http.timeouts import Patience, Wait
-from scheduler_service.api.idempotency import IDEMPOTENCY_KEY
 from scheduler_service.api.metrics import RouteMetrics
 from scheduler_service.api.once import plain_once, told_at
 from scheduler_service.api.problems import Refusal

@@ -103,10 +103,6 @@ class NewSecretView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant
 
 
-class NoRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An empty object, where a body may be left out."""
-
-
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Several schedules at once; each is created or refused for itself."""
 

@@ -28,42 +28,28 @@ from scheduler_service.domain.ports import (
 from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.admission import JudgeClock
-from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.audit_log import AuditActions
-from scheduler_service.usecases.authenticate import Authenticate
+from scheduler_service.usecases.authenticate import Authenticate, Catalog
 from scheduler_service.usecases.balance import ShowBalance
-from scheduler_service.usecases.cancel_schedules import CancelSchedules
-from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.change_client import ChangeClient
-from scheduler_service.usecases.clients import RegisterClient
-from scheduler_service.usecases.cluster import ShowPollers
+from scheduler_service.usecases.clients import ChangeClient, DeleteClient, RegisterClient, ShowClients, SuspendClient
+from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPollers
 from scheduler_service.usecases.create_schedules import CreateSchedules
-from scheduler_service.usecases.crons import ChangeCrons
-from scheduler_service.usecases.drain_node import DrainNode
-from scheduler_service.usecases.edit_schedule import EditSchedule
-from scheduler_service.usecases.idempotency import AskOnce
+from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
+from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
+from scheduler_service.usecases.idempotency import AskOnce, RememberRequest
 from scheduler_service.usecases.keys import Keys
-from scheduler_service.usecases.list_dead_letters import ListDeadLetters
-from scheduler_service.usecases.list_schedules import ListSchedules
+from scheduler_service.usecases.list_schedules import ListSchedules, ShowAttempts
+from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.place import Place
-from scheduler_service.usecases.probe_storage import ProbeStorage
-from scheduler_service.usecases.reconciliations import RequestReconciliations
-from scheduler_service.usecases.redeliver import RedeliverSchedule
-from scheduler_service.usecases.redrive_dead_letters import RedriveDeadLetters
-from scheduler_service.usecases.remember_request import RememberRequest
+from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
+from scheduler_service.usecases.redeliver import ListDeadLetters, RedeliverSchedule, RedriveDeadLetters
 from scheduler_service.usecases.reports import ShowJobResults
-from scheduler_service.usecases.request_crons import RequestCrons
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
-from scheduler_service.usecases.show_attempts import ShowAttempts
-from scheduler_service.usecases.show_clients import ShowClients
-from scheduler_service.usecases.show_cluster import ShowCluster
 from scheduler_service.usecases.show_crons import ShowCrons
-from scheduler_service.usecases.show_reconciliations import ShowReconciliations
 from scheduler_service.usecases.signing_secrets import SigningSecrets
-from scheduler_service.usecases.suspend_client import DeleteClient, SuspendClient
+from scheduler_service.usecases.storage_probes import ProbeStorage
 from scheduler_service.usecases.trial_call import SendSample
-from scheduler_service.usecases.watch_members import WatchMembers
 
 
 class StoragePorts(Protocol):

@@ -45,6 +45,10 @@ RESCHEDULED_OTHERWISE = "rescheduled-otherwise"
 MARK_CRON = "cron"
 
 
+SUPERSEDED = "superseded"
+"""Reason of a copy that its original no longer names: it owes nobody anything."""
+
+
 def successor_partition(partition: Partition, at: UnixMillis) -> Partition:
     """Where the copy for instant `at` of a row in `partition` is."""
     return Partition(partition.client_id, partition.poller_id, minute_of(at))

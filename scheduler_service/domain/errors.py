@@ -71,3 +71,12 @@ class SecretLocked(MinutehandError):
     def __init__(self, detail: str, *, key_id: str) -> None:
         super().__init__(detail)
         self.key_id = key_id
+
+
+class InvalidRule(MinutehandError):
+    """A rule that can't be followed. `field` is the cron's field to change, `reason` says why and what would do."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason

@@ -72,3 +72,7 @@ def window_faults(start: int, end: int, *, longest_days: int) -> list[FieldError
         longest = "24 hours" if longest_days == 1 else f"{longest_days} days"
         return [FieldError("/to", f"is more than {longest} after from; ask for less at a time")]
     return []
+
+
+def format_instant_or_none(value: int | None) -> str | None:
+    return None if value is None else format_instant(value)

@@ -1,13 +1,12 @@
-"""One module per verb; `place` is the one way to create rows.
+"""A module a noun, or a verb of schedules; `place` is the one way to create rows.
 
-    register_client suspend_client   a client's life            keys signing_secrets   what it is known and signs by
-    create_schedules -> place        a request becomes a row    edit_schedule          cancel, and what a row is now
-    list_schedules                   a window by due time       catalog authenticate   who calls, from memory
-    request_crons -> change_crons    a rule comes to be         expand_crons -> place  its fires become rows
-    show_crons                       crons and their runs       admit_creates          may this client create now
-    watch_members                    the reader of heartbeats   judge_clock            may it create by its clock
-    show_cluster show_pollers        the operator's view        drain_node             a node hands over what it owns
-    show_clients                     who is registered          show_job_results       usage and audits of the books
+    clients                      a client's life            keys signing_secrets   what it is known and signs by
+    create_schedules -> place    a request becomes a row    edit_schedule          cancel, and what a row is now
+    list_schedules               a window by due time       authenticate           who calls, from memory
+    cron_request -> crons        a rule comes to be         expand_crons -> place  its fires become rows
+    show_crons                   crons and their runs       admission              may this client create now
+    members                      the reader of heartbeats   cluster                the operator's view, drains of nodes
+    reports                      usage and audits of the books
 
 Every route calls use cases and no port, also where one only reads: what is found, hidden or missing is decided here.
 

@@ -1,24 +1,27 @@
-"""Judge: may this process create schedules by its own wall clock? A wrong one would place calls at wrong times: a clock
-that is behind creates them in minutes that the pollers have done with, where nobody looks again.
-
-    stepped, and nobody has judged it yet                       it may not
-    never compared with the members' clocks                     it may not: no member was seen to beat, or not for long
-    compared, and off by the limit or more, whichever way       it may not
-    seconds away from the members' and Cassandra's median       it may not, also where the members agree with it
-    compared once, and no member beats now                      it may: what is overdue is called when one is back
-
-A clock that is set, and taken at its word because no member beats, is one that was never compared.
-"""
+"""Whether creates are accepted now: by the client's state, and by the clock."""
 
 from collections.abc import Callable
 
-from scheduler_service.domain.errors import ClockInDoubt
+from scheduler_service.domain.clients import Client, ClientState
+from scheduler_service.domain.errors import ClientSuspended, ClockInDoubt, Conflict
 from scheduler_service.runtime.clock import Clock
 
 
 class JudgeClock:
-    """`offset_ms()`: this clock against the others as last known, None before that. `alone()`: no member
-    beats."""
+    """Judge: may this process create schedules by its own wall clock? A wrong one would place calls at wrong times: a
+    clock that is behind creates them in minutes that the pollers have done with, where nobody looks again.
+
+     stepped, and nobody has judged it yet                       it may not
+     never compared with the members' clocks                     it may not: no member was seen to beat, or not for long
+     compared, and off by the limit or more, whichever way       it may not
+     seconds away from the members' and Cassandra's median       it may not, also where the members agree with it
+     compared once, and no member beats now                      it may: what is overdue is called when one is back
+
+    A clock that is set, and taken at its word because no member beats, is one that was never compared.
+
+    `offset_ms()`: this clock against the others as last known, None before that. `alone()`: no member
+    beats.
+    """
 
     def __init__(
         self, *, clock: Clock, offset_ms: Callable[[], int | None], alone: Callable[[], bool], limit_ms: int
@@ -52,3 +55,25 @@ class JudgeClock:
         if abs(offset_ms) >= self._limit_ms:
             return f"this process's clock is {abs(offset_ms)} ms off the pollers', or Cassandra's"
         return None
+
+
+class AdmitCreates:
+    """Admit: whether anything new may be made for a client right now, whatever it is.
+
+    Judges clients that the caller has looked up, and this process's clock.
+    """
+
+    def __init__(self, *, judge_clock: JudgeClock) -> None:
+        self._judge_clock = judge_clock
+
+    def __call__(self, client: Client) -> None:
+        """Raises ClientSuspended; Conflict for clients whose rows Minutehand makes itself; ClockInDoubt."""
+        if client.state is ClientState.SUSPENDED:
+            raise ClientSuspended(f"client {client.client_id!r} is suspended: an administrator must resume it first")
+        self.work(client)
+
+    def work(self, client: Client) -> None:
+        """The same for work that makes no calls, which a suspended client may have done."""
+        if client.built_in:
+            raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: it takes no work of yours")
+        self._judge_clock()

@@ -1,16 +1,17 @@
-"""Register: a client comes to be, or gets another quota or other settings.
+"""Clients: registered, shown, changed, suspended, resumed and deleted; and Minutehand's own.
 
-Lanes are there before anything can need them:
+Suspend, resume and delete: the life of a client after its registration.
 
-    new      lanes 0..quota-1 -> the client's row
-    grown    lanes ceiling..quota-1 -> quota and ceiling
-    shrunk   quota; the ceiling stays, so that the old lanes stay polled and nothing is moved or lost
+    active --suspend--> suspended --delete--> deleted
+    active <--resume--- suspended
 
-A crash in between leaves lanes that nobody uses yet; asking again carries on.
+Suspended: creates are refused, reads and cancels work, due calls are held; resuming is recovery under the client's
+late policy. Deleted: keys are revoked, what is pending is never called, and the id stays reserved. Each verb may be
+repeated.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,17 +19,83 @@ from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from membership.ports import LeaseStore
-from scheduler_service.domain.clients import Client, ClientSettings, ClientState
+from scheduler_service.domain.clients import Client, ClientSettings, ClientState, RetrySettings
+from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.change_client import ChangeClient
+from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.keys import Keys
 
 WATERMARK_MARGIN_MINUTES = 1
 """A new lane is watched from a little before now, so that no writer whose clock is behind ours creates a row in a
 minute that already counts as settled."""
+
+MAX_TURNS = 20
+"""Rejections in a row after which a change is given up: somebody keeps changing this client."""
+
+Step: TypeAlias = Callable[[Client], Awaitable[Client]]
+"""Answers the client as it should be. Raises to refuse."""
+
+CRON_POLLERS = 16
+"""Each is guaranteed 1,000 wake-ups a minute. An administrator may change the quota."""
+CRONS_AT_ONCE = 1_600
+"""Over all nodes. Wake-ups are no calls: no connection is taken, and the more of them are under way, the more share
+each conditional write, of the crons and of their own rows."""
+CRON_SETTINGS = ClientSettings(
+    retry=RetrySettings(max_attempts=100, deadline_seconds=604_800.0),
+    max_in_flight=CRONS_AT_ONCE,
+    retention_days=1,
+)
+"""A wake-up is retried for as long as anything may be, and is of no interest once it is over."""
+
+
+class ChangeClient:
+    """Change: the one way to change a client's row, for every verb that does.
+
+    A change is a function from the client as it is to the client as it should be. It is written on condition that
+    nobody else changed the row meanwhile, else decided again from what is there now:
+
+        applied  -> the changed client
+        rejected -> decide again
+        unknown  -> StoreUnavailable: it may have taken effect; every change here may be asked for again
+
+    It is written, under the next revision, also where the client is already as it should be. An earlier write of
+    somebody who got no answer may still take effect: it can't after that, for it expects the revision before. And an
+    earlier change may lack its announcement: this one has its own. So what is answered holds, and everybody hears of
+    it.
+
+    Applies steps to clients that are not deleted.
+    """
+
+    def __init__(self, *, store: ClientStore, catalog: Catalog) -> None:
+        self._store = store
+        self._catalog = catalog
+
+    async def __call__(self, client_id: ClientId, step: Step) -> Client:
+        """Raises NotFound, StoreUnavailable, and what the step raises."""
+        current = await self._store.read_client(client_id)
+        for _ in range(MAX_TURNS):
+            if current is None or current.state is ClientState.DELETED:
+                raise NotFound(f"there is no client {client_id!r}")
+            wanted = msgspec.structs.replace(await step(current), revision=current.revision + 1)
+            answer = await self._store.update_client(expected_revision=current.revision, client=wanted)
+            self._catalog.forget()
+            match answer:
+                case Applied():
+                    return wanted
+                case Rejected(current=found):
+                    current = found
+                case Unknown():
+                    raise StoreUnavailable("the store did not say whether the client was changed; ask again")
+        raise StoreUnavailable("others keep changing this client; ask again")
+
+
+def refuse_built_in(client: Client) -> None:
+    """Raises Conflict for clients that are Minutehand's own."""
+    if client.built_in:
+        raise Conflict("built-in-client", f"{client.client_id!r} is Minutehand's own: only its quota may be changed")
 
 
 class Registered(NamedTuple):
@@ -39,7 +106,18 @@ class Registered(NamedTuple):
 
 
 class RegisterClient:
-    """Creates a client or replaces its quota and settings. Asking again with the same values changes its revision."""
+    """Register: a client comes to be, or gets another quota or other settings.
+
+    Lanes are there before anything can need them:
+
+        new      lanes 0..quota-1 -> the client's row
+        grown    lanes ceiling..quota-1 -> quota and ceiling
+        shrunk   quota; the ceiling stays, so that the old lanes stay polled and nothing is moved or lost
+
+    A crash in between leaves lanes that nobody uses yet; asking again carries on.
+
+    Creates a client or replaces its quota and settings. Asking again with the same values changes its revision.
+    """
 
     def __init__(
         self, *, store: ClientStore, leases: LeaseStore, catalog: Catalog, change: ChangeClient, clock: Clock
@@ -115,3 +193,85 @@ class RegisterClient:
     async def _create_lanes(self, client_id: ClientId, poller_ids: Sequence[int]) -> None:
         watermark = minute_of(self._clock.wall_ms()) - WATERMARK_MARGIN_MINUTES
         await self._leases.create_lanes([Lane(client_id, poller_id) for poller_id in poller_ids], watermark=watermark)
+
+
+class SuspendClient:
+    """Holds a client's calls, or lets them go on."""
+
+    def __init__(self, *, change: ChangeClient) -> None:
+        self._change = change
+
+    async def suspend(self, client_id: ClientId) -> Client:
+        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
+        return await self._move(client_id, ClientState.SUSPENDED)
+
+    async def resume(self, client_id: ClientId) -> Client:
+        """Raises Conflict for built-in clients, NotFound, StoreUnavailable."""
+        return await self._move(client_id, ClientState.ACTIVE)
+
+    async def _move(self, client_id: ClientId, state: ClientState) -> Client:
+        async def step(current: Client) -> Client:
+            refuse_built_in(current)
+            return msgspec.structs.replace(current, state=state)
+
+        return await self._change(client_id, step)
+
+
+class DeleteClient:
+    """Ends a suspended client."""
+
+    def __init__(self, *, store: ClientStore, change: ChangeClient, keys: Keys) -> None:
+        self._store = store
+        self._change = change
+        self._keys = keys
+
+    async def __call__(self, client_id: ClientId) -> None:
+        """The state first, which alone makes every key of the client worthless; then its keys. A deletion that was
+        interrupted in between, or before everybody was told, is completed by asking again.
+
+        Raises Conflict, NotFound, StoreUnavailable.
+        """
+        known = await self._store.read_client(client_id)
+        if known is None:
+            raise NotFound(f"there is no client {client_id!r}")
+
+        async def step(current: Client) -> Client:
+            refuse_built_in(current)
+            if current.state is not ClientState.SUSPENDED:
+                raise Conflict("not-suspended", "only a suspended client can be deleted", state=current.state)
+            return msgspec.structs.replace(current, state=ClientState.DELETED)
+
+        if known.state is ClientState.DELETED:
+            await self._store.announce()
+        else:
+            await self._change(client_id, step)
+        await self._keys.revoke_all(client_id)
+
+
+class ShowClients:
+    """Show: clients as they are registered, read from storage. A deleted one is shown to nobody.
+
+    For administrators; clients and keys of every request come from `Catalog`.
+    """
+
+    def __init__(self, *, store: ClientStore) -> None:
+        self._store = store
+
+    async def one(self, client_id: ClientId) -> Client:
+        """Raises NotFound, StoreUnavailable."""
+        client = await self._store.read_client(client_id)
+        if client is None or client.state is ClientState.DELETED:
+            raise NotFound(f"there is no client {client_id[:128]!r}")
+        return client
+
+    async def all(self) -> list[Client]:
+        """Raises StoreUnavailable."""
+        return [client for client in await self._store.list_clients() if client.state is not ClientState.DELETED]
+
+
+async def create_built_in_clients(register: RegisterClient) -> None:
+    """Those that are missing. Repeatable, by any number of processes at once. Raises StoreUnavailable.
+
+    The clients that are Minutehand's own, as they are created when there are none yet.
+    """
+    await register.built_in(CRON_CLIENT, poller_quota=CRON_POLLERS, settings=CRON_SETTINGS)

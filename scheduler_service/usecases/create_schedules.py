@@ -33,7 +33,7 @@ from scheduler_service.domain.quotas import LaneChooser, pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import (
     Draft,

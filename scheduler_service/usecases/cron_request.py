@@ -5,7 +5,7 @@ as that of a schedule is.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -27,7 +27,6 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.options import RetryOverride, encode_headers
-from scheduler_service.usecases.crons import CronDraft
 from scheduler_service.usecases.schedule_request import (
     CallbackRequest,
     CheckUrl,
@@ -46,6 +45,15 @@ MAX_PREVIEWED = 100
 DEFAULT_PREVIEWED = 5
 LAST_INSTANT = 253_370_764_799_999
 """9998-12-31T23:59:59.999Z: rules are worked out no further."""
+
+
+class CronDraft(NamedTuple):
+    """A rule and a callback that were found right."""
+
+    expression: str
+    timezone: str
+    callback: CronCallback
+    options: CronOptions
 
 
 class DstRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

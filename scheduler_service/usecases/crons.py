@@ -23,8 +23,8 @@ import msgspec
 
 from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
+from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expansion import is_due, offset_ms, rule_of, wake_up
 from scheduler_service.domain.crons.row import (
     CRON_CLIENT,
@@ -32,35 +32,28 @@ from scheduler_service.domain.crons.row import (
     NO_CALLBACK,
     Cron,
     CronCallback,
-    CronOptions,
     CronRun,
     CronState,
 )
-from scheduler_service.domain.errors import Conflict, NotFound, SecretLocked
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule, NotFound, SecretLocked
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.ports import CronStore, SecretBox
 from scheduler_service.domain.quotas import pinned_lane
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
-from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.admission import AdmitCreates
+from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
+from scheduler_service.usecases.cron_request import CronDraft, CronRequest, draft_cron
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reading_steps import Told
+from scheduler_service.usecases.schedule_request import CheckUrl
 
 MAX_TURNS = 20
 """Rejections in a row after which a change is given up: somebody keeps changing this cron."""
 REMEMBERED = 10_000
 """Instants of triggers. Two that have the same after all are one run."""
-
-
-class CronDraft(NamedTuple):
-    """A rule and a callback that were found right."""
-
-    expression: str
-    timezone: str
-    callback: CronCallback
-    options: CronOptions
 
 
 class Changed(NamedTuple):
@@ -316,3 +309,60 @@ def _fires_between(cron: Cron, after: int, until: int) -> int:
     except InvalidRule:
         # It stays possible to replace what this program can't read, or to stop it.
         return 0
+
+
+class RequestCrons:
+    """Request: what tenants ask of their crons, as far as it may make calls that would not be made otherwise.
+
+        admitted (client, clock) -> draft (every rule, every fault) -> change
+
+    Pausing and deleting make none: whoever wants that goes to `ChangeCrons` at once.
+
+    For clients that the caller has looked up. Everything raises what `admit` does.
+    """
+
+    def __init__(
+        self,
+        *,
+        change: ChangeCrons,
+        admit: AdmitCreates,
+        check_url: CheckUrl,
+        clock: Clock,
+        bounds: ClientBounds = UNBOUND,
+    ) -> None:
+        self.admit = admit
+        """To be asked before a body is read."""
+        self._change = change
+        self._check_url = check_url
+        self._clock = clock
+        self._bounds = bounds
+
+    async def put(
+        self, client: Client, cron_id: CronId, request: CronRequest, *, told: Told = lambda rows, size: None
+    ) -> Changed:
+        """Raises Invalid, Conflict (too-many-crons), ContentTooLarge, StoreUnavailable too. `told`: see
+        `ChangeCrons.put`."""
+        self.admit(client)
+        return await self._change.put(client, cron_id, self._draft(client, request), told=told)
+
+    def faults(self, client: Client, request: CronRequest) -> list[FieldError]:
+        """Everything wrong with a request, without storing anything."""
+        try:
+            self._draft(client, request)
+        except Invalid as invalid:
+            return invalid.errors
+        return []
+
+    def _draft(self, client: Client, request: CronRequest) -> CronDraft:
+        now = self._clock.wall_ms()
+        return draft_cron(request, settings=client.settings, check_url=self._check_url, now=now, bounds=self._bounds)
+
+    async def resume(self, client: Client, cron_id: CronId) -> Cron:
+        """Raises NotFound, StoreUnavailable too."""
+        self.admit(client)
+        return await self._change.resume(client.client_id, cron_id)
+
+    async def trigger(self, client: Client, cron_id: CronId) -> Definition:
+        """Raises NotFound, StoreUnavailable too."""
+        self.admit(client)
+        return await self._change.trigger(client, cron_id)

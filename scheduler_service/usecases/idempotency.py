@@ -1,4 +1,4 @@
-"""Ask once: creates, redeliveries and reschedules under an idempotency key (see `remember_request`).
+"""Ask once: creates, redeliveries and reschedules under an idempotency key (see `RememberRequest`).
 
 A repeat is answered with what the first request came to, as it is by now. What the first was about to make and has not
 is made, as it was asked for then: an item that was found right then is not judged again, one that was refused stays so,
@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
+from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.copies import definition_of, outcome_of
-from scheduler_service.domain.errors import FieldError, Invalid
-from scheduler_service.domain.idempotency import NOTHING, Keyed
-from scheduler_service.domain.ids import DAY_MS, ScheduleId, due_of, minute_end, minute_of
+from scheduler_service.domain.errors import FieldError, Invalid, KeyReused
+from scheduler_service.domain.idempotency import NOTHING, Kept, Keyed
+from scheduler_service.domain.ids import DAY_MS, ScheduleId, UnixMillis, due_of, minute_end, minute_of
+from scheduler_service.domain.ports import IdempotencyStore
 from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
@@ -26,12 +28,65 @@ from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule, Resolved
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.redeliver import DELETION_MARGIN_MS, RedeliverResult, RedeliverSchedule
-from scheduler_service.usecases.remember_request import Remembered, RememberRequest
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 Made: TypeAlias = Definition | Resolved | MinutehandError
 """What became of one item: its row as just created, or as found, or why there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What stands for the request: make exactly `ids`, as asked for at `at`. `replayed`: somebody has begun before."""
+
+    ids: tuple[UUID, ...]
+    at: UnixMillis
+    replayed: bool
+
+
+class RememberRequest:
+    """Remember: what a request under an idempotency key is about to make, before it is made.
+
+        choose ids -> keep them IF nothing is kept under the key -> make exactly these -> answer
+                              |
+                              +-- something is: the same request -> make what is missing of those, answer them
+                                                another one      -> refused
+
+    So of any number of requests under one key, at once or one after another, one has chosen. Whoever dies on the way is
+    made up for by the next who asks. What is refused as a whole keeps nothing; where the refusal came only after the
+    key was kept (somebody else was faster at the very thing), a repeat is judged anew.
+
+    For every verb that makes something. Whether its caller may do so is that verb's to say.
+    """
+
+    def __init__(self, *, keys: IdempotencyStore) -> None:
+        self._keys = keys
+
+    async def __call__(self, keyed: Keyed, *, ids: Sequence[UUID], at: int) -> Remembered:
+        """These, unless somebody was faster. Raises KeyReused; StoreUnavailable when it stays unknown: ask again."""
+        ours = Kept(fingerprint=keyed.fingerprint, ids=tuple(ids), created_at=UnixMillis(at))
+        kept: Kept | None
+        match await self._keys.keep(keyed.client_id, keyed.key, ours):
+            case Applied():
+                kept = ours
+            case Rejected(current=current):
+                kept = current
+            case Unknown():
+                kept = await self._keys.read(keyed.client_id, keyed.key)
+        if kept is None:
+            raise StoreUnavailable("no answer about the idempotency key")
+        return _remembered(keyed, kept, replayed=kept != ours)
+
+    async def known(self, keyed: Keyed) -> Remembered | None:
+        """What was begun under this key, if anything was. Raises as above."""
+        kept = await self._keys.read(keyed.client_id, keyed.key)
+        return None if kept is None else _remembered(keyed, kept, replayed=True)
+
+
+def _remembered(keyed: Keyed, kept: Kept, *, replayed: bool) -> Remembered:
+    if kept.fingerprint != keyed.fingerprint:
+        raise KeyReused("another request was made under this Idempotency-Key within the last 24 hours")
+    return Remembered(kept.ids, kept.created_at, replayed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.ports import ClientStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.authenticate import KEY_PREFIX, hash_secret
-from scheduler_service.usecases.catalog import Catalog
+from scheduler_service.usecases.authenticate import KEY_PREFIX, Catalog, hash_secret
 
 KEY_ID_BYTES = 8
 SECRET_BYTES = 24

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from membership.errors import StoreUnavailable
+from scheduler_service.domain.books import FailedAttempt
 from scheduler_service.domain.clients import ReadConsistency
+from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import (
     MINUTES_PER_HOUR,
     ClientId,
@@ -31,9 +33,10 @@ from scheduler_service.domain.ids import (
     minute_of,
     minute_start,
 )
-from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.ports import AttemptStore, ScheduleStore
 from scheduler_service.domain.schedules import Content, Row, State
 from scheduler_service.runtime.concurrently import concurrently
+from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
 
 MAX_PAGES = 20
@@ -307,3 +310,77 @@ def _wanted(window: Window, listed: Listed) -> bool:
     if window.label is not None and row.label != window.label:
         return False
     return window.cron_id is None or row.cron_id == window.cron_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptShown:
+    """One attempt, its number from 1. Instants are Unix milliseconds; None is what nobody has written down."""
+
+    attempt: int
+    delivered: bool
+    started_at: UnixMillis | None
+    finished_at: UnixMillis | None
+    status: int | None
+    error: str | None
+    duration_ms: int | None
+    excerpt: str | None
+
+
+class ShowAttempts:
+    """Show: every attempt of one schedule that is known, in order.
+
+        failed attempts          rows of their own, written by whoever made them
+        the one that delivered   the schedule's own row says when and with which status; once it is redelivered, a row
+                                 like those of failed ones
+
+    What a process could not record before it was killed is missing: the numbers then have a gap.
+
+    Reads attempts of clients that the caller has looked up.
+    """
+
+    def __init__(self, *, schedules: EditSchedule, attempts: AttemptStore) -> None:
+        self._schedules = schedules
+        self._attempts = attempts
+
+    async def __call__(self, client_id: ClientId, schedule_id: ScheduleId) -> list[AttemptShown]:
+        """Raises NotFound, StoreUnavailable."""
+        resolved = await self._schedules.resolve(client_id, schedule_id)
+        if resolved is None:
+            raise NotFound("this client has no schedule of that id")
+        shown = {each.attempt: _recorded(each) for each in await self._attempts.read(client_id, schedule_id)}
+        row = resolved.row
+        if row.state == State.DELIVERED:
+            shown[row.attempts or 1] = success_of(row)
+        return [shown[number] for number in sorted(shown)]
+
+
+def success_of(row: Row) -> AttemptShown:
+    """The attempt that a delivered row tells of. When it started is known of a first attempt only."""
+    number = row.attempts or 1
+    started = row.first_attempt_at if number == 1 else None
+    known = started is not None and row.finished_at is not None
+    return AttemptShown(
+        attempt=number,
+        delivered=True,
+        started_at=started,
+        finished_at=row.finished_at,
+        status=row.last_status,
+        error=None,
+        duration_ms=(row.finished_at or 0) - (started or 0) if known else None,
+        excerpt=None,
+    )
+
+
+def _recorded(attempt: FailedAttempt) -> AttemptShown:
+    # Of a success that has become one of many, only the end may be known.
+    known = attempt.duration_ms > 0 or not attempt.delivered
+    return AttemptShown(
+        attempt=attempt.attempt,
+        delivered=attempt.delivered,
+        started_at=attempt.started_at if known else None,
+        finished_at=UnixMillis(attempt.started_at + attempt.duration_ms),
+        status=attempt.status,
+        error=attempt.error,
+        duration_ms=attempt.duration_ms if known else None,
+        excerpt=None if attempt.delivered else attempt.excerpt,
+    )

@@ -56,11 +56,12 @@ from scheduler_service.domain.reconciliations import (
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
-from scheduler_service.usecases.cancel_schedules import BeingRetried, CancelSchedules
-from scheduler_service.usecases.cancel_schedules import Outcome as CancelOutcome
 from scheduler_service.usecases.edit_schedule import (
     AlreadyFinished,
+    BeingRetried,
     Cancelled,
+    CancelOutcome,
+    CancelSchedules,
     InDoubt,
     InFlight,
     NoSuchSchedule,

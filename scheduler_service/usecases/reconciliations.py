@@ -10,6 +10,7 @@ The id is chosen by the caller, before anything is written: asked for again with
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -40,9 +41,9 @@ from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.cron_request import LAST_INSTANT
-from scheduler_service.usecases.remember_request import RememberRequest
+from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.schedule_request import Instant
 
 ABANDONED_MS = 60_000
@@ -213,3 +214,33 @@ def _instant(text: str, pointer: str, faults: list[FieldError]) -> UnixMillis | 
         faults.append(FieldError(pointer, "must be from 1970 to the end of the year 9998"))
         return None
     return instant
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciliationPage:
+    """`next` None: there are no more; else the id to go on before."""
+
+    items: list[Reconciliation]
+    next: ReconciliationId | None
+
+
+class ShowReconciliations:
+    """Show: a client's reconciliations, and how far they have come.
+
+    Answers for one client at a time.
+    """
+
+    def __init__(self, *, store: ReconciliationStore) -> None:
+        self._store = store
+
+    async def one(self, client_id: ClientId, reconciliation_id: ReconciliationId) -> Reconciliation:
+        """Raises NotFound, StoreUnavailable."""
+        found = await self._store.read(client_id, reconciliation_id)
+        if found is None:
+            raise NotFound(f"there is no reconciliation {reconciliation_id}")
+        return found
+
+    async def page(self, client_id: ClientId, *, before: ReconciliationId | None, limit: int) -> ReconciliationPage:
+        """Up to `limit`, the newest first. Raises StoreUnavailable."""
+        found = list(await self._store.read_newest(client_id, before=before, limit=limit))
+        return ReconciliationPage(found, found[-1].reconciliation_id if len(found) == limit else None)

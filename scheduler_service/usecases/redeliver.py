@@ -14,34 +14,45 @@ the answer. A caller that dies between the two leaves a pointer; whoever asks fo
 places what it names. Attempts are numbered on, and counted anew by the retry policy: the original says from where.
 """
 
+import heapq
 from collections.abc import Collection
 from dataclasses import dataclass
+from uuid import UUID
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.books import FailedAttempt
+from scheduler_service.domain.books import DeadLetter, FailedAttempt, LetterKey
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.copies import REDELIVERY, definition_of, outcome_of
 from scheduler_service.domain.ids import (
     DAY_MS,
     HOUR_MS,
     MAX_DUE,
+    Hour,
     Partition,
+    PollerId,
+    RowKey,
     ScheduleId,
     UnixMillis,
     key_of,
     minute_end,
     partition_of,
 )
-from scheduler_service.domain.ports import AttemptStore, ScheduleStore
+from scheduler_service.domain.ports import AttemptStore, DeadLetterStore, ScheduleStore
 from scheduler_service.domain.schedules import Edit, Outcome, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
+from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.edit_schedule import NoSuchSchedule
 from scheduler_service.usecases.place import MAX_TURNS, Place
 
 DELETION_MARGIN_MS = HOUR_MS
 """Rows this close to the end of their retention count as gone: their partition may be deleted while it is edited."""
+
+MAX_READS = 1_100
+"""Lanes' hours that one call begins to read, and never less than a whole hour."""
+
+_LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,3 +249,122 @@ def _success_of(partition: Partition, row: Row) -> FailedAttempt:
         duration_ms=finished - started,
         excerpt="",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """How many schedules are called again, and how many letters were passed over. `next` None: the window is
+    exhausted; else the place to go on behind."""
+
+    redelivered: int
+    passed_over: int
+    next: LetterKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterShown:
+    """A letter, and its schedule as it is now, without content. `row` None: it is not kept any more."""
+
+    letter: DeadLetter
+    row: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPage:
+    """`next` None: the window is exhausted; else the place to go on behind."""
+
+    items: list[LetterShown]
+    next: LetterKey | None
+
+
+class ListDeadLetters:
+    """List: what gave up, by the instant at which it did, each with the present state of its schedule.
+
+    Letters are filed by hour and lane. The lanes of an hour are read side by side and merged; all of them have one
+    order, (failed_at, schedule_id), so one key says where every lane goes on. One call reads a bounded number of lanes'
+    hours, so it may answer fewer letters than asked for, even none, and still say where to go on.
+
+    A schedule that gave up again after a redelivery has a letter for each time.
+
+    Reads dead letters of clients that the caller has looked up.
+    """
+
+    def __init__(self, *, letters: DeadLetterStore, schedules: ScheduleStore) -> None:
+        self._letters = letters
+        self._schedules = schedules
+
+    async def page(
+        self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
+    ) -> LetterPage:
+        """Up to `limit` letters behind `after` (None: from the start) with start <= failed_at < end. Raises
+        StoreUnavailable."""
+        letters, following = await self.letters(client, start=start, end=end, after=after, limit=limit)
+        rows = await self._rows(client, letters)
+        return LetterPage([LetterShown(letter, rows.get(letter.schedule_id)) for letter in letters], following)
+
+    async def letters(
+        self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
+    ) -> tuple[list[DeadLetter], LetterKey | None]:
+        """The same without their schedules, and where to go on."""
+        behind = LetterKey(UnixMillis(start - 1), _LAST_ID) if after is None else after
+        found: list[DeadLetter] = []
+        lanes, reads = client.poller_ceiling, 0
+        whole_instant = behind.schedule_id == _LAST_ID
+        for hour in range((behind.failed_at + whole_instant) // HOUR_MS, (end - 1) // HOUR_MS + 1):
+            if reads and reads + lanes > MAX_READS:
+                return found, LetterKey(UnixMillis(hour * HOUR_MS - 1), _LAST_ID)
+            reads += lanes
+            for letter in await self._hour(client, Hour(hour), behind, limit - len(found) + 1):
+                if letter.failed_at >= end:
+                    return found, None
+                if len(found) == limit:
+                    return found, found[-1].key
+                found.append(letter)
+        return found, None
+
+    async def _hour(self, client: Client, hour: Hour, behind: LetterKey, limit: int) -> list[DeadLetter]:
+        """The first `limit` letters of an hour, out of all its lanes."""
+        pages = await concurrently(
+            lambda poller_id: self._letters.read_page(
+                client.client_id, PollerId(poller_id), hour, after=behind, limit=limit
+            ),
+            range(client.poller_ceiling),
+        )
+        return heapq.nsmallest(limit, (letter for page in pages for letter in page), key=lambda letter: letter.key)
+
+    async def _rows(self, client: Client, letters: list[DeadLetter]) -> dict[ScheduleId, Row]:
+        wanted: dict[Partition, list[RowKey]] = {}
+        for letter in letters:
+            home = partition_of(client.client_id, letter.schedule_id)
+            wanted.setdefault(home, []).append(key_of(letter.schedule_id))
+        answers = await concurrently(lambda item: self._schedules.find_rows(*item, lean=True), wanted.items())
+        return {row.schedule_id: row for rows in answers for row in rows.values() if row.defined}
+
+
+class RedriveDeadLetters:
+    """Redrive: everything that gave up within a window is called again, a bounded number of letters at a time.
+
+    A letter counts while it is the last word about its schedule: what was redelivered since, and may have given up
+    again, is passed over. So a redrive of a window that is over may be repeated, by a caller without an answer or by
+    several at once, and each schedule is called again once.
+
+    Redelivers what gave up of clients that the caller has looked up, and that may create.
+    """
+
+    def __init__(self, *, letters: ListDeadLetters, redeliver: RedeliverSchedule) -> None:
+        self._letters = letters
+        self._redeliver = redeliver
+
+    async def __call__(
+        self, client: Client, *, start: UnixMillis, end: UnixMillis, after: LetterKey | None, limit: int
+    ) -> Redriven:
+        """Of up to `limit` letters behind `after` (None: from the start) with start <= failed_at < end. Raises
+        StoreUnavailable, and then some of them are called again: ask for the same once more."""
+        letters, following = await self._letters.letters(client, start=start, end=end, after=after, limit=limit)
+
+        async def redeliver(letter: DeadLetter) -> RedeliverResult:
+            return await self._redeliver(client, letter.schedule_id, failed_at=letter.failed_at)
+
+        results = await concurrently(redeliver, letters)
+        redelivered = sum(isinstance(result, Redelivering) for result in results)
+        return Redriven(redelivered, len(results) - redelivered, following)

@@ -17,9 +17,8 @@ import msgspec
 
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons import InvalidRule
-from scheduler_service.domain.crons.expansion import offset_ms
+from scheduler_service.domain.crons.expansion import offset_ms, planned
 from scheduler_service.domain.crons.row import Cron, CronRun, CronState
-from scheduler_service.domain.crons.upcoming import planned
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, ScheduleId, UnixMillis, due_of
 from scheduler_service.domain.ports import CronStore

@@ -1,26 +1,72 @@
-"""Watch the audits: whether what audits of all clients found still stands, for who shows it to Prometheus.
+"""What a process asks of storage for whoever watches it: whether it answers, and what audits found."""
 
-    every minute: the newest reports of runs over all clients -> findings that stand (`domain.audits`)
-
-One small read a minute, whatever the number of clients. While storage is away the last answer stays.
-"""
-
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.audits import EVERY_CLIENT, standing_findings
-from scheduler_service.domain.ports import AuditStore
+from scheduler_service.domain.ports import AuditStore, ClientStore
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
+
+PROBE_SECONDS = 2.0
+REMEMBERED_SECONDS = 1.0
 
 LOOK_SECONDS = 60.0
 REPORTS = 100
 """So many runs are looked back on: four days of one an hour."""
 
 
+class Probed(NamedTuple):
+    """What came of it. `asked`: whether storage was asked for this answer, and it is not one remembered."""
+
+    asked: bool
+    answered: bool
+
+
+class ProbeStorage:
+    """Probe: can storage be reached right now? Asked by readiness checks, which anybody may send as often as he likes.
+
+    Asks at most once a second, one question at a time.
+    """
+
+    def __init__(self, *, store: ClientStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._asking = asyncio.Lock()
+        self._asked: float | None = None
+        self._answered = False
+
+    async def __call__(self) -> Probed:
+        """Whether storage answered a small read within two seconds."""
+        async with self._asking:
+            now = self._clock.monotonic()
+            if self._asked is not None and now - self._asked < REMEMBERED_SECONDS:
+                return Probed(False, self._answered)
+            self._answered = await self._ask()
+            self._asked = self._clock.monotonic()
+            return Probed(True, self._answered)
+
+    async def _ask(self) -> bool:
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self._store.catalog_revision()
+        except (StoreUnavailable, TimeoutError):
+            return False
+        return True
+
+
 class WatchAudits:
-    """A `Service`. `findings`: None until a run over all clients was seen."""
+    """Watch the audits: whether what audits of all clients found still stands, for who shows it to Prometheus.
+
+        every minute: the newest reports of runs over all clients -> findings that stand (`domain.audits`)
+
+    One small read a minute, whatever the number of clients. While storage is away the last answer stays.
+
+    A `Service`. `findings`: None until a run over all clients was seen.
+    """
 
     def __init__(self, *, store: AuditStore, clock: Clock, on_crash: Callable[[str, BaseException], None]) -> None:
         self._store = store

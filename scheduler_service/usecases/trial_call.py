@@ -15,7 +15,7 @@ from scheduler_service.domain.samples import Exchange, Sample
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
-from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.schedule_request import CallbackRequest, draft_callback
 
 _LANE = PollerId(0)

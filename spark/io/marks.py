@@ -13,7 +13,7 @@ from scheduler_service.domain.archives import ArchivedDay, RunId
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.runtime.concurrently import concurrently
 from spark.errors import JobRefused
-from spark.io.storage import patient
+from spark.io.submitted import patient
 
 
 class Marks:

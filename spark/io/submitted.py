@@ -3,10 +3,11 @@
 
 Where Cassandra is says the connector's own `spark.cassandra.connection.*`. Of the table `cassandra` there are the files
 to be let in by, which our own stores read, on every machine, as they do the key ring; the connector's TLS is its own
-settings."""
+settings.
+"""
 
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from pyspark import SparkConf
@@ -23,6 +24,8 @@ _LOGIN = {"username": "spark.cassandra.auth.username", "password": "spark.cassan
 _TLS = "spark.cassandra.connection.ssl.enabled"
 _FLAG = "tls_check_hostname"
 _FILES = {"username_file", "password_file", "tls_ca_file", "tls_cert_file", "tls_key_file"}
+
+_TIMEOUT_SECONDS = 10.0
 
 
 def submitted_storage(conf: SparkConf) -> StorageSettings:
@@ -90,3 +93,8 @@ def _parts(text: str) -> tuple[str, ...]:
 def _check_names(prefix: str, given: Collection[str], known: Collection[str]) -> None:
     for name in sorted(set(given) - set(known)):
         raise ValueError(f"{prefix}{name} is no setting; there are {', '.join(sorted(known))}")
+
+
+def patient(storage: StorageSettings) -> StorageSettings:
+    """Jobs wait longer for an answer than servers do."""
+    return replace(storage, request_timeout_seconds=max(_TIMEOUT_SECONDS, storage.request_timeout_seconds))

@@ -19,22 +19,26 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
 from scheduler_service.domain.archives import ArchivedDay
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from scheduler_service.runtime.randomness import SystemRandomness
-from spark.arguments import add_clients, day
 from spark.io.archive import STAGING
 from spark.io.files import Files
 from spark.io.marks import Marks, open_marks
 from spark.io.members import lanes
 from spark.jobs.archive_days import Plan, Wanted, as_of, by_day, first_day, past_retention, plan
 from spark.jobs.archive_folders import Folders, sweep_up
-from spark.jobs.archive_so_far import SO_FAR, write_so_far
 from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.jobs.tenants import Tenant, tenants
-from spark.window import Window
+from spark.transforms.archive import READS, archived, is_open
+from spark.window import HOUR, Window, add_clients, day
 
 MAX_DAYS = 400
+
+SO_FAR = "_so_far"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -106,14 +110,6 @@ def render(report: Report) -> Sequence[str]:
 
 
 _NOT_YET = {"open": "not yet: something in them is open", "fresh": "not yet: something in them has just ended"}
-
-JOB = Job(
-    name="archive",
-    summary="Write the schedules of past days to Parquet, before retention deletes them.",
-    add_arguments=add_arguments,
-    run=run,
-    render=render,
-)
 
 
 class _Archive:
@@ -224,14 +220,46 @@ def _report(plan: Plan, done: Sequence[Report], place: str) -> Report:
     }
 
 
-def _day(done: dict[int, Report], at: int) -> Report:
-    names = ("clients", "rows", "open", "fresh", "past_retention")
-    return done.setdefault(at, {"day": f"{_instant(at):%Y-%m-%d}", **dict.fromkeys(names, 0)})
-
-
 def _ms(instant: datetime) -> int:
     return round(instant.timestamp() * 1000)
 
 
 def _instant(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+def write_so_far(context: Context, files: Files, clients: Sequence[str], *, run: str) -> int:
+    """Rows that are in it. Raises JobRefused.
+
+    What has ended today, as a snapshot beside the archive: for who can't wait for the day to be over.
+
+        DIR/_so_far/client_id=shop/*.parquet
+
+    Each run replaces it as a whole. It is no archive: the day is not marked, retention waits for it as before, and the
+    run that archives the day reads its rows anew.
+    """
+    start = context.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    until = context.now.replace(minute=0, second=0, microsecond=0) + HOUR
+    window = Window(start, min(until, start + timedelta(days=1)))
+    ended = archived(context.tables.rows(clients, window, READS)).where(~is_open())
+    seen = Observation()
+    staged, target = f"{files.root}/{STAGING}/{run}-so-far", f"{files.root}/{SO_FAR}"
+    observed = ended.drop("day").observe(seen, F.count(F.lit(1)).alias("rows"))
+    observed.repartition("client_id").write.partitionBy("client_id").parquet(staged)
+    files.delete(target)
+    files.move(staged, target)
+    return int(seen.get["rows"])
+
+
+JOB = Job(
+    name="archive",
+    summary="Write the schedules of past days to Parquet, before retention deletes them.",
+    add_arguments=add_arguments,
+    run=run,
+    render=render,
+)
+
+
+def _day(done: dict[int, Report], at: int) -> Report:
+    names = ("clients", "rows", "open", "fresh", "past_retention")
+    return done.setdefault(at, {"day": f"{_instant(at):%Y-%m-%d}", **dict.fromkeys(names, 0)})

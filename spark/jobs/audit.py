@@ -13,43 +13,108 @@ a cancel) writes pointer and copy within moments of each other. Therefore whatev
 
 import asyncio
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 import msgspec
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
-from cql.storage import open_storage
+from cql.storage import Storage, open_storage
 from membership.errors import MinutehandError
-from scheduler_service.domain.audits import (
-    SHOWN,
-    Audit,
-    AuditCounts,
-    AuditFinding,
-    AuditId,
-    new_audit_id,
-    together,
-)
-from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.audits import SHOWN, Audit, AuditCounts, AuditFinding, AuditId, new_audit_id, together
+from scheduler_service.domain.copies import definition_of, outcome_of
+from scheduler_service.domain.ids import ClientId, Partition, PollerId, RowKey, ScheduleId, UnixMillis, minute_of
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.runtime.clock import SystemClock
+from scheduler_service.domain.schedules import State
+from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.runtime.randomness import SystemRandomness
-from spark.arguments import add_clients, add_window
-from spark.io.storage import patient
+from scheduler_service.runtime.randomness import Randomness, SystemRandomness
+from scheduler_service.usecases.place import Place
+from spark.io.files import refuse_existing, write_whole
+from spark.io.submitted import patient
 from spark.io.tables import PARTITION
-from spark.io.whole import refuse_existing, write_whole
-from spark.jobs.audit_partitions import Found, look, read_positions, spread
+from spark.jobs.audit_partitions import (
+    MAX_PROBES,
+    Found,
+    look,
+    overdue_crons,
+    planned,
+    read_positions,
+    spread,
+    unindexed,
+)
 from spark.jobs.job import Context, Job, JobRefused, Report
-from spark.jobs.reconcile_edges import MAX_PROBES, overdue_crons, planned, unindexed
-from spark.jobs.reconcile_repair import KINDS, MAX_REPAIRS, Broken, repair
 from spark.transforms import findings
 from spark.transforms.books import COUNTS
-from spark.window import Window
+from spark.window import Window, add_clients, add_window
 
 AGAIN_AFTER_SECONDS = 10.0
+
+KINDS = ("stranded", "pointer-without-copy", "pointer-left-behind")
+MAX_REPAIRS = 100_000
+"""Of one run; what is beyond is found again by the next."""
+AT_ONCE = 16
+
+
+class Broken(NamedTuple):
+    """A row with a finding of one of KINDS."""
+
+    partition: Partition
+    key: RowKey
+
+    @classmethod
+    def at(cls, client_id: str, poller_id: int, due_ms: int, schedule_id: str) -> "Broken":
+        partition = Partition(ClientId(client_id), PollerId(poller_id), minute_of(due_ms))
+        return cls(partition, RowKey(UnixMillis(due_ms), ScheduleId(UUID(schedule_id))))
+
+
+async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, randomness: Randomness) -> dict[str, int]:
+    """How many were re-homed, completed, or had moved on. Raises StoreUnavailable; what was done until then stays.
+
+    Repair: what the use cases can put right.
+
+        stranded               re-homed, as `usecases.place` does with a row that came too late: it is called
+        pointer-without-copy   its copy is placed
+        pointer-left-behind    what the copy came to is carried over
+
+    Each row is read anew, serially, and left alone where it has moved on. All of it competes with owners and with
+    cancels by the very conditions that those go by, so exactly one of them wins. A row whose minute an owner has opened
+    may have been called before its outcome was lost, so it is re-homed in doubt: clients with at most one call get
+    none. Rows of which the books say that they had an outcome (lost-outcome) are left to a person.
+    """
+    place = Place(
+        schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=_Unsaid()
+    )
+
+    async def one(row: Broken) -> str:
+        return await _repair(storage, place, row)
+
+    return dict(Counter(await concurrently(one, rows, width=AT_ONCE)))
+
+
+async def _repair(storage: Storage, place: Place, broken: Broken) -> str:
+    statics, rows = await storage.schedules.read_rows(broken.partition, [broken.key], serial=True)
+    row = rows.get(broken.key)
+    if row is None or not row.defined or row.ended:
+        return "moved-on"
+    definition, outcome = definition_of(broken.partition, row), outcome_of(row)
+    if outcome is None:
+        await place.rehome(definition, in_doubt=statics.version is not None)
+        return "rehomed"
+    if row.state == State.RETRYING and outcome.next_attempt_at is not None:
+        await place.complete(definition, outcome)
+        return "completed"
+    return "moved-on"
+
+
+class _Unsaid:
+    """Nobody is told of the copies: the sweep of their minute finds them."""
+
+    def hint(self, partition: Partition, key: RowKey) -> None: ...
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -209,7 +274,7 @@ def _to_repair(reconcile: _Reconcile, found: DataFrame) -> list[Broken]:
 
 async def _finish(context: Context, audits: Sequence[Audit], broken: Sequence[Broken] | None, *, every: bool) -> Report:
     """Repair, if that was asked for, and store the reports. `every`: these are all clients, so that APIs can show how
-    the books are (`usecases.storage_probes`)."""
+    the books are (`usecases.storage_probes.WatchAudits`)."""
     storage = await open_storage(patient(context.storage))
     try:
         if broken:

@@ -2,6 +2,8 @@
 
 The rows are read once and kept while they are looked at; what is found leads to few others, which are read by their
 keys: the copies that schedules name, the schedules that copies are of.
+
+What the rows of the index can't tell: partitions that are missing from it, and crons that nobody has looked at.
 """
 
 from collections.abc import Sequence
@@ -15,9 +17,15 @@ from cql.members import CLUSTER
 from spark.io.tables import PARTITION, Tables
 from spark.transforms import books, findings
 from spark.transforms.lanes import positions, with_settled
+from spark.window import HOUR, Window
 
 _COLUMNS = ("due", "schedule_id", *sorted({*findings.READS, *books.READS}))
 _PARTITIONS_OF_A_TASK = 250
+
+MAX_PROBES = 100_000
+"""Lanes' minutes that are tried for rows though the index does not name them; with more, none are."""
+OVERDUE_SECONDS = 600
+"""A cron that waits this long for its expansion has been missed by the search for such crons, several times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,3 +106,33 @@ def _with_books(tables: Tables, by_rows: DataFrame, counts: DataFrame, hours: Da
         findings.with_lost_outcomes(by_rows, books.lost(differing, stranded)),
         findings.wrong_balances(differing.join(explained, list(PARTITION), "left_anti")),
     )
+
+
+def planned(clients: DataFrame, window: Window) -> DataFrame:
+    """Every minute of the window for every lane that a client ever had. `clients`: client_id, poller_ceiling."""
+    first, last = (F.timestamp_seconds(F.lit(int(at.timestamp()))) for at in (window.start, window.end - HOUR / 60))
+    lanes = F.sequence(F.lit(0), F.col("poller_ceiling") - 1)
+    each = clients.where(F.col("poller_ceiling") > 0).select("client_id", F.explode(lanes).alias("poller_id"))
+    return each.select(
+        "client_id", "poller_id", F.explode(F.sequence(first, last, F.expr("interval 1 minute"))).alias("minute")
+    )
+
+
+def unindexed(tables: Tables, candidates: DataFrame, index: DataFrame) -> DataFrame:
+    """Those of the candidates that the index does not name and that have rows.
+
+    Whoever writes a row has its index row acknowledged before; retention deletes the rows first. So where the index was
+    read between two reads of rows that found some, it lacks them for good.
+    """
+    key = list(PARTITION)
+    probes = candidates.select(*key).join(index.select(*key), key, "left_anti").localCheckpoint()
+    rows = tables.by_key(probes, "schedules", ("due",)).where(F.col("due").isNotNull())
+    return findings.unindexed(rows.select(*key).distinct()).select(*findings.COLUMNS).localCheckpoint()
+
+
+def overdue_crons(tables: Tables, clients: DataFrame, *, now_seconds: int) -> DataFrame:
+    """Of active clients: those of others are not expanded. `clients`: client_id, state."""
+    active = clients.where(F.col("state") == "active").select("client_id").localCheckpoint()
+    crons = tables.by_key(active, "crons", ("cron_id", "poller_id", "wake_at"))
+    before = F.timestamp_seconds(F.lit(now_seconds - OVERDUE_SECONDS))
+    return findings.overdue_crons(crons, before=before).select(*findings.COLUMNS).localCheckpoint()

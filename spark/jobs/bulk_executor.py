@@ -25,8 +25,7 @@ from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, Result
-from scheduler_service.usecases.load_pace import Pace
+from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, Pace, Result
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from scheduler_service.usecases.secret_encryption import SecretSettings, secret_box

@@ -18,13 +18,12 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, ClientState
-from spark.arguments import add_clients, hour
 from spark.io.charts import Chart, draw
 from spark.io.members import capacity_per_minute
 from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.jobs.tenants import tenants
 from spark.transforms.load import READS, hottest, lane_minutes, loads, minutes, totals
-from spark.window import HOUR, Window
+from spark.window import HOUR, Window, add_clients, hour
 
 BEHIND_HOURS = 24
 AHEAD_HOURS = 24

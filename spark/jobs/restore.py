@@ -18,7 +18,6 @@ from scheduler_service.domain.archives import ArchivedDay
 from scheduler_service.domain.ids import DAY_MS
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.randomness import SystemRandomness
-from spark.arguments import add_clients, day
 from spark.io.archive import Manifest, Problem, damage, days_of, find, folder, read_folders
 from spark.io.export import check_file, write_file
 from spark.io.files import Files
@@ -27,7 +26,7 @@ from spark.jobs.archive_days import first_day
 from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.jobs.tenants import Tenant, tenants
 from spark.transforms.archive import by_state, schedules
-from spark.window import Window
+from spark.window import Window, add_clients, day
 
 MAX_DAYS = 400
 ORDER = ("client_id", "due", "schedule_id")

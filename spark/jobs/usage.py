@@ -10,24 +10,26 @@ retention has left whole, up to today; so it may run every hour, and what it mis
 A client's day is one row and one write, which replaces all of it; so a run that is cut short has written whole days or
 nothing of them, and the next one does the others. Days past their client's retention are left as they were counted:
 what is left of them is not what they were. So is a day of which more was counted before.
+
+Which days of which clients are counted, and in which portions. Pure.
 """
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.usage import Used
-from spark.arguments import add_clients, day
 from spark.io.members import lanes
 from spark.jobs.job import Context, Job, JobRefused, Report
-from spark.jobs.tenants import settled_before, tenants
-from spark.jobs.usage_days import DAY_SECONDS, Day, Plan, Stored, choose, oldest_whole_day, pieces, seconds
+from spark.jobs.tenants import Tenant, settled_before, tenants
 from spark.transforms.usage import READS, days, failing_hosts, growing, usage, used
-from spark.window import Window
+from spark.window import Window, add_clients, day
 
 MAX_DAYS = 366
 
@@ -37,6 +39,74 @@ _ROWS = (
     "client_id string, due timestamp, kind string, created_at timestamp, state string, attempts int, "
     "first_attempt_at timestamp, url string, body binary"
 )
+
+DAY_SECONDS = 86_400
+RETENTION_MARGIN = 3_600
+"""Seconds that a day must be short of its client's retention: it is read for a while."""
+
+
+class Day(NamedTuple):
+    """Of one client. `at`: its beginning, Unix seconds."""
+
+    client_id: str
+    at: int
+
+
+class Stored(NamedTuple):
+    complete: bool
+    accepted: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be counted, and why the rest is not."""
+
+    wanted: list[Day]
+    complete: int = 0
+    expired: int = 0
+
+
+def oldest_whole_day(tenant: Tenant, now: datetime) -> int:
+    """The first day that retention has left whole, and leaves so while it is read; Unix seconds."""
+    left = seconds(now) + RETENTION_MARGIN - tenant.retention_days * DAY_SECONDS
+    return -(-left // DAY_SECONDS) * DAY_SECONDS
+
+
+def choose(
+    plan: Plan,
+    tenant: Tenant,
+    span: Window,
+    *,
+    kept: int,
+    stored: Mapping[Day, Stored],
+    busy: set[Day],
+    explicit: bool,
+    again: bool,
+) -> None:
+    """Add the days of one client that are to be counted."""
+    for at in range(seconds(span.start), seconds(span.end), DAY_SECONDS):
+        one = Day(tenant.client_id, at)
+        known = stored.get(one)
+        if known is not None and known.complete and not again:
+            plan.complete += 1
+        elif at < kept:
+            plan.expired += explicit
+        elif one in busy or known is not None or at + DAY_SECONDS > tenant.created:
+            plan.wanted.append(one)
+
+
+def pieces(wanted: Iterable[Day], busy: set[Day]) -> list[list[Day]]:
+    """What is counted at once: the days without rows together, then one day after the other."""
+    idle: list[Day] = []
+    by_day: dict[int, list[Day]] = {}
+    for one in wanted:
+        (by_day.setdefault(one.at, []) if one in busy else idle).append(one)
+    return [some for some in (idle, *(by_day[at] for at in sorted(by_day))) if some]
+
+
+def seconds(instant: datetime) -> int:
+    """Unix seconds."""
+    return int(instant.timestamp())
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -86,15 +156,6 @@ def render(report: Report) -> Sequence[str]:
         "kept": "left as they were: more was counted before",
     }
     return [*shown, *(f"{report[name]:,} days of clients {why}" for name, why in reasons.items() if report[name])]
-
-
-JOB = Job(
-    name="usage",
-    summary="Count what each client used, by hour and by day.",
-    add_arguments=add_arguments,
-    run=run,
-    render=render,
-)
 
 
 def _span(arguments: Namespace, now: datetime) -> tuple[datetime | None, datetime]:
@@ -186,3 +247,12 @@ def _report(context: Context, plan: Plan, counted: Iterable[Report], kept: int) 
         "past_retention": plan.expired,
         "kept": kept,
     }
+
+
+JOB = Job(
+    name="usage",
+    summary="Count what each client used, by hour and by day.",
+    add_arguments=add_arguments,
+    run=run,
+    render=render,
+)

@@ -25,8 +25,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.schedules import Kind, State
-from spark.transforms.ids import due_of, poller_of
-from spark.transforms.rows import ENDED, is_accepted
+from spark.transforms.rows import ENDED, due_of, is_accepted, poller_of
 
 COLUMNS = ("client_id", "poller_id", "minute", "due", "schedule_id", "kind", "detail")
 """Of a finding: the row (null where it is about a partition or a cron), what is wrong, and a sentence."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 
 from minutehand.client import Callback
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive, send_signal
 from minutehand.processes.programs import Program
 from tests.support.processes import Deployment

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import Program
 from tests.helm.chart import chart_or_skip, of_kind, pod_templates
 from tests.helm.mounted import start

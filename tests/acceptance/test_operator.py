@@ -9,7 +9,7 @@ from minutehand.client import Cluster, Node
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive, send_signal
 from minutehand.processes.programs import Program
 from scheduler_service.domain.crons.row import CRON_CLIENT
-from scheduler_service.usecases.built_in_clients import CRON_POLLERS
+from scheduler_service.usecases.clients import CRON_POLLERS
 from tests.support.processes import Deployment
 
 QUOTA = 12

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from minutehand.client import Callback, MinutehandApiError, Retry
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import Program
 from tests.support.cassandra import SuiteCassandra
 from tests.support.certificates import Authority

@@ -30,7 +30,7 @@ from cql.settings import StorageSettings
 from membership.errors import MinutehandError
 from minutehand.client import Callback
 from minutehand.local import EmbeddedCassandra, ProgressLines
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import clean_environment
 from minutehand.webhooks import BadSignatureError, verify
 from scheduler_service.runtime.randomness import SystemRandomness

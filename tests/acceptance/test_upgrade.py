@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from minutehand.client import Callback, Minutehand
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import clean_environment
 from minutehand.version import VERSION
 from scheduler_service.domain.crons import spread_offset_ms

@@ -25,9 +25,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark.command_line import parse
 from spark.io.tables import Tables
 from spark.jobs.job import Context
+from spark.program import parse
 from tests.bench import phases
 from tests.bench.spark_session import LocalSpark, add_memory, local_spark
 from tests.support.processes import Deployment, deployment

@@ -33,13 +33,12 @@ from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import APPLIED, Answer
 from membership.view import MembersView
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.running import spare_collector
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import Tenant, Tenants
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.due_clock import DueClock
@@ -47,9 +46,7 @@ from poller_cluster.dispatch.request import Sender
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.runner import Firing, MinuteRun
-from poller_cluster.record_pace import RecordPace
-from poller_cluster.row_window import RowWindow
+from poller_cluster.minute.runner import Firing, MinuteRun, RecordPace, RowWindow
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import (
@@ -63,6 +60,7 @@ from scheduler_service.domain.ids import (
     minute_of,
     minute_start,
 )
+from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import SystemRandomness

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import Program
 from tests.bench.phases import QUOTA, Bench, Figures, now_ms, sleep_until
 from tests.support.processes import Receiver

@@ -2,7 +2,7 @@
 
 import time
 
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from tests.bench.cpu import cpu_seconds
 from tests.bench.neighbours import QUIET, create, quiet_receiver
 from tests.bench.phases import Bench, Figures, now_ms, sleep_until

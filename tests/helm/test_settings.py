@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from minutehand.config import FOR_API, FOR_POLLER, FOR_STORAGE, TABLES, Settings, load_settings
+from minutehand.processes.several import ENDING_SECONDS
 from minutehand.reference_pages import defaults
-from minutehand.several_processes import ENDING_SECONDS
 from minutehand.version import VERSION
 from scheduler_service.api.http.server import LAST_ANSWERS_SECONDS
 from tests.helm.chart import Chart, Document, Refused, of_kind, pod_templates

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import CHECKS
 from schemathesis.core.parameters import ParameterLocation
 
-from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.http.route import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ADMIN_KEY, ApiHarness

@@ -12,7 +12,7 @@ import pycares
 import pytest
 
 from poller_cluster.delivery.connection import Connection
-from poller_cluster.delivery.policy import NetworkPolicy
+from scheduler_service.domain.network import NetworkPolicy
 from tests.support.certificates import Authority
 from tests.support.delivery import EngineMaker, Trust, attempt, begin, post
 from tests.support.name_server import SERVER_FAILED, NameServer

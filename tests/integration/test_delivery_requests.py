@@ -7,8 +7,7 @@ import pytest
 
 from minutehand.webhooks import verify
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.delivery.headers import callback_headers
-from poller_cluster.delivery.signing import sign
+from poller_cluster.delivery.headers import callback_headers, sign
 from tests.support.delivery import CLOCK, EngineMaker, attempt, post
 from tests.support.raw_receiver import RawReceiver, closing, writing
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.delivery.policy import NetworkPolicy
+from scheduler_service.domain.network import NetworkPolicy
 from tests.support.delivery import EngineMaker, Trust, attempt, post
 from tests.support.raw_receiver import RawReceiver, answering, closing, writing
 

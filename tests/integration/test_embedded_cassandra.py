@@ -15,7 +15,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, S
 from cassandra.policies import RoundRobinPolicy
 
 from minutehand.local import EmbeddedCassandra
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.identity import identify, is_alive
 from tests.support.cassandra import embedded_cluster
 

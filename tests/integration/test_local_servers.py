@@ -17,7 +17,7 @@ from minutehand.local import EmbeddedCassandra, LocalError, RunningCassandra, fi
 from minutehand.local import cassandra as room
 from minutehand.local.errors import DataDirLocked, PortBusy, StartFailed, TooLittleMemory
 from minutehand.local.lock_file import JarSet
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.local.state import read_state
 from minutehand.processes.identity import ProcessIdentity, identify, is_alive
 from tests.support import fake_java

@@ -12,12 +12,12 @@ import httpx
 import msgspec
 import pytest
 
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from poller_cluster.clients import Tenant
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, Sender, prepare
-from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, new_schedule_id
 from scheduler_service.domain.samples import SAMPLE_HEADER

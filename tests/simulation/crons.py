@@ -15,8 +15,9 @@ from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, key_of, p
 from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.schedules import Row, State
-from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.crons import ChangeCrons, CronDraft
+from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.cron_request import CronDraft
+from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.simulation.receivers import Call
 from tests.simulation.world import World

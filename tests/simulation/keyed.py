@@ -8,14 +8,12 @@ from scheduler_service.domain.idempotency import Keyed, fingerprint_of
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import LaneChooser
 from scheduler_service.domain.schedules import Definition, Kind
-from scheduler_service.usecases.admission import JudgeClock
-from scheduler_service.usecases.admit_creates import AdmitCreates
+from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule
-from scheduler_service.usecases.idempotency import AskOnce
+from scheduler_service.usecases.idempotency import AskOnce, RememberRequest
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.redeliver import RedeliverSchedule
-from scheduler_service.usecases.remember_request import RememberRequest
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.secret_encryption import ClearBox

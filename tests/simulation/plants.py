@@ -21,7 +21,7 @@ from scheduler_service.domain.books import MinuteBalance, Tally
 from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import Partition, RowKey, minute_end
 from scheduler_service.domain.schedules import Advance, Edit, Outcome, Row, State, WriteRejection
-from scheduler_service.usecases.count_minute import CountMinute
+from scheduler_service.usecases.balance import CountMinute
 from tests.support import memory
 from tests.support.cql_tables import Partition as Stored
 from tests.support.cql_tables import Table

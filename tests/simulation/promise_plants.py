@@ -3,12 +3,12 @@
 import pytest
 
 from membership.ports import Heartbeat
-from poller_cluster import put_off
 from poller_cluster.clients import Tenants
+from poller_cluster.dispatch import outcome
 from poller_cluster.dispatch.due_clock import DueClock
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.hand_over import HandOver
 from poller_cluster.minute.rows import OpenRow
-from poller_cluster.minute.steps import Claim
 from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
@@ -31,12 +31,12 @@ def clients_are_read_when_announced_alone(patch: pytest.MonkeyPatch) -> None:
 
 def doubt_is_forgotten_when_put_off(patch: pytest.MonkeyPatch) -> None:
     """A row whose host is left alone comes back as if nobody had called it."""
-    known = put_off.put_off
+    known = outcome.put_off
 
     def forgetful(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
         return known(claim, at=at, in_doubt=False, reason=reason)
 
-    patch.setattr(put_off, "put_off", forgetful)
+    patch.setattr(outcome, "put_off", forgetful)
 
 
 def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:

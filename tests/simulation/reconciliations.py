@@ -11,13 +11,12 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.reconciliations import Action, Reconciliation, ReconciliationId
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases import reconcile
-from scheduler_service.usecases.admission import JudgeClock
-from scheduler_service.usecases.admit_creates import AdmitCreates
-from scheduler_service.usecases.cancel_schedules import CancelSchedules
+from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
+from scheduler_service.usecases.edit_schedule import CancelSchedules
+from scheduler_service.usecases.idempotency import RememberRequest
 from scheduler_service.usecases.reconcile import Reconcile
 from scheduler_service.usecases.reconciliations import ReconciliationRequest, RequestReconciliations
 from scheduler_service.usecases.redeliver import RedeliverSchedule
-from scheduler_service.usecases.remember_request import RememberRequest
 from tests.simulation.asked import Asked
 from tests.simulation.world import World
 

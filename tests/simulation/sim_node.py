@@ -11,8 +11,7 @@ from cql.connection import Connection
 from cql.storage import Storage
 from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
-from poller_cluster.node import Node
-from poller_cluster.node_stores import NodeStores
+from poller_cluster.node import Node, NodeStores
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender
 from scheduler_service.usecases.secret_encryption import ClearBox

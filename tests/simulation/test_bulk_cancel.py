@@ -7,8 +7,7 @@ import pytest
 
 from cql.connection import Item
 from membership.errors import StoreUnavailable
-from scheduler_service.usecases.cancel_schedules import CancelSchedules
-from scheduler_service.usecases.edit_schedule import Cancelled
+from scheduler_service.usecases.edit_schedule import Cancelled, CancelSchedules
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan
 from tests.simulation.world import World, simulate

@@ -12,13 +12,11 @@ from membership.errors import StoreUnavailable
 from membership.identity import Lane
 from scheduler_service.domain.clients import ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.change_client import ChangeClient
-from scheduler_service.usecases.clients import RegisterClient
+from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.clients import ChangeClient, DeleteClient, RegisterClient, SuspendClient
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.secret_encryption import ClearBox
 from scheduler_service.usecases.signing_secrets import SigningSecrets
-from scheduler_service.usecases.suspend_client import DeleteClient, SuspendClient
 from tests.simulation.cluster import SHOP, three_nodes
 from tests.simulation.faults import FaultPlan
 from tests.simulation.world import World, simulate

@@ -6,8 +6,7 @@ from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import PollerId
 from scheduler_service.domain.schedules import Row, State
-from scheduler_service.usecases.cancel_schedules import CancelSchedules
-from scheduler_service.usecases.edit_schedule import Cancelled, InDoubt
+from scheduler_service.usecases.edit_schedule import Cancelled, CancelSchedules, InDoubt
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest
 from tests.simulation.asked import Asked
 from tests.simulation.cluster import owner_of, three_nodes, until

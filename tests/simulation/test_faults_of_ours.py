@@ -3,9 +3,10 @@
 import pytest
 
 from poller_cluster.dispatch import dispatcher
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, prepare
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.steps import Claim, Step
+from poller_cluster.minute.steps import Step
 from scheduler_service.domain.schedules import Outcome, State
 from tests.simulation.world import World, simulate
 

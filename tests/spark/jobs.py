@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from spark.command_line import parse
 from spark.io.tables import Tables
 from spark.jobs.job import Context, Report
+from spark.program import parse
 from tests.support.processes import Deployment
 
 

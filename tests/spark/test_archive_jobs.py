@@ -20,8 +20,8 @@ from spark.io.files import Files
 from spark.io.marks import Marks, open_marks
 from spark.io.tables import Tables
 from spark.jobs import archive_folders
+from spark.jobs.archive import SO_FAR
 from spark.jobs.archive_folders import Folders
-from spark.jobs.archive_so_far import SO_FAR
 from spark.jobs.job import JobRefused
 from spark.transforms.archive import COLUMNS, READS, SCHEMA, archived
 from spark.transforms.rows import packed_in, unpacked

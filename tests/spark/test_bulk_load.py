@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.network import NetworkPolicy
-from spark.command_line import parse
 from spark.io.bulk_input import UnreadableInput, read_input
 from spark.io.tables import Tables
 from spark.jobs import bulk_load
 from spark.jobs.job import Context, JobRefused, Report
+from spark.program import parse
 from spark.transforms.bulk import crowded, keyed, repeats, spans
 from tests.spark.broken_parts import dying_part
 from tests.support.cassandra import SuiteCassandra, session_of

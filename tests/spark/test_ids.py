@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.ids import MAX_DUE, MAX_POLLERS, compose_schedule_id
-from spark.transforms.ids import due_of, poller_of
+from spark.transforms.rows import due_of, poller_of
 
 DUES = (0, 1, 999, 1_795_300_000_123, MAX_DUE // 2)
 LANES = (0, 1, 15, 16, 255, 256, MAX_POLLERS - 1)

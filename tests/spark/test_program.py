@@ -7,7 +7,7 @@ import sys
 import pytest
 from pyspark.errors import AnalysisException
 
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import clean_environment
 from spark.errors import cause_of
 

@@ -13,7 +13,7 @@ from minutehand.client import Callback, DayUsage
 from scheduler_service.domain.clients import ClientState
 from spark.jobs.job import JobRefused
 from spark.jobs.tenants import Tenant
-from spark.jobs.usage_days import DAY_SECONDS, Day, Plan, Stored, choose, oldest_whole_day, pieces, seconds
+from spark.jobs.usage import DAY_SECONDS, Day, Plan, Stored, choose, oldest_whole_day, pieces, seconds
 from spark.transforms.usage import WHOLE_DAY, days, failing_hosts, growing, usage, used
 from spark.window import Window
 from tests.spark.jobs import run_job

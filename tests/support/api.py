@@ -17,8 +17,8 @@ from cql.storage import Storage
 from membership.identity import Life
 from membership.settings import MembershipSettings
 from scheduler_service.api.app import build_app
-from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.http.server import ApiServer
+from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
@@ -28,9 +28,9 @@ from scheduler_service.domain.ports import SampleCaller, SecretBox
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SampleTimes
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.usecases.built_in_clients import create_built_in_clients
+from scheduler_service.usecases.clients import create_built_in_clients
+from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import ClearBox
-from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.api_document import api_document
 from tests.support.memory import InMemoryConnection
 

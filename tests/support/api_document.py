@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 
 from scheduler_service.api.http.route import Route
-from scheduler_service.api.openapi.built import documents_of
+from scheduler_service.api.openapi.document import documents_of
 from scheduler_service.api.resources import ROUTES
 
 _PATTERNS = [(re.compile(re.sub(r"\{\w+\}", "[^/:]+", route.path)), route) for route in ROUTES]

@@ -21,7 +21,7 @@ import pytest
 
 from cql.session import Session
 from minutehand.local import EmbeddedCassandra, ProgressLines, RunningCassandra, start_cassandra
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 
 OPTION = "--cassandra"
 CONTACT_POINTS_VARIABLE = "MINUTEHAND_CASSANDRA_CONTACT_POINTS"

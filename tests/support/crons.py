@@ -15,11 +15,12 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.node_client import HintForwarder, HintSettings
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.crons import ChangeCrons, CronDraft
+from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.cron_request import CronDraft
+from scheduler_service.usecases.crons import ChangeCrons
+from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.secret_encryption import ClearBox
-from scheduler_service.usecases.watch_members import WatchMembers
 from tests.support.processes import Deployment
 
 BODY = b"x" * 200

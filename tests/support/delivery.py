@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from poller_cluster.delivery.engine import DeliveryEngine
-from poller_cluster.delivery.policy import NetworkPolicy
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.delivery.settings import DeliverySettings
+from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 
 CLOCK = SystemClock()

@@ -29,8 +29,7 @@ import typer.main
 from minutehand import client, webhooks
 from minutehand.cli.app import app
 from minutehand.config import TABLES
-from minutehand.metrics_page import documented
-from minutehand.reference_pages import defaults, field_docs, summary, toml
+from minutehand.reference_pages import defaults, documented, field_docs, summary, toml
 from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.document import build_document
 from scheduler_service.api.resources import ROUTES

@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from minutehand.metrics_page import PROGRAMS
+from minutehand.reference_pages import PROGRAMS
 from scheduler_service.runtime.metrics import PREFIX, Kind
 
 _OF_HISTOGRAMS = {"le"}

@@ -14,9 +14,7 @@ from poller_cluster.crons.fire_checks import CronChildren
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
 from poller_cluster.lanes import ClientPollers
-from poller_cluster.minute.runner import Firing
-from poller_cluster.record_pace import RecordPace
-from poller_cluster.row_window import RowWindow
+from poller_cluster.minute.runner import Firing, RecordPace, RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import ScheduleStore

@@ -5,10 +5,10 @@ from typing import Any
 
 from cql.storage import Storage
 from membership.conditional import Answer, Unknown
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.steps import (
     CheckRows,
-    Claim,
     OpenPartition,
     ReadHinted,
     ReadPage,

@@ -19,12 +19,12 @@ from cql.session import Session
 from cql.settings import StorageSettings
 from membership.errors import StoreUnavailable
 from minutehand.client import ClientScope, ClientSettings, Minutehand, MinutehandClientError
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import Program
 from minutehand.reference_pages import toml
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.built_in_clients import CRON_POLLERS
+from scheduler_service.usecases.clients import CRON_POLLERS
 from tests.support.cassandra import SuiteCassandra
 from tests.support.receiver import host_address
 

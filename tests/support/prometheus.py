@@ -21,9 +21,9 @@ import pytest
 import yaml
 
 from minutehand.local.jars import cache_directory
-from minutehand.local.ports import free_ports
-from minutehand.metrics_page import Documented
+from minutehand.local.machine import free_ports
 from minutehand.processes.children import TiedChild
+from minutehand.reference_pages import Documented
 from scheduler_service.runtime.metrics import Kind
 
 RULES = Path("helm/minutehand/files/rules/minutehand.yaml")

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import CURSOR
-from scheduler_service.api.http.route import Route
-from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.audits import Audit, AuditFinding, new_audit_id

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minutehand.local.errors import LocalError
+from minutehand.errors import LocalError
 from minutehand.local.file_lock import FileLock
-from minutehand.local.ports import check_port, free_ports
+from minutehand.local.machine import check_port, free_ports
 from minutehand.reference_pages import toml
 
 

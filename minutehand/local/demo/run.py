@@ -6,12 +6,18 @@ The data stays in the directory: the next start goes on with it, and is quicker.
 """
 
 import asyncio
+import shutil
 import signal
+import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from minutehand.local.demo.cluster import SIGNALS, ClusterOptions, DemoCluster, signals_interrupt
+from minutehand.local.demo.files import DemoDirectory
 from minutehand.local.demo.show import DemoShow, Say
+from minutehand.local.demo.spark_show import PipelineShow
 from minutehand.local.progress import Progress
+from minutehand.local.spark import prepare_spark
 
 
 def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progress) -> None:
@@ -36,3 +42,38 @@ def run_demo(options: ClusterOptions, *, once: bool, say: Say, progress: Progres
                 signal.signal(number, signal.SIG_IGN)
             if cluster.begun:
                 say("Stopping.")
+
+
+def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) -> None:
+    """Raises LocalError when something did not go as it should, KeyboardInterrupt when it was interrupted.
+
+    The data pipeline from end to end, on this machine: what is loaded in bulk is called, archived, proved and counted.
+
+        the cluster -> orders in Parquet -> bulk_load -> what was due too soon for it, over the API -> callbacks
+                    -> archive -> reconcile, usage, capacity
+
+    Each job is the command that a user would type, and is shown before it runs. It begins anew each time.
+    """
+    began = time.monotonic()
+    jars = prepare_spark(progress)
+    cluster = DemoCluster(ClusterOptions(directory=directory), say=say, progress=progress)
+    with signals_interrupt(), ExitStack() as running:
+        try:
+            cluster.directory.claim(running)
+            _begin_anew(cluster.directory)
+            started = cluster.start(running)
+            show = PipelineShow(cluster.directory, started.plan, rows=rows, say=say)
+            show.write_orders(jars)
+            asyncio.run(show.run())
+            say(f"All of that took {time.monotonic() - began:,.0f} s.")
+        finally:
+            for number in SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+            if cluster.begun:
+                say("Stopping.")
+
+
+def _begin_anew(directory: DemoDirectory) -> None:
+    """Remove what the last one left: its orders are done."""
+    for leftover in (directory.cassandra, *(directory.path / name for name in PipelineShow.MADE)):
+        shutil.rmtree(leftover, ignore_errors=True)

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from minutehand.client import AsyncMinutehand, Callback
+from minutehand.errors import LocalError
 from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
-from minutehand.local.errors import LocalError
 
 CLIENT_ID = "demo"
 POLLER_QUOTA = 4

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from minutehand.client import AsyncMinutehand, Callback, NewSchedule
+from minutehand.errors import LocalError
 from minutehand.local.demo.files import DemoDirectory, DemoPlan
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.local.demo.show import Say
-from minutehand.local.errors import LocalError
 from minutehand.processes.programs import clean_environment
 
 CLIENT_ID = "orders"

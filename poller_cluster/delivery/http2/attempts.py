@@ -18,13 +18,11 @@ from typing import Final
 
 from poller_cluster.delivery.attempt import Attempt
 from poller_cluster.delivery.connection import Connection
-from poller_cluster.delivery.http1_receivers import Http1Receivers
 from poller_cluster.delivery.http2.connection import Http2Connection
 from poller_cluster.delivery.http2.header_block import block_of, headers_of
 from poller_cluster.delivery.http2.stream import Stream
-from poller_cluster.delivery.outcome import Verdict, because
 from poller_cluster.delivery.pool import Pool
-from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.delivery.result import AttemptResult, Verdict, because
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.delivery.target import Target
 from scheduler_service.runtime.clock import Clock
@@ -34,6 +32,39 @@ _SWEEP_SECONDS: Final = 1.0
 _SHARE_OF_A_POOL: Final = 5
 _MOST_SENDS: Final = 6
 """A request that its receiver says it did not look at is repeated five times."""
+
+REMEMBERED: Final = 10_000
+REMEMBERED_SECONDS: Final = 600.0
+
+
+class Http1Receivers:
+    """Those that chose HTTP/1.1 in their last handshake, remembered for ten minutes from then on. Of too many, the one
+    not heard of for the longest time is forgotten."""
+
+    def __init__(self) -> None:
+        self._until: dict[Target, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def has(self, target: Target, now: float) -> bool:
+        """`now` in monotonic seconds, as everywhere."""
+        until = self._until.get(target)
+        if until is None:
+            return False
+        if now < until:
+            return True
+        del self._until[target]
+        return False
+
+    def add(self, target: Target, now: float) -> None:
+        self._until.pop(target, None)
+        self._until[target] = now + REMEMBERED_SECONDS
+        if len(self._until) > REMEMBERED:
+            del self._until[next(iter(self._until))]
+
+    def forget(self, target: Target) -> None:
+        self._until.pop(target, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What an HTTP/2 request is as bytes: its header block. Of requests that `wire` has judged.
+"""What an HTTP/2 request is as bytes: its header block. Of requests that `request` has judged.
 
 Each header is written as it is, to be put into no table, ours or an intermediary's (RFC 7541, 6.2.3). Nearly all that
 differs between two callbacks is a secret, a signature or an id, so a table would save little, take much time to search,
@@ -10,12 +10,11 @@ from typing import Final
 
 from hpack import Decoder
 
-from poller_cluster.delivery.request import CallbackRequest
+from poller_cluster.delivery.request import CallbackRequest, sends_body
 from poller_cluster.delivery.target import Place
-from poller_cluster.delivery.wire import sends_body
 
 _OF_HTTP1: Final = frozenset({"http2-settings", "keep-alive", "proxy-connection"})
-"""Headers of a connection over HTTP/1.1 that `wire` admits; HTTP/2 knows none of them (RFC 9113, 8.2.2)."""
+"""Headers of a connection over HTTP/1.1 that `request` admits; HTTP/2 knows none of them (RFC 9113, 8.2.2)."""
 _REMEMBERED: Final = 4_096
 _NEVER_INDEXED: Final = b"\x10"
 _MOST_SHORT: Final = 127

@@ -219,7 +219,7 @@ class Session(Generic[A]):
             H2Configuration(
                 client_side=True,
                 header_encoding=None,
-                # `wire` judges them before; and what of an answer's is used is judged by `stream`.
+                # `request` judges them before; and what of an answer's is used is judged by `stream`.
                 validate_outbound_headers=False,
                 normalize_outbound_headers=False,
                 validate_inbound_headers=False,

@@ -15,23 +15,22 @@ import msgspec
 from aiohttp import web
 
 from membership.errors import MinutehandError, StoreUnavailable
-from scheduler_service.api.audited import audited
-from scheduler_service.api.deadlines import Deadlines
-from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.auth import Access, authorize
-from scheduler_service.api.http.route import SERVER, Call, Documents, Handler, Route
-from scheduler_service.api.metrics import ApiMetrics
+from scheduler_service.api.http.route import SERVER, Call, Documents, Handler, Route, operation_id
+from scheduler_service.api.http.timeouts import Deadlines
+from scheduler_service.api.metrics import ApiMetrics, Exposition
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
 from scheduler_service.api.request_budget import ANSWER_BYTES_PER_UNIT, too_many
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
+from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.errors import NotFound, Overloaded, SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.samples import SamplesFull
 from scheduler_service.runtime.logging import get_logger
-from scheduler_service.usecases.change_client import refuse_built_in
+from scheduler_service.usecases.clients import refuse_built_in
 
 REQUEST_ID = "X-Request-Id"
 _SANE_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -222,3 +221,51 @@ def crashed(error: Exception, route: Route, *, request_id: str) -> web.Response:
     """The answer to a request that met an error of ours; the log has it."""
     _log.error("request-crashed", route=f"{route.method} {route.path}", request_id=request_id, exc_info=error)
     return problem_response(internal_problem(request_id=request_id))
+
+
+def audited(route: Route) -> Handler:
+    """The route's handler; for administrators with an entry begun before it and ended behind it.
+
+    The audit log around the handlers of routes that change something: `usecases.audit_log` says what holds.
+
+    Every use of such a route by an administrator is recorded, also on a client's own routes; what a client's key does
+    is not. Which routes these are follows from the route table (`Route.changes`), so that no handler can forget it. A
+    handler says what it did by `Call.record` or `Call.log`: those ids are the entry's details.
+    """
+    action, handler = operation_id(route), route.handler
+
+    async def handle(call: Call) -> web.Response:
+        assert call.principal is not None
+        if call.principal.client_id is not None:
+            return await handler(call)
+        entry = await call.services.audit_log.begin(
+            call.principal, action=action, target=call.request.match_info, request_id=call.request_id
+        )
+        try:
+            response = await handler(call)
+        except MinutehandError as error:
+            await _refused(call, entry, problem_of(error, request_id=call.request_id))
+            raise
+        except Exception:
+            await _refused(call, entry, internal_problem(request_id=call.request_id))
+            raise
+        await _end(call, entry, status=response.status, problem=None)
+        return response
+
+    return handle
+
+
+async def _refused(call: Call, entry: AuditEntry, problem: Problem) -> None:
+    await _end(call, entry, status=problem.status, problem=problem.type.rpartition("/")[2])
+
+
+async def _end(call: Call, entry: AuditEntry, *, status: int, problem: str | None) -> None:
+    if not await call.services.audit_log.end(entry, status=status, problem=problem, details=call.recorded):
+        _log.error(
+            "audit-end-unrecorded",
+            entry_id=str(entry.entry_id),
+            operation=entry.action,
+            by=entry.actor,
+            request_id=entry.request_id,
+            status=status,
+        )

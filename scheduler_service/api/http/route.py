@@ -2,27 +2,31 @@
 
 The table (`resources.ROUTES`) is data: the application is built from it, and whoever wants to know what there is
 (security tests, the OpenAPI document) enumerates it.
+
+The header `Idempotency-Key`: read, and answered. What a key does is in `usecases.idempotency.RememberRequest`.
+
+A route that takes it is marked `Route.idempotent`, and answers 200 with REPLAYED what was asked for before.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from scheduler_service.api.deadlines import Deadline
-from scheduler_service.api.exposition import Exposition
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, Rules
 from scheduler_service.api.http.query import Parameter
+from scheduler_service.api.http.timeouts import Deadline
+from scheduler_service.api.metrics import Exposition
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.request_budget import cost_of_body, cost_of_reading
-from scheduler_service.api.schemas import NoRequest
 from scheduler_service.api.services import ApiServices
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.idempotency import MAX_KEY, Keyed, fingerprint_of, is_key
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.authenticate import Principal
@@ -31,9 +35,20 @@ T = TypeVar("T", bound=msgspec.Struct)
 JSON: Final = "application/json"
 SERVER: Final = {"Server": "Minutehand"}
 JSON_HEADERS: Final = {"Content-Type": JSON, **SERVER}
+
+
+class NoRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An empty object, where a body may be left out."""
+
+
 _NOTHING: Final = Body(NoRequest)
 _encode = msgspec.json.Encoder().encode
 _log = get_logger("minutehand.api")
+
+ItemT = TypeVar("ItemT")
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
 
 
 class Call:
@@ -279,3 +294,34 @@ def _is_json(request: web.Request) -> bool:
 
 def _too_large(limit: int) -> Refusal:
     return Refusal("content-too-large", f"the body is larger than the {limit} bytes that are taken")
+
+
+class Items(msgspec.Struct, Generic[ItemT], frozen=True):
+    """The shape of every list: `{"items": [...], "next_cursor": null}`.
+
+    One page. `next_cursor` null: there is no more.
+    """
+
+    items: list[ItemT]
+    next_cursor: str | None = None
+
+
+def keyed_of(call: Call, body: bytes = b"") -> Keyed | None:
+    """What a request asks under a key, if it has one. `body` as it was sent; nothing for verbs that take none.
+
+    Raises Invalid for a key that is none.
+    """
+    keys = call.request.headers.getall(IDEMPOTENCY_KEY, ())
+    if not keys:
+        return None
+    if len(keys) > 1:
+        raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", "is given more than once")])
+    if is_key(keys[0]) is None:
+        raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", f"must be 1 to {MAX_KEY} visible ASCII characters")])
+    path = call.request.rel_url.raw_path
+    return Keyed(call.client_id, keys[0], fingerprint_of(call.request.method, path, body))
+
+
+def operation_id(route: Route) -> str:
+    """The stable name of an operation: that of its handler. Examples are found by it, so a change is seen."""
+    return route.handler.__name__

@@ -1,6 +1,6 @@
 """The API described: an OpenAPI 3.1 document made from the route table, and the page made from that document.
 
-    routes.ROUTES -------\\
+    resources.ROUTES ----\\
     types of bodies ------> document -> /openapi.json
     problems.KINDS ------/       \\
     examples -----------/         `---> docs_page -> /docs

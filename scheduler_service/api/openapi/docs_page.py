@@ -10,7 +10,7 @@ from typing import Any
 
 from scheduler_service.api.http.html import inline, page, prose
 from scheduler_service.api.openapi.schema_html import schema_rows, schema_text
-from scheduler_service.api.problems import KINDS
+from scheduler_service.api.problems import KINDS, Kind
 
 Document = Mapping[str, Any]
 _PROBLEMS = "/problems/"
@@ -159,3 +159,16 @@ def _schemas(document: Document) -> str:
         description = prose(schema.get("description", ""))
         parts.append(f'<section id="schema-{name}"><h3>{escape(name)}</h3>\n{description}{table}</section>')
     return "\n".join(parts)
+
+
+def problem_text(kind: Kind) -> str:
+    return f"{kind.title}\n\nHTTP status {kind.status}. {kind.advice}\n"
+
+
+def problem_html(name: str, kind: Kind) -> str:
+    body = (
+        f"<h1>{inline(kind.title)}</h1>\n<p>{inline(kind.advice)}</p>\n"
+        f'<p class="dim">HTTP status {kind.status}, <code>/problems/{name}</code></p>\n'
+        f'<p><a href="/docs#problem-{name}">What can answer it</a></p>'
+    )
+    return page(f"{kind.title} – Minutehand", body)

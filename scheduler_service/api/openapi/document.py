@@ -1,8 +1,11 @@
 """The OpenAPI 3.1 document of a route table."""
 
+import hashlib
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -10,7 +13,7 @@ import msgspec
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import PATH_PARTS
-from scheduler_service.api.http.route import JSON, Route
+from scheduler_service.api.http.route import JSON, Document, NoRequest, Route, operation_id
 from scheduler_service.api.openapi.answers import (
     HEADERS,
     REQUEST_ID_HEADER,
@@ -19,10 +22,10 @@ from scheduler_service.api.openapi.answers import (
     problem_responses,
     response_name,
 )
+from scheduler_service.api.openapi.docs_page import docs_page
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.openapi.webhook import webhook
 from scheduler_service.api.problems import Problem
-from scheduler_service.api.schemas import NoRequest
 from scheduler_service.domain.idempotency import KEY_PATTERN
 
 API_VERSION: Final = "1"
@@ -114,11 +117,6 @@ def build_document(routes: Sequence[Route], examples: Mapping[str, Example] = EX
     }
     plain: dict[str, Any] = msgspec.json.decode(_PAGE_OF.sub(rb"\1Page", msgspec.json.encode(document)))
     return plain
-
-
-def operation_id(route: Route) -> str:
-    """The stable name of an operation: that of its handler. Examples are found by it, so a change is seen."""
-    return route.handler.__name__
 
 
 def tag_of(path: str) -> str:
@@ -256,3 +254,25 @@ def _success(
         content["examples"] = {"example": {"value": example.answer}}
     response["content"] = {media.partition(";")[0]: content for media in route.media}
     return response
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The document and its page as bytes, made once for a route table.
+
+    A `http.route.Documents`.
+    """
+
+    openapi: Document
+    page: Document
+
+
+@lru_cache(maxsize=4)
+def documents_of(routes: tuple[Route, ...]) -> Built:
+    """Remembered: every application of a process is built from the same table."""
+    document = build_document(routes)
+    return Built(_named(msgspec.json.encode(document)), _named(docs_page(document).encode()))
+
+
+def _named(body: bytes) -> Document:
+    return Document(body, hashlib.sha256(body).hexdigest()[:32])

@@ -4,13 +4,29 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.route import Call, Route, answer, no_content
-from scheduler_service.api.page import Items
-from scheduler_service.api.resources.schedule_views import admin_key_view, new_admin_key_view
+from scheduler_service.api.http.route import Call, Items, Route, answer, no_content
 from scheduler_service.api.schemas import AdminKeyRequest, AdminKeyView, NewAdminKeyView
+from scheduler_service.domain.clients import ApiKey
+from scheduler_service.domain.instants import format_instant, format_instant_or_none
+from scheduler_service.usecases.keys import NewKey
 
 _KEYS = "/v1/admin-keys"
 _BODY = Body(AdminKeyRequest)
+
+
+def admin_key_view(key: ApiKey) -> AdminKeyView:
+    return AdminKeyView(
+        key_id=key.key_id,
+        name=key.owner,
+        created_at=format_instant(key.created_at),
+        revoked_at=format_instant_or_none(key.revoked_at),
+    )
+
+
+def new_admin_key_view(new: NewKey) -> NewAdminKeyView:
+    return NewAdminKeyView(
+        key_id=new.key.key_id, name=new.key.owner, key=new.text, created_at=format_instant(new.key.created_at)
+    )
 
 
 async def create_admin_key(call: Call) -> web.Response:

@@ -1,18 +1,111 @@
 """The audit log: who did which administrator's action, and when."""
 
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+from uuid import UUID
+
+import msgspec
 from aiohttp import web
 
-from scheduler_service.api.audit_log_listing import (
-    AUDIT_LOG_PARAMETERS,
-    MAX_DAYS,
-    AuditEntryView,
-    audit_entry_view,
-    audit_log_cursor,
-    read_audit_log_listing,
-)
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Call, Route, answer
-from scheduler_service.api.page import Items
+from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal, until_now
+from scheduler_service.api.http.route import Call, Items, Route, answer
+from scheduler_service.api.schemas import Instant
+from scheduler_service.domain.audit_log import AuditEntry, EntryId, instant_of
+from scheduler_service.domain.ids import ClientId, UnixMillis
+from scheduler_service.domain.instants import format_instant
+
+MAX_DAYS: Final = 31
+MAX_ENTRIES: Final = 1000
+_NOBODYS: Final = ClientId("*")
+"""The cursors are of no client: none can be called so."""
+
+
+class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
+    """What an administrator did. `actor` is the administrator's name, `key_id` null for the key from configuration;
+    `action` an operation of this API, `target` the names in its path, `details` the ids of what was done.
+
+    `result`: done; refused, then nothing was changed; or unknown, then it may have been done. `status` null: no answer
+    was recorded."""
+
+    entry_id: UUID
+    at: Instant
+    actor: str
+    key_id: str | None
+    action: str
+    client_id: str | None
+    target: Mapping[str, str]
+    request_id: str
+    result: Literal["done", "refused", "unknown"]
+    status: int | None
+    problem: str | None
+    details: Mapping[str, str | int]
+
+
+class EntryCursor(WindowCursor, frozen=True, tag="audit-log-1"):
+    entry_id: EntryId
+
+
+_LISTING: Final = WindowListing(
+    EntryCursor,
+    start="The first instant to list. Left out: 24 hours before `to`.",
+    end=f"The first instant not to list, at most {MAX_DAYS} days after `from`. Left out: now or, if that is earlier, "
+    f"{MAX_DAYS} days after `from`.",
+    left_out=until_now(longest_days=MAX_DAYS),
+    longest_days=MAX_DAYS,
+    most=MAX_ENTRIES,
+)
+AUDIT_LOG_PARAMETERS: Final = _LISTING.parameters
+
+
+class AuditLogAsked(NamedTuple):
+    """Entries with start <= at < end behind `after` (None: from the newest on), and how many at most."""
+
+    start: UnixMillis
+    end: UnixMillis
+    after: EntryId | None
+    limit: int
+
+
+def read_audit_log_listing(query: Mapping[str, str], *, now: int) -> AuditLogAsked:
+    """Raises Invalid."""
+
+    def fits(cursor: EntryCursor) -> bool:
+        return cursor.start <= instant_of(cursor.entry_id) < cursor.end
+
+    asked = _LISTING.read(_NOBODYS, query, now=now, fits=fits)
+    after = None if asked.cursor is None else asked.cursor.entry_id
+    return AuditLogAsked(asked.start, asked.end, after, asked.limit)
+
+
+def audit_log_cursor(asked: AuditLogAsked, following: EntryId | None) -> str | None:
+    if following is None:
+        return None
+    return seal(_NOBODYS, EntryCursor(asked.start, asked.end, following))
+
+
+def audit_entry_view(entry: AuditEntry) -> AuditEntryView:
+    named = entry.target.get("client_id")
+    return AuditEntryView(
+        entry_id=entry.entry_id,
+        at=format_instant(entry.at),
+        actor=entry.actor,
+        key_id=entry.key_id,
+        action=entry.action,
+        client_id=named,
+        target=entry.target,
+        request_id=entry.request_id,
+        result=_result(entry.status),
+        status=entry.status,
+        problem=entry.problem,
+        details=entry.details,
+    )
+
+
+def _result(status: int | None) -> Literal["done", "refused", "unknown"]:
+    if status is None or status >= 500:
+        return "unknown"
+    return "done" if status < 400 else "refused"
 
 
 async def list_audit_log(call: Call) -> web.Response:

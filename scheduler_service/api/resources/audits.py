@@ -1,12 +1,109 @@
 """What audits of a client's books found."""
 
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
 from aiohttp import web
 
-from scheduler_service.api.audit_listing import AUDIT_PARAMETERS, audit_cursor, read_audit_listing
-from scheduler_service.api.audit_views import AuditView, audit_view
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Call, Route, answer
-from scheduler_service.api.page import Items
+from scheduler_service.api.http.paging import Cursor, Listing, seal
+from scheduler_service.api.http.route import Call, Items, Route, answer
+from scheduler_service.api.schemas import Instant
+from scheduler_service.domain.audits import Audit, AuditCounts, AuditFinding, AuditId
+from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.instants import format_instant
+
+MAX_AUDITS: Final = 100
+"""Each of them may show a hundred findings."""
+DEFAULT_AUDITS: Final = 20
+
+
+class _Cursor(Cursor, frozen=True, tag="audits-1"):
+    audit_id: AuditId
+
+
+_LISTING: Final = Listing(_Cursor, most=MAX_AUDITS, default=DEFAULT_AUDITS)
+AUDIT_PARAMETERS: Final = _LISTING.parameters
+
+
+class AuditsAsked(NamedTuple):
+    """How many at most, behind which (None: from the newest on)."""
+
+    after: AuditId | None
+    limit: int
+
+
+def read_audit_listing(client_id: ClientId, query: Mapping[str, str]) -> AuditsAsked:
+    """Raises Invalid."""
+    cursor, limit = _LISTING.read(client_id, query)
+    return AuditsAsked(None if cursor is None else cursor.audit_id, limit)
+
+
+def audit_cursor(client_id: ClientId, following: AuditId | None) -> str | None:
+    """`following`: the one to go on behind; None: there are no more."""
+    return None if following is None else seal(client_id, _Cursor(following))
+
+
+class AuditCountsView(msgspec.Struct, frozen=True, kw_only=True):
+    """The calls of the window as their rows tell: accepted is the sum of the others, unless a finding says why not."""
+
+    accepted: int
+    delivered: int
+    failed: int
+    cancelled: int
+    skipped: int
+    open: int
+
+
+class AuditFindingView(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that must not be. Null is what does not apply: it may be about a lane's minute, or about a cron."""
+
+    kind: str
+    detail: str
+    poller_id: int | None
+    minute: Instant | None
+    due: Instant | None
+    schedule_id: str | None
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """One audit of the window from `from` to before `to`. `findings` counts them by kind, `shown` are the first of
+    them; `repaired` counts what was done about them; `left_out` says what was not looked at."""
+
+    audit_id: str
+    audited_at: Instant
+    start: Instant = msgspec.field(name="from")
+    end: Instant = msgspec.field(name="to")
+    counts: AuditCountsView
+    findings: dict[str, int]
+    shown: list[AuditFindingView]
+    repaired: dict[str, int]
+    left_out: list[str]
+
+
+def audit_view(audit: Audit) -> AuditView:
+    return AuditView(
+        audit_id=str(audit.audit_id),
+        audited_at=format_instant(audit.audited_at),
+        start=format_instant(audit.window_start),
+        end=format_instant(audit.window_end),
+        counts=_counts(audit.counts),
+        findings=audit.findings,
+        shown=[_finding(finding) for finding in audit.shown],
+        repaired=audit.repaired,
+        left_out=list(audit.left_out),
+    )
+
+
+def _counts(counts: AuditCounts) -> AuditCountsView:
+    return AuditCountsView(**msgspec.structs.asdict(counts))
+
+
+def _finding(finding: AuditFinding) -> AuditFindingView:
+    instants = {name: getattr(finding, name) for name in ("minute", "due")}
+    told = {name: None if instant is None else format_instant(instant) for name, instant in instants.items()}
+    return AuditFindingView(**{**msgspec.structs.asdict(finding), **told})
 
 
 async def list_audits(call: Call) -> web.Response:

@@ -6,16 +6,30 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, token
-from scheduler_service.api.http.route import LOCATION, Call, Route, answer, no_content
-from scheduler_service.api.page import Items
-from scheduler_service.api.resources.schedule_views import client_view
-from scheduler_service.api.schemas import ClientRequest, ClientView, NoRequest
-from scheduler_service.domain.clients import CLIENT_ID_PATTERN, Client
+from scheduler_service.api.http.route import LOCATION, Call, Items, NoRequest, Route, answer, no_content
+from scheduler_service.api.schemas import ClientRequest, ClientView
+from scheduler_service.domain.client_bounds import ClientBounds
+from scheduler_service.domain.clients import CLIENT_ID_PATTERN, GUARANTEED_CALLS_PER_MINUTE, Client
 from scheduler_service.domain.errors import FieldError, Invalid
+from scheduler_service.domain.instants import format_instant
 
 _BODY = Body(ClientRequest)
 _HOST = re.compile(r"(?:[a-z0-9_](?:[a-z0-9._-]{0,252})|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _MAY_BE_REGISTERED = re.compile(CLIENT_ID_PATTERN.strip("^$"))
+
+
+def client_view(client: Client, bounds: ClientBounds) -> ClientView:
+    return ClientView(
+        client_id=client.client_id,
+        poller_quota=client.poller_quota,
+        poller_ceiling=client.poller_ceiling,
+        guaranteed_calls_per_minute=client.poller_quota * GUARANTEED_CALLS_PER_MINUTE,
+        state=client.state.value,
+        settings=bounds.effective(client),
+        stored_settings=client.settings,
+        revision=client.revision,
+        created_at=format_instant(client.created_at),
+    )
 
 
 async def put_client(call: Call) -> web.Response:

@@ -7,22 +7,12 @@ from aiohttp import web
 from membership.identity import NodeId
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import choice_parameter
-from scheduler_service.api.http.route import Call, Route, answer
-from scheduler_service.api.page import Items
-from scheduler_service.api.schemas import (
-    ClusterView,
-    DrainingView,
-    NodeView,
-    NoRequest,
-    PollerOwner,
-    PollersView,
-    PollerView,
-)
+from scheduler_service.api.http.route import Call, Items, NoRequest, Route, answer
+from scheduler_service.api.schemas import ClusterView, DrainingView, NodeView, PollerOwner, PollersView, PollerView
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import minute_start
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.usecases.cluster import PollerShown
-from scheduler_service.usecases.show_cluster import NodeShown
+from scheduler_service.usecases.cluster import NodeShown, PollerShown
 
 
 def _flag(text: str) -> bool:

@@ -9,10 +9,10 @@ from scheduler_service.api.resources.schedule_views import callback_view
 from scheduler_service.api.schemas import CallbackView, Instant
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons import InvalidRule, in_words, parse_expression
+from scheduler_service.domain.crons.expansion import next_fires
 from scheduler_service.domain.crons.row import Cron, CronState
-from scheduler_service.domain.crons.upcoming import next_fires
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
-from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.schedules import State
@@ -91,8 +91,8 @@ def cron_view(cron: Cron, client: Client, box: SecretBox, *, now: int) -> CronVi
         words=words,
         next_fires=[format_instant(fire) for fire in fires],
         callback=callback_view(cron.client_id, cron.callback, box),
-        starts_at=_instant(options.starts_at),
-        ends_at=_instant(options.ends_at),
+        starts_at=format_instant_or_none(options.starts_at),
+        ends_at=format_instant_or_none(options.ends_at),
         max_fires=options.max_fires,
         spread_seconds=options.spread_seconds,
         catch_up_seconds=options.catch_up_seconds,
@@ -117,7 +117,7 @@ def run_view(run: RunShown) -> RunView:
         attempts=0 if row is None else row.attempts or 0,
         last_status=None if row is None else row.last_status,
         last_error=None if row is None else row.last_error,
-        finished_at=None if row is None else _instant(row.finished_at),
+        finished_at=None if row is None else format_instant_or_none(row.finished_at),
         reason=None if row is None else row.reason,
         triggered=run.triggered,
     )
@@ -140,7 +140,3 @@ def _rule(cron: Cron, *, now: int, retention_ms: int) -> tuple[str | None, list[
         return words, next_fires(cron, now=now, count=NEXT_FIRES, retention_ms=retention_ms)
     except InvalidRule:
         return words, []
-
-
-def _instant(value: int | None) -> str | None:
-    return None if value is None else format_instant(value)

@@ -1,23 +1,88 @@
 """Dead letters: list what gave up, and have it called again."""
 
+from collections.abc import Mapping
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
 from aiohttp import web
+from msgspec import Meta
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.route import CREATES, Call, Route, answer
-from scheduler_service.api.letter_listing import (
-    LETTER_PARAMETERS,
-    MAX_REDRIVEN,
-    RedriveRequest,
-    letter_cursor,
-    read_letter_listing,
-    read_redrive,
-)
-from scheduler_service.api.outcome_views import LetterView, RedrivenView, letter_view
-from scheduler_service.api.page import Items
+from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal, until_now
+from scheduler_service.api.http.query import DEFAULT_LIMIT
+from scheduler_service.api.http.route import CREATES, Call, Items, Route, answer
+from scheduler_service.api.resources.schedule_views import LetterView, RedrivenView, letter_view
+from scheduler_service.domain.books import LetterKey
+from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
 
 _LETTERS = "/v1/clients/{client_id}/dead-letters"
+MAX_REDRIVEN = 1000
+
+
+class RedriveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which of those that gave up are to be called again: as they are listed. A cursor carries its window."""
+
+    start: str | None = msgspec.field(name="from", default=None)
+    end: str | None = msgspec.field(name="to", default=None)
+    limit: Annotated[int, Meta(ge=1, le=MAX_REDRIVEN)] = DEFAULT_LIMIT
+    cursor: str | None = None
+
+
 _REDRIVE = Body(RedriveRequest)
+
+MAX_LETTERS = 200
+"""Each letter of a page comes with its schedule, body and all, from storage."""
+
+
+class LetterCursor(WindowCursor, frozen=True, tag="dead-letters-1"):
+    failed_at: UnixMillis
+    schedule_id: ScheduleId
+
+
+_LISTING: Final = WindowListing(
+    LetterCursor,
+    start="The first instant of giving up to list. Left out: 24 hours before `to`.",
+    end="The first instant of giving up not to list, at most 24 hours after `from`. Left out: now or, if that is "
+    "earlier, 24 hours after `from`.",
+    left_out=until_now(longest_days=1),
+    longest_days=1,
+    most=MAX_LETTERS,
+)
+LETTER_PARAMETERS: Final = _LISTING.parameters
+
+
+class LettersAsked(NamedTuple):
+    """Letters with start <= failed_at < end behind `after` (None: from the first on), and how many at most."""
+
+    start: UnixMillis
+    end: UnixMillis
+    after: LetterKey | None
+    limit: int
+
+
+def read_letter_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> LettersAsked:
+    """Raises Invalid."""
+
+    def fits(cursor: LetterCursor) -> bool:
+        return cursor.start - 1 <= cursor.failed_at <= cursor.end
+
+    asked = _LISTING.read(client_id, query, now=now, fits=fits)
+    after = None if asked.cursor is None else LetterKey(asked.cursor.failed_at, asked.cursor.schedule_id)
+    return LettersAsked(asked.start, asked.end, after, asked.limit)
+
+
+def read_redrive(client_id: ClientId, request: RedriveRequest, *, now: int) -> LettersAsked:
+    """The same window as that of a listing, out of a body. Raises Invalid."""
+    given = {"from": request.start, "to": request.end, "cursor": request.cursor}
+    query = {name: value for name, value in given.items() if value is not None}
+    return read_letter_listing(client_id, query, now=now)._replace(limit=request.limit)
+
+
+def letter_cursor(client_id: ClientId, asked: LettersAsked, following: LetterKey | None) -> str | None:
+    if following is None:
+        return None
+    return seal(client_id, LetterCursor(asked.start, asked.end, *following))
 
 
 async def list_dead_letters(call: Call) -> web.Response:

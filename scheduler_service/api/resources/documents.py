@@ -7,7 +7,7 @@ from aiohttp import web
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.html import HTML, PAGE_HEADERS, TEXT
 from scheduler_service.api.http.route import JSON, SERVER, Call, Document, Route
-from scheduler_service.api.openapi.problem_page import problem_html, problem_text
+from scheduler_service.api.openapi.docs_page import problem_html, problem_text
 from scheduler_service.api.problems import KINDS
 from scheduler_service.domain.errors import NotFound
 

@@ -3,13 +3,24 @@
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Call, Route, answer, no_content
-from scheduler_service.api.page import Items
-from scheduler_service.api.resources.schedule_views import key_view, new_key_view
-from scheduler_service.api.schemas import KeyView, NewKeyView, NoRequest
-from scheduler_service.usecases.change_client import refuse_built_in
+from scheduler_service.api.http.route import Call, Items, NoRequest, Route, answer, no_content
+from scheduler_service.api.schemas import KeyView, NewKeyView
+from scheduler_service.domain.clients import ApiKey
+from scheduler_service.domain.instants import format_instant, format_instant_or_none
+from scheduler_service.usecases.clients import refuse_built_in
+from scheduler_service.usecases.keys import NewKey
 
 _KEYS = "/v1/clients/{client_id}/keys"
+
+
+def key_view(key: ApiKey) -> KeyView:
+    return KeyView(
+        key_id=key.key_id, created_at=format_instant(key.created_at), revoked_at=format_instant_or_none(key.revoked_at)
+    )
+
+
+def new_key_view(new: NewKey) -> NewKeyView:
+    return NewKeyView(key_id=new.key.key_id, key=new.text, created_at=format_instant(new.key.created_at))
 
 
 async def create_key(call: Call) -> web.Response:

@@ -1,32 +1,55 @@
 """What else can be asked of schedules that are there: their attempts; to be called again, or at another time; cancels
-of many."""
+of many.
+"""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+from uuid import UUID
 
+import msgspec
 from aiohttp import web
+from msgspec import Meta
 
-from scheduler_service.api.bulk_cancel import (
-    MAX_CANCELS,
-    CancelItemView,
-    CancelRequest,
-    cancel_item,
-    known_ids,
-    read_cancel,
-)
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.route import CREATES, LOCATION, Call, Route, answer
-from scheduler_service.api.idempotency import REPLAYED, keyed_of
-from scheduler_service.api.listing import schedule_cursor
-from scheduler_service.api.outcome_views import AttemptView, attempt_view
-from scheduler_service.api.page import Items
+from scheduler_service.api.http.route import (
+    CREATES,
+    LOCATION,
+    REPLAYED,
+    Call,
+    Items,
+    NoRequest,
+    Route,
+    answer,
+    keyed_of,
+)
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
-from scheduler_service.api.resources.schedule_views import schedule_view
-from scheduler_service.api.resources.schedules import location_of, no_such_schedule, refused, schedule_id_of, state_of
-from scheduler_service.api.schemas import NoRequest, ScheduleView
-from scheduler_service.domain.errors import Conflict
-from scheduler_service.usecases.edit_schedule import NoSuchSchedule, WasRescheduled
+from scheduler_service.api.resources.schedule_views import AttemptView, attempt_view, schedule_view
+from scheduler_service.api.resources.schedules import (
+    MAX_LIMIT,
+    Asked,
+    location_of,
+    no_such_schedule,
+    read_listing,
+    refused,
+    schedule_cursor,
+    schedule_id_of,
+    state_of,
+)
+from scheduler_service.api.schemas import ScheduleView
+from scheduler_service.domain.errors import Conflict, FieldError, Invalid
+from scheduler_service.domain.ids import ClientId, ScheduleId, is_schedule_id
+from scheduler_service.domain.schedules import State
+from scheduler_service.usecases.edit_schedule import (
+    AlreadyFinished,
+    BeingRetried,
+    Cancelled,
+    CancelOutcome,
+    InDoubt,
+    InFlight,
+    NoSuchSchedule,
+    WasRescheduled,
+)
 from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
     RedeliveredBefore,
@@ -40,8 +63,86 @@ _SCHEDULES = "/v1/clients/{client_id}/schedules"
 _SCHEDULE = _SCHEDULES + "/{schedule_id}"
 CANCELS_PER_UNIT: Final = 3
 """Where they are of as many partitions; of few they cost a third."""
+
+MAX_CANCELS = 1000
+
+
+class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Either the ids, or a window of at most 24 hours by due time (and a label): then whatever has not ended in it is
+    cancelled. What was rescheduled to an instant outside the window is not in it. A cursor carries its window."""
+
+    schedule_ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_CANCELS)] | None = None
+    start: str | None = msgspec.field(name="from", default=None)
+    end: str | None = msgspec.field(name="to", default=None)
+    label: str | None = None
+    cursor: str | None = None
+
+
 _CANCEL = Body(CancelRequest)
 _RESCHEDULE = Body(RescheduleRequest)
+
+
+class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one: 200 cancelled, 404 there is none, 409 in flight or ended otherwise (`state` says how), 503
+    unknown: ask again.
+
+    `reason` in-doubt beside 200: it is not called again, and may have been called before. `rescheduled_to` beside 409:
+    the schedule that is called instead of a cancelled one, which this request leaves as it is.
+    """
+
+    schedule_id: str
+    status: int
+    state: str | None
+    reason: str | None = None
+    rescheduled_to: UUID | None = None
+
+
+def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Asked | None:
+    """The window that is meant; None: the ids are. Raises Invalid."""
+    given = {"from": request.start, "to": request.end, "label": request.label, "cursor": request.cursor}
+    query = {name: value for name, value in given.items() if value is not None}
+    if request.schedule_ids is not None:
+        faults = [FieldError(f"/{name}", "can't be given beside schedule_ids") for name in query]
+        if faults:
+            raise Invalid(faults)
+        return None
+    faults = [
+        FieldError(f"/{name}", "is required without schedule_ids")
+        for name in ("from", "to")
+        if name not in query and "cursor" not in query
+    ]
+    if faults:
+        raise Invalid(faults)
+    return read_listing(client_id, query, now=now)._replace(limit=MAX_LIMIT)
+
+
+def known_ids(texts: Sequence[str]) -> dict[str, ScheduleId]:
+    """The texts that can be ids of ours."""
+    found: dict[str, ScheduleId] = {}
+    for text in texts:
+        try:
+            value = UUID(text)
+        except ValueError:
+            continue
+        if str(value) == text.lower() and is_schedule_id(value):
+            found[text] = ScheduleId(value)
+    return found
+
+
+def cancel_item(
+    text: str, schedule_id: ScheduleId | None, outcomes: Mapping[ScheduleId, CancelOutcome]
+) -> CancelItemView:
+    match NoSuchSchedule() if schedule_id is None else outcomes[schedule_id]:
+        case Cancelled(row=row):
+            return CancelItemView(text, 200, State.CANCELLED.value, reason=row.reason)
+        case WasRescheduled(row=row):
+            return CancelItemView(text, 409, State.CANCELLED.value, rescheduled_to=row.rescheduled_to)
+        case InFlight(row=row) | InDoubt(row=row) | AlreadyFinished(row=row) | BeingRetried(row=row):
+            return CancelItemView(text, 409, row.state or State.SCHEDULED.value)
+        case NoSuchSchedule():
+            return CancelItemView(text, 404, None)
+        case _:
+            return CancelItemView(text, 503, None)
 
 
 async def list_attempts(call: Call) -> web.Response:

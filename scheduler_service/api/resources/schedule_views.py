@@ -1,85 +1,32 @@
-"""What is stored, as it is shown."""
+"""Schedules and what became of them, as they are shown."""
 
 from typing import Final
+from uuid import UUID
+
+import msgspec
 
 from scheduler_service.api.schemas import (
-    AdminKeyView,
     CallbackView,
-    ClientView,
-    KeyView,
-    NewAdminKeyView,
-    NewKeyView,
-    NewSecretView,
+    Instant,
     ScheduleView,
-    SecretView,
 )
-from scheduler_service.domain.client_bounds import ClientBounds
-from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, ApiKey, Client, SigningSecret
 from scheduler_service.domain.crons.row import CronCallback
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
-from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.keys import NewKey
-from scheduler_service.usecases.signing_secrets import NewSecret
+from scheduler_service.usecases.list_schedules import AttemptShown
+from scheduler_service.usecases.redeliver import LetterShown
 
 MASKED_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "set-cookie"})
 MASK: Final = "***"
 _SCHEDULED: Final = State.SCHEDULED.value
 _TO_SECONDS: Final = len("2026-11-21T09:30:")
 
-
-def client_view(client: Client, bounds: ClientBounds) -> ClientView:
-    return ClientView(
-        client_id=client.client_id,
-        poller_quota=client.poller_quota,
-        poller_ceiling=client.poller_ceiling,
-        guaranteed_calls_per_minute=client.poller_quota * GUARANTEED_CALLS_PER_MINUTE,
-        state=client.state.value,
-        settings=bounds.effective(client),
-        stored_settings=client.settings,
-        revision=client.revision,
-        created_at=format_instant(client.created_at),
-    )
-
-
-def key_view(key: ApiKey) -> KeyView:
-    return KeyView(key_id=key.key_id, created_at=format_instant(key.created_at), revoked_at=_instant(key.revoked_at))
-
-
-def new_key_view(new: NewKey) -> NewKeyView:
-    return NewKeyView(key_id=new.key.key_id, key=new.text, created_at=format_instant(new.key.created_at))
-
-
-def admin_key_view(key: ApiKey) -> AdminKeyView:
-    return AdminKeyView(
-        key_id=key.key_id,
-        name=key.owner,
-        created_at=format_instant(key.created_at),
-        revoked_at=_instant(key.revoked_at),
-    )
-
-
-def new_admin_key_view(new: NewKey) -> NewAdminKeyView:
-    return NewAdminKeyView(
-        key_id=new.key.key_id, name=new.key.owner, key=new.text, created_at=format_instant(new.key.created_at)
-    )
-
-
-def secret_view(secret: SigningSecret) -> SecretView:
-    return SecretView(
-        secret_id=secret.secret_id,
-        created_at=format_instant(secret.created_at),
-        expires_at=_instant(secret.expires_at),
-    )
-
-
-def new_secret_view(new: NewSecret) -> NewSecretView:
-    return NewSecretView(
-        secret_id=new.secret.secret_id, secret=new.text, created_at=format_instant(new.secret.created_at)
-    )
+EXPIRED = "expired"
+"""State of a schedule that is not kept any more."""
 
 
 def created_schedule_view(definition: Definition, box: SecretBox) -> ScheduleView:
@@ -98,7 +45,7 @@ def _schedule_view(
     due = format_instant(source.due)
     options = _options(source.options)
     state = _SCHEDULED if outcome is None or outcome.state is None else outcome.state
-    next_attempt_at = _instant(outcome.next_attempt_at) if outcome is not None else due
+    next_attempt_at = format_instant_or_none(outcome.next_attempt_at) if outcome is not None else due
     return ScheduleView(
         schedule_id=source.schedule_id,
         client_id=client_id,
@@ -109,8 +56,8 @@ def _schedule_view(
         in_flight=in_flight,
         attempts=(outcome.attempts or 0) if outcome is not None else 0,
         next_attempt_at=next_attempt_at,
-        first_attempt_at=_instant(outcome.first_attempt_at) if outcome is not None else None,
-        finished_at=_instant(outcome.finished_at) if outcome is not None else None,
+        first_attempt_at=format_instant_or_none(outcome.first_attempt_at) if outcome is not None else None,
+        finished_at=format_instant_or_none(outcome.finished_at) if outcome is not None else None,
         last_status=outcome.last_status if outcome is not None else None,
         last_error=outcome.last_error if outcome is not None else None,
         reason=outcome.reason if outcome is not None else None,
@@ -123,7 +70,7 @@ def _schedule_view(
         cron_id=source.cron_id,
         rescheduled_from=source.rescheduled_from,
         rescheduled_to=outcome.rescheduled_to if outcome is not None else None,
-        redelivered_at=_instant(outcome.redelivered_at) if outcome is not None else None,
+        redelivered_at=format_instant_or_none(outcome.redelivered_at) if outcome is not None else None,
         created_at=format_instant(source.created_at or 0),
     )
 
@@ -155,5 +102,65 @@ def _options(text: str | None) -> ScheduleOptions:
         return NO_OPTIONS
 
 
-def _instant(value: int | None) -> str | None:
-    return None if value is None else format_instant(value)
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt. `outcome` is delivered or failed. `excerpt` is the beginning of what a receiver answered to a failed
+    one. Null is what nobody has written down."""
+
+    attempt: int
+    outcome: str
+    started_at: Instant | None
+    finished_at: Instant | None
+    duration_seconds: float | None
+    status: int | None
+    error: str | None
+    excerpt: str | None
+
+
+class LetterView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that gave up at `failed_at`, and why. `state` is the present one, or expired where the schedule is not
+    kept any more."""
+
+    schedule_id: UUID
+    failed_at: Instant
+    reason: str | None
+    last_status: int | None
+    last_error: str | None
+    attempts: int
+    state: str
+    label: str | None
+
+
+class RedrivenView(msgspec.Struct, frozen=True, kw_only=True):
+    """How many schedules are called again, and how many letters were passed over: their schedules are gone, or have
+    been redelivered since. `next_cursor` null: there are no more."""
+
+    redelivered: int
+    passed_over: int
+    next_cursor: str | None
+
+
+def attempt_view(attempt: AttemptShown) -> AttemptView:
+    return AttemptView(
+        attempt=attempt.attempt,
+        outcome=(State.DELIVERED if attempt.delivered else State.FAILED).value,
+        started_at=format_instant_or_none(attempt.started_at),
+        finished_at=format_instant_or_none(attempt.finished_at),
+        duration_seconds=None if attempt.duration_ms is None else attempt.duration_ms / 1000,
+        status=attempt.status,
+        error=attempt.error,
+        excerpt=attempt.excerpt,
+    )
+
+
+def letter_view(shown: LetterShown) -> LetterView:
+    letter, row = shown.letter, shown.row
+    return LetterView(
+        schedule_id=letter.schedule_id,
+        failed_at=format_instant(letter.failed_at),
+        reason=letter.reason,
+        last_status=letter.last_status,
+        last_error=letter.last_error,
+        attempts=letter.attempts,
+        state=EXPIRED if row is None else row.state or State.SCHEDULED.value,
+        label=None if row is None else row.label,
+    )

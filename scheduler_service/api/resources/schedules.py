@@ -1,6 +1,7 @@
 """Schedules: create one or many, look at one, cancel one, list by time."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -9,11 +10,20 @@ from aiohttp import web
 from membership.errors import MinutehandError
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.route import CREATES, LOCATION, Call, Route, answer
-from scheduler_service.api.idempotency import IDEMPOTENCY_KEY, REPLAYED, keyed_of
-from scheduler_service.api.listing import PARAMETERS, read_listing, schedule_cursor
+from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
+from scheduler_service.api.http.query import choice_parameter, text_parameter
+from scheduler_service.api.http.route import (
+    CREATES,
+    IDEMPOTENCY_KEY,
+    LOCATION,
+    REPLAYED,
+    Call,
+    Items,
+    Route,
+    answer,
+    keyed_of,
+)
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, ids_of, once_of, told
-from scheduler_service.api.page import Items
 from scheduler_service.api.pieces import LARGE
 from scheduler_service.api.problems import MAX_FAULTS, problem_of
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
@@ -29,7 +39,7 @@ from scheduler_service.api.schemas import (
 )
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Conflict, Invalid, NotFound
-from scheduler_service.domain.ids import ScheduleId, is_schedule_id
+from scheduler_service.domain.ids import DAY_MS, MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis, is_schedule_id
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.create_schedules import PIECE
 from scheduler_service.usecases.edit_schedule import (
@@ -42,12 +52,72 @@ from scheduler_service.usecases.edit_schedule import (
     WasRescheduled,
 )
 from scheduler_service.usecases.idempotency import Made
+from scheduler_service.usecases.list_schedules import Position, Window
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
 ONE = Body(ScheduleRequest)
 _BATCH = Body(BatchRequest)
 _ENVELOPE = Body(BatchEnvelope)
+
+MAX_LIMIT: Final = 1000
+
+
+class ScheduleCursor(WindowCursor, frozen=True, tag="schedules-1"):
+    state: State | None
+    label: str | None
+    cron_id: CronId | None
+    due: UnixMillis
+    schedule_id: ScheduleId | None
+
+
+def _left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
+    first = now if start is None else start
+    return first, min(first + DAY_MS, MAX_DUE) if end is None else end
+
+
+_LISTING: Final = WindowListing(
+    ScheduleCursor,
+    start="The first due to list. Left out: now.",
+    end="The first due not to list, at most 24 hours after `from`. Left out: 24 hours after `from`.",
+    left_out=_left_out,
+    longest_days=1,
+    most=MAX_LIMIT,
+    filters=(
+        choice_parameter("state", "Only schedules in this state.", State, State),
+        text_parameter("label", "Only schedules with this label."),
+        text_parameter("cron_id", "Only the runs of this cron."),
+    ),
+)
+PARAMETERS: Final = _LISTING.parameters
+
+
+class Asked(NamedTuple):
+    """What to list, from where on, and how much at most."""
+
+    window: Window
+    position: Position | None
+    limit: int
+
+
+def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> Asked:
+    """Raises Invalid.
+
+    What the listing of schedules takes as query parameters, and the cursors that it goes on with.
+    """
+    asked = _LISTING.read(client_id, query, now=now, fits=lambda cursor: cursor.start <= cursor.due <= cursor.end)
+    window = Window(client_id=client_id, start=asked.start, end=asked.end, **asked.filters)
+    position = None if asked.cursor is None else Position(asked.cursor.due, asked.cursor.schedule_id)
+    return Asked(window, position, asked.limit)
+
+
+def schedule_cursor(window: Window, position: Position | None) -> str | None:
+    if position is None:
+        return None
+    filters = (window.state, window.label, window.cron_id)
+    return seal(
+        window.client_id, ScheduleCursor(window.start, window.end, *filters, position.due, position.schedule_id)
+    )
 
 
 async def create_schedule(call: Call) -> web.Response:

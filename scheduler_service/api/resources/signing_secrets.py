@@ -3,13 +3,28 @@
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Call, Route, answer, no_content
-from scheduler_service.api.page import Items
-from scheduler_service.api.resources.schedule_views import new_secret_view, secret_view
-from scheduler_service.api.schemas import NewSecretView, NoRequest, SecretView
-from scheduler_service.usecases.change_client import refuse_built_in
+from scheduler_service.api.http.route import Call, Items, NoRequest, Route, answer, no_content
+from scheduler_service.api.schemas import NewSecretView, SecretView
+from scheduler_service.domain.clients import SigningSecret
+from scheduler_service.domain.instants import format_instant, format_instant_or_none
+from scheduler_service.usecases.clients import refuse_built_in
+from scheduler_service.usecases.signing_secrets import NewSecret
 
 _SECRETS = "/v1/clients/{client_id}/signing-secrets"
+
+
+def secret_view(secret: SigningSecret) -> SecretView:
+    return SecretView(
+        secret_id=secret.secret_id,
+        created_at=format_instant(secret.created_at),
+        expires_at=format_instant_or_none(secret.expires_at),
+    )
+
+
+def new_secret_view(new: NewSecret) -> NewSecretView:
+    return NewSecretView(
+        secret_id=new.secret.secret_id, secret=new.text, created_at=format_instant(new.secret.created_at)
+    )
 
 
 async def create_secret(call: Call) -> web.Response:

@@ -20,20 +20,15 @@ until the last of them, though that be beyond the window, since no later expansi
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
 from scheduler_service.domain.crons.expression import parse_expression
 from scheduler_service.domain.crons.occurrences import SEARCHED_MS, Dst
-from scheduler_service.domain.crons.row import (
-    CRON_CLIENT,
-    Cron,
-    CronAdvance,
-    CronRun,
-    CronState,
-)
+from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronAdvance, CronRun, CronState
 from scheduler_service.domain.crons.rule import Rule, spread_offset_ms
 from scheduler_service.domain.crons.zones import tzdata_version
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
@@ -59,6 +54,27 @@ class Child:
     definition: Definition
     run: CronRun
     skip: bool
+
+
+def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
+    """The row of `$cron` that makes somebody look at this cron at `at`. The client takes the place of the URL's host:
+    each client's wake-ups have the limits of one destination, and leave room for the others'."""
+    name = f"wake {cron.client_id} {cron.cron_id} {cron.revision}"
+    digest = hashlib.blake2b(f"{cron.client_id} {cron.cron_id}".encode(), digest_size=4).digest()
+    poller_id = PollerId(int.from_bytes(digest, "big") % quota)
+    return Definition(
+        client_id=CRON_CLIENT,
+        poller_id=poller_id,
+        due=at,
+        schedule_id=derived_schedule_id(due=at, poller_id=poller_id, name=name),
+        method="POST",
+        url=WAKE_UP_SCHEME + cron.client_id,
+        headers="[]",
+        body=msgspec.json.encode(WakeUp(cron.client_id, cron.cron_id)),
+        options="{}",
+        label=f"{cron.client_id}/{cron.cron_id}",
+        created_at=cron.changed_at,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,27 +177,6 @@ def lead_ms(client_id: ClientId, cron_id: CronId) -> int:
     return LEAD_MS + int.from_bytes(digest, "big") % LEAD_SPREAD_MS
 
 
-def wake_up(cron: Cron, *, at: UnixMillis, quota: int) -> Definition:
-    """The row of `$cron` that makes somebody look at this cron at `at`. The client takes the place of the URL's host:
-    each client's wake-ups have the limits of one destination, and leave room for the others'."""
-    name = f"wake {cron.client_id} {cron.cron_id} {cron.revision}"
-    digest = hashlib.blake2b(f"{cron.client_id} {cron.cron_id}".encode(), digest_size=4).digest()
-    poller_id = PollerId(int.from_bytes(digest, "big") % quota)
-    return Definition(
-        client_id=CRON_CLIENT,
-        poller_id=poller_id,
-        due=at,
-        schedule_id=derived_schedule_id(due=at, poller_id=poller_id, name=name),
-        method="POST",
-        url=WAKE_UP_SCHEME + cron.client_id,
-        headers="[]",
-        body=msgspec.json.encode(WakeUp(cron.client_id, cron.cron_id)),
-        options="{}",
-        label=f"{cron.client_id}/{cron.cron_id}",
-        created_at=cron.changed_at,
-    )
-
-
 def woken_by(body: bytes) -> WakeUp:
     """Raises msgspec.DecodeError."""
     return msgspec.json.decode(body, type=WakeUp)
@@ -234,3 +229,36 @@ def _advance(cron: Cron, state: CronState, through: int, fires: int, wake_at: Un
         swept=cron.revision,
         wake_at=wake_at,
     )
+
+
+def planned(cron: Cron, *, now: int, after: int, until: int, retention_ms: int) -> Iterator[UnixMillis]:
+    """Nominal instants in (after, until] beyond `expanded_through`, those that are owed from before `now` included, as
+    far back as the client keeps rows. Nothing unless the cron is active. Raises InvalidRule, as `rule_of` does.
+
+    The fires of a cron that have no child yet, as far as anybody wants to look. Pure.
+
+    What `expansion.plan` would place if it were asked at a later time, and what the fires until then leave of
+    `max_fires`.
+    """
+    if cron.state is not CronState.ACTIVE:
+        return
+    rule = rule_of(cron)
+    begin = max(cron.expanded_through, now - retention_ms)
+    if cron.options.max_fires is None:
+        yield from rule.fires(max(begin, after), until)
+        return
+    left = max(cron.options.max_fires - cron.fires, 0)
+    yield from (nominal for nominal in islice(rule.fires(begin, until), left) if nominal > after)
+
+
+def next_fires(cron: Cron, *, now: int, count: int, retention_ms: int) -> list[UnixMillis]:
+    """The first `count` nominal instants later than `now` of an active cron, whether they have their children yet or
+    not: fewer if it ends before, or pauses for more than five years. Raises InvalidRule, as `rule_of` does."""
+    if cron.state is not CronState.ACTIVE:
+        return []
+    if cron.options.max_fires is None:
+        return rule_of(cron).next_fires(now, count)
+    placed = islice(rule_of(cron).fires(now, cron.expanded_through), count)
+    until = max(now, cron.options.starts_at or 0) + count * SEARCHED_MS
+    coming = planned(cron, now=now, after=now, until=until, retention_ms=retention_ms)
+    return list(islice((*placed, *islice(coming, count)), count))

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from scheduler_service.domain.crons.errors import InvalidRule
+from scheduler_service.domain.errors import InvalidRule
 
 MAX_TEXT = 255
 MAX_ITEMS = 60

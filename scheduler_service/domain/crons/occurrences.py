@@ -13,9 +13,9 @@ from itertools import islice
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expression import Expression
 from scheduler_service.domain.crons.zones import Stretch, stretches
+from scheduler_service.domain.errors import InvalidRule
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 
 SEARCHED_MS = 5 * 366 * DAY_MS

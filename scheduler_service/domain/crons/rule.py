@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from scheduler_service.domain.crons import occurrences as calendar
-from scheduler_service.domain.crons.errors import InvalidRule
 from scheduler_service.domain.crons.expression import Expression
 from scheduler_service.domain.crons.zones import load_zone
+from scheduler_service.domain.errors import InvalidRule
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis
 
 MAX_SPREAD_SECONDS = 3_600

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
 
-from scheduler_service.domain.crons.errors import InvalidRule
+from scheduler_service.domain.errors import InvalidRule
 
 _LONGEST_NAME = 64
 _NO_PLACE = "Factory"

@@ -19,8 +19,8 @@ from scheduler_service.domain.ports import HintSender
 from scheduler_service.domain.samples import Exchange, Sample
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.timekeeper import Timekeeper
+from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import ClearBox
-from scheduler_service.usecases.watch_members import WatchMembers
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.sim_node import SeededRandomness

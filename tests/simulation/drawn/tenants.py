@@ -13,8 +13,7 @@ from scheduler_service.domain.ids import ClientId, ScheduleId, minute_of, minute
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.once import OnceIds, age_fault, parse_once
 from scheduler_service.domain.schedules import Definition, Row, State
-from scheduler_service.usecases.cancel_schedules import Outcome
-from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult
+from scheduler_service.usecases.edit_schedule import Cancelled, CancelOutcome, CancelResult
 from scheduler_service.usecases.idempotency import Made
 from scheduler_service.usecases.redeliver import Redelivering, RedeliverResult
 from scheduler_service.usecases.reschedule_schedule import Rescheduled, RescheduleRequest, RescheduleResult
@@ -173,7 +172,7 @@ class Tenants:
         while left and (patience is None or patience > 0):
             ids = list(left)
 
-            async def verb(services: ApiServices, ids: Sequence[ScheduleId] = ids) -> dict[ScheduleId, Outcome]:
+            async def verb(services: ApiServices, ids: Sequence[ScheduleId] = ids) -> dict[ScheduleId, CancelOutcome]:
                 return await services.cancel_schedules(schedules[0].client_id, ids)
 
             try:

@@ -7,8 +7,7 @@ from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.crons.fire_checks import CronChildren
-from poller_cluster.minute.runner import Firing
-from poller_cluster.row_window import RowWindow
+from poller_cluster.minute.runner import Firing, RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute
 from scheduler_service.usecases.edit_schedule import EditSchedule

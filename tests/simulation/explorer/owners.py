@@ -10,11 +10,12 @@ from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import LeaseRow
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.outcome import conclude
 from poller_cluster.dispatch.request import Sender, prepare
 from poller_cluster.minute import runner
 from poller_cluster.minute.runner import MinuteRun
-from poller_cluster.minute.steps import Claim, Phase, Stop
+from poller_cluster.minute.steps import Phase, Stop
 from scheduler_service.domain.ids import Minute, Partition, RowKey, minute_end, minute_start
 from scheduler_service.domain.schedules import Outcome
 from tests.simulation.explorer.ground import At, Ground, Move, change_owner, machine_name

@@ -1,6 +1,6 @@
 """What must hold at every call, and what must be true when nothing can happen any more."""
 
-from poller_cluster.minute.steps import Claim
+from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.copies import MARK_IN_DOUBT
 from scheduler_service.domain.ids import Minute, UnixMillis, minute_of
 from scheduler_service.domain.schedules import Row

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.debts import Debts
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.partition import KnownStatics
+from poller_cluster.minute.partition import Anew, KnownStatics, Pass
 from poller_cluster.minute.rows import OpenRow, OpenRows
-from poller_cluster.minute.steps import Claim, Step
-from poller_cluster.page_pass import Anew, Pass
+from poller_cluster.minute.steps import Step
 from scheduler_service.domain.books import Tally
 from scheduler_service.domain.ids import Minute, Partition, RowKey
 from tests.simulation.explorer.scene import FIRST_MINUTE

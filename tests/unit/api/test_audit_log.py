@@ -8,11 +8,10 @@ import pytest
 import structlog
 
 from membership.errors import StoreUnavailable
-from scheduler_service.api.audited import audited
-from scheduler_service.api.deadlines import Deadline
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Call, Route, no_content
-from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.http.endpoint import audited
+from scheduler_service.api.http.route import Call, Route, no_content, operation_id
+from scheduler_service.api.http.timeouts import Deadline
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.audit_log import AuditEntry

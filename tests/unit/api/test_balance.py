@@ -9,7 +9,8 @@ import pytest
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
-from scheduler_service.usecases import balance, count_minute
+from scheduler_service.usecases import balance
+from scheduler_service.usecases import balance as count_minute
 from tests.support.api import ApiHarness, SeededRandomness, schedule
 from tests.support.memory import InMemoryConnection
 

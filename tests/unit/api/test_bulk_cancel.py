@@ -122,7 +122,7 @@ async def test_a_window_is_cancelled_page_by_page(api: ApiHarness, key: str, mon
     unlabelled = await many(api, key, 2, delay_seconds=100)
     await ended(api, wanted[0], State.DELIVERED)
     window = {"from": format_instant(NOW + 60_000), "to": format_instant(NOW + 120_000)}
-    monkeypatch.setattr("scheduler_service.api.bulk_cancel.MAX_LIMIT", 4)
+    monkeypatch.setattr("scheduler_service.api.resources.schedule_verbs.MAX_LIMIT", 4)
     found = await cancel(api, key, **window, label="x")
     items = found["items"]
     while found["next_cursor"] is not None:

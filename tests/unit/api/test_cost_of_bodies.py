@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from scheduler_service.api.http.query import PATH_PARTS
-from scheduler_service.api.http.route import Route
-from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.problems import MAX_FAULTS
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.api.schemas import MAX_BATCH, MAX_BATCH_FAULTS

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from scheduler_service.api.deadlines import Deadline, Deadlines
+from scheduler_service.api.http.timeouts import Deadline, Deadlines
 from tests.support.api import ManualClock
 
 

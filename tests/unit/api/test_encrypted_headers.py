@@ -9,8 +9,7 @@ import pytest
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
-from scheduler_service.usecases.rotate_secrets import RotateSecrets, Rotation
-from scheduler_service.usecases.secret_encryption import KeyRingBox, SecretSettings, secret_box
+from scheduler_service.usecases.secret_encryption import KeyRingBox, RotateSecrets, Rotation, SecretSettings, secret_box
 from tests.support.api import ApiHarness, callback
 from tests.support.cron_calls import NIGHTLY, expand, put
 

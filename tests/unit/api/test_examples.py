@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler_service.api.http.route import Route
-from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES, Example
 from scheduler_service.api.resources import ROUTES
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis

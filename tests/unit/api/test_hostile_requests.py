@@ -6,11 +6,11 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from scheduler_service.api.audit_log_listing import EntryCursor
-from scheduler_service.api.cron_listing import RunCursor
 from scheduler_service.api.http.paging import Cursor, seal
-from scheduler_service.api.letter_listing import LetterCursor
-from scheduler_service.api.listing import ScheduleCursor
+from scheduler_service.api.resources.audit_log import EntryCursor
+from scheduler_service.api.resources.crons import RunCursor
+from scheduler_service.api.resources.dead_letters import LetterCursor
+from scheduler_service.api.resources.schedules import ScheduleCursor
 from scheduler_service.domain.audit_log import first_entry_id
 from scheduler_service.domain.ids import MAX_DUE, ClientId, CronId, ScheduleId, UnixMillis
 from tests.support.api import NOW, ApiHarness, cron

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.http.route import operation_id
 from scheduler_service.api.problems import KINDS
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness, Reply

@@ -7,9 +7,8 @@ import pytest
 
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Route
+from scheduler_service.api.http.route import Route, operation_id
 from scheduler_service.api.openapi.answers import kinds_of
-from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.rate_limit import RATED
 from scheduler_service.api.request_budget import AT_ONCE, TOO_MANY
 from scheduler_service.api.resources import ROUTES

@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from scheduler_service.api.http.route import CREATES, Route
+from scheduler_service.api.http.route import CREATES, Route, operation_id
 from scheduler_service.api.openapi.answers import kinds_of
-from scheduler_service.api.openapi.document import operation_id
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ApiHarness
 from tests.support.api_story import Story

@@ -14,7 +14,7 @@ import structlog
 
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.query import PATH_PARTS
-from scheduler_service.api.openapi.document import operation_id
+from scheduler_service.api.http.route import operation_id
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
 from tests.support.api import ADMIN_KEY, ApiHarness, Reply

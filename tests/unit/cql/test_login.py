@@ -13,7 +13,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from structlog.testing import capture_logs
 
-from cql.driver_errors import why_not_let_in
+from cql.errors import why_not_let_in
 from cql.login import login_of, tls_of
 from cql.settings import StorageSettings
 from scheduler_service.runtime.files import FilesUnusable

@@ -15,7 +15,7 @@ from cql import node_certificates as room
 from cql.node_certificates import node_certificates
 from cql.settings import StorageSettings
 from membership.errors import StoreUnavailable
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from tests.support.certificates import Authority
 
 HERE = "127.0.0.1"

@@ -20,8 +20,8 @@ from cql.packed import (
     unpack_delivery,
 )
 from cql.schedule_rows import content_of
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import prepare
-from poller_cluster.minute.steps import Claim
 from scheduler_service.api.resources.schedule_views import callback_view
 from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of

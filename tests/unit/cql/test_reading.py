@@ -10,7 +10,7 @@ from cassandra.deserializers import find_deserializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cql.reading import read_quickly
+from cql.binding import read_quickly
 
 
 class Prepared:

@@ -15,8 +15,7 @@ from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.protocol import ErrorMessage, ServerError, SyntaxException
 
-from cql.driver_errors import translate, unanswered_reason
-from cql.errors import StoreRefused
+from cql.errors import StoreRefused, translate, unanswered_reason
 from cql.settings import StorageSettings
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.errors import ContentTooLarge

@@ -12,7 +12,7 @@ from poller_cluster.delivery.http2 import connection as http2_connection
 from poller_cluster.delivery.http2 import session as http2_session
 from poller_cluster.delivery.http2.connection import Http2Connection
 from poller_cluster.delivery.http2.stream import Stream
-from poller_cluster.delivery.outcome import because
+from poller_cluster.delivery.result import because
 from poller_cluster.delivery.settings import DeliverySettings
 from scheduler_service.runtime.clock import SystemClock
 from tests.support.certificates import Authority

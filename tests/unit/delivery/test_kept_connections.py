@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from poller_cluster.delivery.deadlines import Deadlines
-from poller_cluster.delivery.http1_receivers import REMEMBERED, REMEMBERED_SECONDS, Http1Receivers
+from poller_cluster.delivery.http2.attempts import REMEMBERED, REMEMBERED_SECONDS, Http1Receivers
 from poller_cluster.delivery.pool import Pool, PoolKey
 from poller_cluster.delivery.target import Target
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.delivery.policy import judge_socket_address
+from poller_cluster.delivery.target import judge_socket_address
 from scheduler_service.domain.network import NetworkPolicy, carried_addresses
 
 DEFAULT = NetworkPolicy()

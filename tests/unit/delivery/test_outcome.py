@@ -5,8 +5,15 @@ import ssl
 
 import pytest
 
-from poller_cluster.delivery.outcome import Verdict, because, not_connected, not_secured, refused, timed_out
-from poller_cluster.delivery.result import AttemptError
+from poller_cluster.delivery.result import (
+    AttemptError,
+    Verdict,
+    because,
+    not_connected,
+    not_secured,
+    refused,
+    timed_out,
+)
 from scheduler_service.domain.network import Refusal
 
 

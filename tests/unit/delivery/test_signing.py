@@ -18,7 +18,7 @@ from minutehand.webhooks import (
     VerifiedCallback,
     verify,
 )
-from poller_cluster.delivery.signing import sign
+from poller_cluster.delivery.headers import sign
 
 SECRET_TEXT = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SECRET = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from poller_cluster.delivery.request import BadRequest, head_of
 from poller_cluster.delivery.target import place_of
-from poller_cluster.delivery.wire import BadRequest, head_of
 from tests.support.delivery import post
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from scheduler_service.domain.crons import InvalidRule
-from scheduler_service.domain.crons.expansion import plan
+from scheduler_service.domain.crons.expansion import next_fires, plan, planned
 from scheduler_service.domain.crons.row import Cron, CronCallback, CronOptions, CronState
-from scheduler_service.domain.crons.upcoming import next_fires, planned
 from scheduler_service.domain.ids import ClientId, CronId, PollerId, UnixMillis
 
 NOW = 1_795_253_400_000

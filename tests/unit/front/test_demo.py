@@ -16,13 +16,14 @@ import aiohttp
 import pytest
 
 from minutehand.config import FOR_API, load_settings
+from minutehand.errors import LocalError
 from minutehand.local.demo.files import DemoDirectory, DemoPlan, DemoProcesses, DemoState
 from minutehand.local.demo.receiver import Arrival, DemoReceiver
 from minutehand.local.demo.show import shell_lines
-from minutehand.local.errors import LocalError, PortBusy
-from minutehand.local.ports import free_ports
+from minutehand.local.errors import PortBusy
+from minutehand.local.machine import free_ports
 from minutehand.processes.programs import clean_environment
-from poller_cluster.delivery.signing import sign
+from poller_cluster.delivery.headers import sign
 from poller_cluster.ops.server import OpsSettings, listen
 from scheduler_service.domain.instants import format_instant
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.health import (
     SILENT_SECONDS,
     HealthOfSeveral,

@@ -14,8 +14,7 @@ from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
 from scheduler_service.node_client import MAX_HINTS, HintForwarder, HintSettings
 from scheduler_service.runtime.metrics import Metrics
-from scheduler_service.usecases.members import HintTargets
-from scheduler_service.usecases.watch_members import WatchMembers
+from scheduler_service.usecases.members import HintTargets, WatchMembers
 from tests.support.api import ManualClock
 from tests.support.nodes import never_drained
 

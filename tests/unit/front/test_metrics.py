@@ -11,13 +11,12 @@ from cql.storage import Storage
 from membership.identity import Incarnation, Life, NodeId
 from membership.settings import MembershipSettings
 from minutehand.cli import failures
-from minutehand.metrics_page import PROGRAMS, documented
-from poller_cluster.node import Node
-from poller_cluster.node_stores import NodeStores
+from minutehand.reference_pages import PROGRAMS, documented
+from poller_cluster.node import Node, NodeStores
 from poller_cluster.ops.metrics import show_node
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from poller_cluster.settings import NodeSettings
-from scheduler_service.api.gauges import METRICS, Shown
+from scheduler_service.api.metrics import PROCESS_METRICS, Shown
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.metrics import Kind, Metric, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
@@ -40,7 +39,7 @@ async def test_an_api_shows_what_is_documented() -> None:
             hints_dropped=lambda: 0,
             audit_findings=lambda: audits[-1],
         )
-        metrics.show(METRICS, of=shown)
+        metrics.show(PROCESS_METRICS, of=shown)
         metrics.show(STORAGE_METRICS, of=api.storage.measures)
         key = await api.register("shop")
         made = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())

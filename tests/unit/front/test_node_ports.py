@@ -10,8 +10,8 @@ from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Life, NodeId
 from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
-from scheduler_service.api.node_ports import HttpNodePorts
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
+from scheduler_service.node_client import HttpNodePorts
 from scheduler_service.runtime.metrics import Metrics
 
 TOKEN = "the-token-of-the-cluster"

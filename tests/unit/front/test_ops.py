@@ -13,8 +13,7 @@ import pytest
 import structlog
 
 from membership.identity import Incarnation, Life, NodeId
-from poller_cluster.ops.server import CannotListen, OpsServer, OpsSettings, advertised_address, listen
-from poller_cluster.starting import StartingServer
+from poller_cluster.ops.server import CannotListen, OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.health import Reason
 from scheduler_service.runtime.metrics import Metrics

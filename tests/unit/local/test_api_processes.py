@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 from minutehand.processes.several import api_works, reserved_port
 from scheduler_service.api.http.server import CannotListen
 from scheduler_service.api.settings import ApiSettings

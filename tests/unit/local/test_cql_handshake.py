@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from minutehand.local.cql_handshake import answers_cql
-from minutehand.local.ports import free_ports
+from minutehand.local.machine import free_ports
 
 SUPPORTED = bytes([0x84, 0, 0, 0, 0x06, 0, 0, 0, 2, 0, 0])
 

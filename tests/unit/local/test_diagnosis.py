@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from minutehand.errors import LocalError
 from minutehand.local.diagnosis import explain_exit, last_complaint
-from minutehand.local.errors import DiskFull, LocalError, PortBusy, StartFailed, TooLittleMemory, WrongJava
+from minutehand.local.errors import DiskFull, PortBusy, StartFailed, TooLittleMemory, WrongJava
 from minutehand.local.settings import ServerSettings
 
 

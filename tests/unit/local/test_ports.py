@@ -4,8 +4,9 @@ import socket
 
 import pytest
 
-from minutehand.local.errors import LocalError, PortBusy, PortUnusable
-from minutehand.local.ports import check_loopback, check_port, free_ports
+from minutehand.errors import LocalError
+from minutehand.local.errors import PortBusy, PortUnusable
+from minutehand.local.machine import check_loopback, check_port, free_ports
 
 
 def test_free_ports_are_different_and_free() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from minutehand.config import load_settings
-from minutehand.poller_processes import cores, poller_works
+from minutehand.processes.several import cores, poller_works
 from minutehand.processes.workers import LONG_RUN_SECONDS, LONGEST_PAUSE_SECONDS, Pauses
 
 ENVIRONMENT = {"MINUTEHAND_CLUSTER_TOKEN": "0123456789abcdef"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minutehand.config import TABLES
-from minutehand.metrics_page import documented
+from minutehand.reference_pages import documented
 from scheduler_service.runtime.metrics import Kind
 from tests.support.prometheus import DASHBOARD, RULES, RUNBOOK, load_rules, series_names
 

@@ -9,8 +9,9 @@ from uuid import UUID
 import msgspec
 
 from membership.conditional import APPLIED, Rejected
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.steps import Claim, ReadPage, ReadStrays, Step, SweepPage, WriteAdvance
+from poller_cluster.minute.steps import ReadPage, ReadStrays, Step, SweepPage, WriteAdvance
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import (
     ClientId,

@@ -7,8 +7,8 @@ import msgspec
 
 from poller_cluster.clients import Tenant
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Sender
-from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis, compose_schedule_id
 from scheduler_service.domain.schedules import Outcome, Row

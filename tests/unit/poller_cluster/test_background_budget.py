@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from poller_cluster.background_budget import BackgroundBudget, minutes_per_client
-from poller_cluster.background_pace import WINDOW_SECONDS
+from poller_cluster.background_budget import WINDOW_SECONDS, BackgroundBudget, minutes_per_client
 from poller_cluster.settings import BackgroundSettings
 from scheduler_service.domain.ids import ClientId
 from tests.simulation.sim_clock import SimClock

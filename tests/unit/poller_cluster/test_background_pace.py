@@ -1,6 +1,6 @@
 """How the budget for the past follows the answers of storage. Pure."""
 
-from poller_cluster.background_pace import WINDOW_SECONDS, BackgroundPace
+from poller_cluster.background_budget import WINDOW_SECONDS, BackgroundPace
 from poller_cluster.settings import BackgroundSettings
 
 SLOTS = 16

@@ -2,7 +2,7 @@
 
 import pytest
 
-from poller_cluster.breaker import Breaker, Health, health
+from poller_cluster.dispatch.destinations import Breaker, Health, health
 from poller_cluster.settings import DestinationSettings
 from tests.unit.poller_cluster.claimed import result
 

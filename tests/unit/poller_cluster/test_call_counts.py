@@ -7,7 +7,7 @@ import pytest
 from poller_cluster.counters import BEYOND, CODE_CLASSES, GUARANTEED, PUT_OFF, CallCounts
 from poller_cluster.delivery.result import AttemptError
 from poller_cluster.dispatch.job import Job
-from poller_cluster.minute.debts import SUPERSEDED
+from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome, State

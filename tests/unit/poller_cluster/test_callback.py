@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from poller_cluster.clients import Tenant
-from poller_cluster.delivery.signing import sign
+from poller_cluster.delivery.headers import sign
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, prepare
-from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.clients import LatePolicy
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.schedules import Outcome, State

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.claim_room import DUE, LATER, SOON
-from poller_cluster.dispatch.destinations import Destination, Destinations, name_of, origin_of
+from poller_cluster.dispatch.destinations import DUE, LATER, SOON, Destination, Destinations, name_of, origin_of
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.clients import ClientSettings, DestinationLimit
 from scheduler_service.domain.ids import ClientId

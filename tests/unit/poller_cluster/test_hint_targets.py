@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from poller_cluster.hint_targets import NodeTargets
+from poller_cluster.node import NodeTargets
 from scheduler_service.usecases.members import HintTargets
 
 

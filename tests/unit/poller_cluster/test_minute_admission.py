@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sized
 
 from msgspec.structs import replace
 
-from poller_cluster.admission import AdmitAll
+from poller_cluster.dispatch.outcome import put_off
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.rows import Again, Hold, Line, OpenRow, Verdict
+from poller_cluster.minute.rows import AdmitAll, Again, Hold, Line, OpenRow, Verdict
 from poller_cluster.minute.steps import Phase, SweepPage, Wait, WriteBalance
-from poller_cluster.put_off import put_off
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import MAX_DUE, key_of
 from scheduler_service.domain.schedules import Outcome, Row, State, SweptRow

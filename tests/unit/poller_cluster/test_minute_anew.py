@@ -3,8 +3,8 @@
 import pytest
 
 from poller_cluster.minute.machine import PollerMinute
+from poller_cluster.minute.partition import HINTED_ROWS
 from poller_cluster.minute.steps import Phase, ReadHinted, ReadPage, Wait
-from poller_cluster.page_pass import HINTED_ROWS
 from scheduler_service.domain.schedules import Row
 from tests.unit.poller_cluster.builders import (
     EPOCH,

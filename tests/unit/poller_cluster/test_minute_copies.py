@@ -1,8 +1,8 @@
 import pytest
 
-from poller_cluster.minute.debts import SUPERSEDED
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.steps import CheckRows, Wait, WriteBalance
+from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.schedules import Outcome, Row, State
 from tests.unit.poller_cluster.builders import (
     EPOCH,

@@ -1,7 +1,7 @@
 import asyncio
 from typing import cast
 
-from poller_cluster.lane_work import LaneWork
+from poller_cluster.lanes import LaneWork
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase
 from poller_cluster.recovery import Walk, found, next_chunk

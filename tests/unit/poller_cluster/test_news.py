@@ -10,8 +10,7 @@ from membership.identity import Incarnation, Lane, Life, NodeId
 from membership.ports import Heartbeat, NodeState
 from membership.view import MembersView
 from poller_cluster.node import Node
-from poller_cluster.ops.status import NodeNews
-from poller_cluster.readiness import unready
+from poller_cluster.ops.status import NodeNews, unready
 from tests.support.api import ManualClock
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from poller_cluster.delivery.result import AttemptResult
+from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.outcome import conclude
-from poller_cluster.minute.steps import Claim
 from scheduler_service.domain.clients import RetrySettings
 from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import Outcome, State

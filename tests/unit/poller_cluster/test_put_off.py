@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.put_off import put_off, until_open_again
+from poller_cluster.dispatch.outcome import put_off, until_open_again
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from membership.errors import StoreUnavailable
-from poller_cluster import recount
-from poller_cluster.recount import REST, WAIT_SECONDS, Recounts
+from poller_cluster import bookkeeping
+from poller_cluster.bookkeeping import REST, WAIT_SECONDS, Recounts
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId
 from tests.simulation.sim_clock import SimClock
 from tests.support.budgets import budget
@@ -101,7 +101,7 @@ def test_a_count_that_fails_is_left_to_others_and_the_next_is_made() -> None:
 
 
 def test_more_minutes_than_there_is_room_for_are_left_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recount, "MINUTES_WAITING", 2)
+    monkeypatch.setattr(bookkeeping, "MINUTES_WAITING", 2)
 
     async def scenario() -> None:
         bench = Bench()

@@ -8,7 +8,7 @@ from poller_cluster.dispatch.destinations import Destinations
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.crons.expansion import WAKE_UP_SCHEME
 from scheduler_service.domain.crons.row import CRON_CLIENT
-from scheduler_service.usecases.built_in_clients import CRON_POLLERS, CRON_SETTINGS, CRONS_AT_ONCE
+from scheduler_service.usecases.clients import CRON_POLLERS, CRON_SETTINGS, CRONS_AT_ONCE
 from scheduler_service.usecases.expand_crons import AT_ONCE
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from poller_cluster.minute.debts import SUPERSEDED
 from poller_cluster.minute.steps import CheckRows, FollowUp, Wait
+from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.ids import minute_of
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
 from tests.support.minutes import DELIVERED, MINUTE, START, SWEEP, MinuteBench, copy, definition, retrying

@@ -17,8 +17,7 @@ from scheduler_service.domain.ports import CatalogPart, SecretBox
 from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
-from scheduler_service.usecases.rotate_secrets import NoKeyRing, RotateSecrets, Rotation
-from scheduler_service.usecases.secret_encryption import ClearBox, KeyRingBox
+from scheduler_service.usecases.secret_encryption import ClearBox, KeyRingBox, NoKeyRing, RotateSecrets, Rotation
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from tests.support.api import ApiHarness, ManualClock
 from tests.support.memory import InMemoryConnection

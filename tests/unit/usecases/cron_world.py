@@ -15,8 +15,9 @@ from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
 from scheduler_service.domain.schedules import Row
-from scheduler_service.usecases.catalog import Catalog
-from scheduler_service.usecases.crons import ChangeCrons, CronDraft
+from scheduler_service.usecases.authenticate import Catalog
+from scheduler_service.usecases.cron_request import CronDraft
+from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.place import Place

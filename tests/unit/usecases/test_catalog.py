@@ -6,7 +6,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ApiKey, Client, ClientSettings, ClientState
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.usecases.catalog import (
+from scheduler_service.usecases.authenticate import (
     CHECK_AFTER_SECONDS,
     MAX_ENTRIES,
     MAX_ENTRY_SECONDS,

@@ -12,13 +12,13 @@ from scheduler_service.domain.instants import parse_instant
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import RetryOverride
 from scheduler_service.usecases.cron_request import (
+    CronDraft,
     CronRequest,
     Preview,
     PreviewRequest,
     draft_cron,
     preview,
 )
-from scheduler_service.usecases.crons import CronDraft
 from tests.support.api import NOW, callback, cron
 
 LONDON = {"expression": "*/5 9-17 * * mon-fri", "timezone": "Europe/London"}

@@ -16,8 +16,16 @@ from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import derived_lane, pinned_lane
 from scheduler_service.domain.schedules import Definition, Row
-from scheduler_service.usecases.bulk_load import AHEAD_MS, RETRY_SECONDS, Item, JudgeItems, Loaded, LoadSchedules
-from scheduler_service.usecases.load_pace import SLOW_SECONDS, Pace
+from scheduler_service.usecases.bulk_load import (
+    AHEAD_MS,
+    RETRY_SECONDS,
+    SLOW_SECONDS,
+    Item,
+    JudgeItems,
+    Loaded,
+    LoadSchedules,
+    Pace,
+)
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from scheduler_service.usecases.secret_encryption import ClearBox

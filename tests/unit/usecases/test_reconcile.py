@@ -35,8 +35,7 @@ from scheduler_service.domain.reconciliations import (
 from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, RowWrite, State
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import reconcile
-from scheduler_service.usecases.cancel_schedules import CancelSchedules
-from scheduler_service.usecases.edit_schedule import EditSchedule
+from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile
 from scheduler_service.usecases.redeliver import (

@@ -13,8 +13,8 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.books import COUNTED_AFTER_MS, MinuteBalance
 from scheduler_service.domain.ids import Minute, Partition, PollerId, UnixMillis, minute_of
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, RowWrite, State
+from scheduler_service.usecases import balance as count_minute
 from scheduler_service.usecases import balance as show_balance
-from scheduler_service.usecases import count_minute
 from scheduler_service.usecases.balance import Books, Position, ShowBalance
 from tests.contract.builders import MINUTE, START, definition, edit
 from tests.unit.usecases.late_rows import CLIENT, END, LateWorld

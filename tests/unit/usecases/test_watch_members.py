@@ -10,8 +10,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import Incarnation, Life, NodeId
 from membership.ports import Heartbeat, LifeRecord, NodeState
 from membership.settings import MembershipSettings
-from scheduler_service.usecases.members import SHOWN_ENDED_MS, Member, MembersSeen, MemberState
-from scheduler_service.usecases.watch_members import WatchMembers
+from scheduler_service.usecases.members import SHOWN_ENDED_MS, Member, MembersSeen, MemberState, WatchMembers
 from tests.support.membership_store import MembershipStore, StorePort
 from tests.support.virtual_clock import EPOCH_MS, VirtualClock
 from tests.support.virtual_loop import run_virtual, virtual_loop
