@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,16 @@ def modules(contract: Mapping[str, Any]) -> Iterator[str]:
                     yield plain
 
 
+@cache
+def known() -> frozenset[Path]:
+    """Project files, and the folders that they are in."""
+    files = {Path(name_of(path)) for path in project_files()}
+    return frozenset(files | {parent for path in files for parent in path.parents})
+
+
 def missing(names: Iterable[str]) -> list[str]:
     """Those that are no path or pattern of a project file or folder."""
-    known = {Path(name_of(path)) for path in project_files()}
-    known |= {parent for path in known for parent in path.parents}
-    return [name for name in names if not any(path.match(name) for path in known)]
+    return [name for name in names if Path(name) not in known() and not any(path.match(name) for path in known())]
 
 
 def test_import_contracts_name_what_exists() -> None:
