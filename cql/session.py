@@ -306,7 +306,7 @@ def _received(future: ResponseFuture, gathered: list[Any], rows: list[Any] | Non
 def _let_go(future: ResponseFuture) -> None:
     """Of a request that has ended. It refers to itself by its timer and by our callbacks, and the driver keeps timers
     until they would have run. So each would stay for `request_timeout_seconds` with all that was sent, and then wait
-    for a search for cycles, which is rare in our programs: 20 MB a minute in a poller that makes 300 calls a second."""
+    for a search for cycles, which is rare in our programs: 20 MB a minute in a node that makes 300 calls a second."""
     future.clear_callbacks()
     timer, future._timer = future._timer, None
     if timer is not None:

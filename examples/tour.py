@@ -249,7 +249,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Everything a tenant can ask for, once.")
     parser.add_argument("--url", default=os.environ.get("API"), help="address of the API (environment: API)")
     parser.add_argument("--admin-key", default=os.environ.get("ADMIN_KEY"), help="environment: ADMIN_KEY")
-    parser.add_argument("--receiver-host", default="127.0.0.1", help="address of this machine that pollers may call")
+    parser.add_argument("--receiver-host", default="127.0.0.1", help="address of this machine that nodes may call")
     given = parser.parse_args()
     if not given.url or not given.admin_key:
         parser.error("say where the API is and with which key: --url and --admin-key, or API and ADMIN_KEY")

@@ -55,10 +55,10 @@ class ClusterSettings:
     """What the processes of one cluster must know of each other. Raises ValueError for a token that is too weak."""
 
     token: str | None = field(default=None, repr=False)
-    """Secret shared by all APIs and pollers, at least 16 characters: pollers take hints only from those who know it."""
+    """Secret shared by all APIs and nodes, at least 16 characters: pollers take hints only from those who know it."""
     node_id: str | None = None
-    """The name of this poller among the members, the same after a restart and different from all others'. None: derived
-    from the host name, which suits one `minutehand poller` a host. Of several processes, NAME-0 is the first."""
+    """The name of this node among the members, the same after a restart and different from all others'. None: derived
+    from the host name, which suits one `minutehand node` a host. Of several processes, NAME-0 is the first."""
 
     def __post_init__(self) -> None:
         token = self.token
@@ -73,7 +73,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """Where callbacks may go. By default every address that is not plainly public is refused. APIs and pollers must
+    """Where callbacks may go. By default every address that is not plainly public is refused. APIs and nodes must
     have the same. Raises ValueError for what is no network, port or scheme."""
 
     allow: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ TABLES = (
 )
 
 FOR_API = ("api.admin_key", "cluster.token")
-FOR_POLLER = ("cluster.token",)
+FOR_NODE = ("cluster.token",)
 FOR_STORAGE = ()
 
 

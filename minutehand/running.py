@@ -99,7 +99,7 @@ def spare_collector() -> None:
     """To be called when everything is started: what lives as long as the process is never searched for cycles again.
 
     Requests and calls leave no cycles behind. The search ran several times a batch of creates, over everything that the
-    process had loaded, and in a poller over tens of thousands of waiting rows: a sixth of its time.
+    process had loaded, and in a node over tens of thousands of waiting rows: a sixth of its time.
     """
     gc.collect()
     gc.freeze()

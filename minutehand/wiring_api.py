@@ -1,4 +1,4 @@
-"""An API process, put together: storage, use cases, hints to the pollers, the server."""
+"""An API process, put together: storage, use cases, hints to the nodes, the server."""
 
 from contextlib import AsyncExitStack
 

@@ -126,9 +126,9 @@ time-out, see at-least-once. `Minutehand-Fence` and the schedule's id let a rece
 On failure: storage that does not answer is asked again with growing pauses, sent rows stay in flight, and whoever owns
 the lane next finds them in doubt. A lost lease abandons its minutes at once.
 
-What it costs (`make bench`; two cores shared by Cassandra, one poller, receiver and load; CPU per call):
+What it costs (`make bench`; two cores shared by Cassandra, one node, receiver and load; CPU per call):
 
-- A poller 57 us flat out, 19 of them in the kernel's sends and reads; 90 to 100 before the steps of a call were decided
+- A node 57 us flat out, 19 of them in the kernel's sends and reads; 90 to 100 before the steps of a call were decided
   for many rows at once (`dispatch.dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76
   then).
 - Cassandra 31 us flat out with about 200 rows an advance and packed cells, 125 us at 1,000 calls a second over 64 lanes

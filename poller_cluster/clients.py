@@ -38,7 +38,7 @@ ROUND_SECONDS = 40.0
 ROWS_LOCKED_SECONDS = 120.0
 """A client whose rows did not open counts as locked for so long after the last one."""
 PART_CLIENTS = 1_000
-_log = get_logger("minutehand.poller")
+_log = get_logger("minutehand.node")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from scheduler_service.runtime.logging import get_logger
 SEEN_WITHIN_SECONDS = 2.0
 """How long what a node says of itself may take to be seen in storage; then it is asked to come again."""
 LOOK_SECONDS = 0.05
-_log = get_logger("minutehand.poller")
+_log = get_logger("minutehand.node")
 
 
 class LastNode(MinutehandError):

@@ -1,8 +1,8 @@
 """The shell that runs a node: its life among the members, its leases, the pollers of every client it holds lanes of.
 
-    Heartbeater --trust--> Keeper --granted/drain/revoked--> ClientPollers --claims--> Dispatcher --> engine
-    Tenants --quota, state, settings--------^                     |
-    hints --------------------------------------------------------'
+    MembershipAgent --trust--> LeaseBalancer --granted/drain/revoked--> ClientPollers --claims--> Dispatcher
+    ServedClients --quota, state, settings---------------------------------^   |
+    hints ---------------------------------------------------------------------'
 
 A node is a `LaneHost`: the keeper of the leases tells it which lanes are its own and under which epoch. What it sends
 and writes, it does only for those, only under trust. Stopping is a drain: every lane is handed over before it leaves.

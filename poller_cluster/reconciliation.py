@@ -1,4 +1,4 @@
-"""Reconciliations are worked on by pollers: each client's by the owner of one of its lanes.
+"""Reconciliations are worked on by nodes: each client's by the owner of one of its lanes.
 
     slots of all clients --those of our lanes that run--> a task each: slice, pause, slice, ... until it has ended
 
@@ -59,7 +59,7 @@ FORGOTTEN_MS = HOUR_MS
 LONGEST_SLEEP_SECONDS = 15.0
 """However long there is nothing to do: one that was stopped meanwhile is to be closed."""
 
-_log = get_logger("minutehand.poller")
+_log = get_logger("minutehand.node")
 
 
 class Reconciler:

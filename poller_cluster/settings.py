@@ -118,7 +118,7 @@ class BackgroundSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """Bounds of one poller process."""
+    """Bounds of one node process."""
 
     minute: MinuteSettings = field(default_factory=MinuteSettings)
     destinations: DestinationSettings = field(default_factory=DestinationSettings)
@@ -138,7 +138,7 @@ class NodeSettings:
     many series a metric, on every node."""
     retention_waits_for_archive: bool = False
     """Whether schedules past their client's retention are kept until their day is archived by `minutehand spark run
-    archive`. Then run it every day: what is not archived is kept for ever. The same on all pollers, or it holds for
+    archive`. Then run it every day: what is not archived is kept for ever. The same on all nodes, or it holds for
     none."""
 
     def __post_init__(self) -> None:

@@ -40,7 +40,7 @@ _CONFLICTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintSettings:
-    """How near-term creates are announced to the pollers. Raises ValueError for values that can't work."""
+    """How near-term creates are announced to the nodes. Raises ValueError for values that can't work."""
 
     delay_seconds: float = 0.005
     """How long hints gather before they are sent. Longer: fewer requests, and calls due at once are that much later."""

@@ -68,7 +68,7 @@ def main(
 
 app.command(short_help="Run everything here and watch callbacks arrive.")(demo.demo)
 app.command(short_help="Run an API process.")(servers.api)
-app.command(short_help="Run a poller node.")(servers.poller)
+app.command(short_help="Run a node.")(servers.node)
 app.command(short_help="Create the keyspace, or bring it up to date.")(servers.migrate)
 app.command(short_help="Watch the nodes and what they own.")(cluster.cluster)
 app.command(short_help="Show what became of a client's schedules, minute by minute.")(balance.balance)

@@ -11,7 +11,7 @@ def demo(
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Where data, logs and demo.json are kept.", show_default=True)
     ] = Path(".minutehand"),
-    pollers: Annotated[int, typer.Option("--pollers", min=1, max=8, help="Poller processes.")] = 2,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, max=8, help="Nodes, one process each.")] = 2,
     heap_mb: Annotated[int, typer.Option("--heap-mb", min=512, help="Memory of Cassandra's Java heap, in MiB.")] = 768,
     api_port: Annotated[
         int | None, typer.Option("--api-port", min=1, max=65_535, help="Port of the API.", show_default=False)
@@ -23,7 +23,7 @@ def demo(
         int | None, typer.Option("--native-port", min=1, max=65_535, help="Cassandra's port.", show_default=False)
     ] = None,
 ) -> None:
-    """Start a Cassandra, an API, pollers and a receiver on this machine, and watch callbacks arrive.
+    """Start a Cassandra, an API, nodes and a receiver on this machine, and watch callbacks arrive.
 
     Ports that are not given are chosen. While it runs, DIR/demo.json holds addresses, keys and process ids for scripts.
     Ctrl-C stops everything; the data stays, and the next start goes on with it.
@@ -34,7 +34,7 @@ def demo(
 
     options = ClusterOptions(
         directory=directory,
-        pollers=pollers,
+        nodes=nodes,
         heap_mb=heap_mb,
         cassandra_port=cassandra_port,
         api_port=api_port,

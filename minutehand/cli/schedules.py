@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 IN_DOUBT = "in-doubt"
-"""Reason of a schedule that a poller may have called before it stopped."""
+"""Reason of a schedule that a node may have called before it stopped."""
 ScheduleId = Annotated[
     str, typer.Argument(metavar="SCHEDULE_ID", help="The id that create answered.", show_default=False)
 ]
@@ -127,7 +127,7 @@ def cancel(
     """Cancel a schedule. When this succeeds, the receiver is not called any more.
 
     One that was rescheduled is refused with the id of the schedule that is called instead: cancel that one. Where a
-    poller stopped during the call, the state says "in doubt": the receiver may have been called before.
+    node stopped during the call, the state says "in doubt": the receiver may have been called before.
     """
     with connect(url, key) as api:
         show_schedule(api.client(client_id).schedules.cancel(schedule_id), as_json)

@@ -1,4 +1,4 @@
-"""`minutehand api`, `minutehand poller` and `minutehand migrate`: the processes of a cluster."""
+"""`minutehand api`, `minutehand node` and `minutehand migrate`: the processes of a cluster."""
 
 import os
 import re
@@ -59,7 +59,7 @@ def api(
     run_process(lambda stop: serve_api(settings, stop))
 
 
-def poller(
+def node(
     config: ConfigFile = None,
     node_id: Annotated[
         str | None,
@@ -80,29 +80,29 @@ def poller(
         ),
     ] = None,
 ) -> None:
-    """Run poller nodes until they are told to stop (SIGTERM, Ctrl-C); they hand their pollers over first.
+    """Run nodes until they are told to stop (SIGTERM, Ctrl-C); they hand their pollers over first.
 
     Needs a migrated keyspace and the cluster's token (cluster.token). A process that ends by itself is started anew,
     unless it is the only one: then whoever started it hears of its end.
     """
     from membership.identity import NodeId
-    from minutehand.config import FOR_POLLER
-    from minutehand.processes.several import cores, run_pollers
+    from minutehand.config import FOR_NODE
+    from minutehand.processes.several import cores, run_nodes
     from minutehand.running import run_process
-    from minutehand.wiring_poller import serve_poller
+    from minutehand.wiring_node import serve_node
     from scheduler_service.runtime.logging import configure_logging
 
-    settings = _load(config, FOR_POLLER, {"MINUTEHAND_CLUSTER_NODE_ID": node_id})
+    settings = _load(config, FOR_NODE, {"MINUTEHAND_CLUSTER_NODE_ID": node_id})
     name = settings.cluster.node_id or _default_node_id()
     count = processes or cores()
     if count > 1:
-        configure_logging(settings.logging, identity={"program": "pollers", "node_id": name})
+        configure_logging(settings.logging, identity={"program": "nodes", "node_id": name})
         _say_configured(config)
-        run_pollers(settings, node_id=name, processes=count, config=config)
+        run_nodes(settings, node_id=name, processes=count, config=config)
         return
-    configure_logging(settings.logging, identity={"program": "poller", "node_id": name})
+    configure_logging(settings.logging, identity={"program": "node", "node_id": name})
     _say_configured(config)
-    run_process(lambda stop: serve_poller(settings, node_id=NodeId(name), stop=stop))
+    run_process(lambda stop: serve_node(settings, node_id=NodeId(name), stop=stop))
 
 
 def migrate(config: ConfigFile = None, as_json: AsJson = False) -> None:

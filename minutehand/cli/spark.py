@@ -56,7 +56,7 @@ def demo(
     """Load schedules, see the due ones called, and run every job.
 
     They are archived and restored, the books proved, usage and capacity counted: all on this machine, with a Cassandra,
-    an API, pollers and a receiver of its own. It ends by itself.
+    an API, nodes and a receiver of its own. It ends by itself.
     """
     from minutehand.local.demo.run import run_spark_demo
     from minutehand.local.progress import ProgressLines

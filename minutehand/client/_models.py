@@ -119,8 +119,8 @@ class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule and what became of it so far.
 
-    `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a poller has claimed it;
-    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a poller stopped while it
+    `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a node has claimed it;
+    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a node stopped while it
     called the receiver, and nobody knows the answer. `rescheduled_to`: cancelled, and that one is called instead.
     """
 

@@ -10,7 +10,7 @@ connection happened to meet (with `api.metrics_port`, metrics have a port for ea
 Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
 first request is read.
 
-Several poller processes on one machine, each a member of its own: what they are called, where they listen.
+Several node processes on one machine, each a member of its own: what they are called, where they listen.
 """
 
 import asyncio
@@ -120,24 +120,24 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def poller_works(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> Sequence[Work]:
+def node_works(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> Sequence[Work]:
     """NODE-0, NODE-1, ... A configured port is the first one's, the others listen on those above it."""
     first_port = settings.ops.port
     return [
         Work(
             name=(name := f"{node_id}-{number}"),
-            arguments=arguments_of("poller", config, "--node-id", name),
+            arguments=arguments_of("node", config, "--node-id", name),
             variables={} if first_port == 0 else {"MINUTEHAND_OPS_PORT": str(first_port + number)},
         )
         for number in range(processes)
     ]
 
 
-def run_pollers(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> None:
+def run_nodes(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> None:
     """Until SIGTERM or SIGINT. Raises MinutehandError where storage is not as they need it, and WorkersFailed."""
     membership = settings.membership
     run_several(
-        poller_works(settings, node_id=node_id, processes=processes, config=config),
+        node_works(settings, node_id=node_id, processes=processes, config=config),
         storage=settings.cassandra,
         health=settings.health,
         finishing_seconds=membership.drain_seconds + 2 * membership.leave_seconds + 2 * membership.send_margin_seconds,

@@ -28,7 +28,7 @@ from scheduler_service.usecases.expand_crons import AT_ONCE
 SEARCH_SECONDS = 60.0
 OVERDUE_MS = 60_000
 PAGE = 1_000
-_log = get_logger("minutehand.poller")
+_log = get_logger("minutehand.node")
 
 
 class Expands(Protocol):

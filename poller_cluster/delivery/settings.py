@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverySettings:
-    """Bounds of one engine, a poller's; samples that an API process sends follow them too. Raises ValueError where they
+    """Bounds of one engine, a node's; samples that an API process sends follow them too. Raises ValueError where they
     contradict one another."""
 
     max_in_flight: int = 2000

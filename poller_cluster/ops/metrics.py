@@ -280,7 +280,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_hints_dropped_total",
         Kind.COUNTER,
-        "Near-term rows that no poller was told of: the sweep of their minute finds them.",
+        "Near-term rows that no node was told of: the sweep of their minute finds them.",
         lambda shown: shown.hints_dropped(),
     ),
     Metric(
@@ -304,9 +304,9 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_members",
         Kind.GAUGE,
-        "Pollers' processes by state, as this process sees them. Those that ended are forgotten after a while.",
+        "Nodes by state, as this process sees them. Those that ended are forgotten after a while.",
         _members,
         labels=("state",),
     ),
 )
-"""What a poller shows, beside what `cql` counts."""
+"""What a node shows, beside what `cql` counts."""

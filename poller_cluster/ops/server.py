@@ -55,7 +55,7 @@ OnHints = Callable[[Sequence[tuple[Partition, RowKey | None]]], None]
 """Hears of rows placed near their time, and of minutes of lanes with more of them than are named."""
 OnDrain = Callable[[bool], Awaitable[None]]
 """Begins to hand over; True forces it. Raises LastNode, NotSeen, StoreUnavailable."""
-_log = get_logger("minutehand.poller")
+_log = get_logger("minutehand.node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def listen(settings: OpsSettings) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise CannotListen(
-            f"The poller can't listen on {where}: that is no address of this machine; choose another ops.host."
+            f"The node can't listen on {where}: that is no address of this machine; choose another ops.host."
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,7 +104,7 @@ def listen(settings: OpsSettings) -> socket.socket:
             errno.EACCES: "a port below 1024 needs rights that this user does not have; choose a higher ops.port",
         }
         reason = reasons.get(error.errno or 0, "that is no address of this machine; choose another ops.host")
-        raise CannotListen(f"The poller can't listen on {where}: {reason}.") from error
+        raise CannotListen(f"The node can't listen on {where}: {reason}.") from error
     return listener
 
 

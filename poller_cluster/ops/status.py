@@ -11,7 +11,7 @@ from scheduler_service.runtime.health import CLOCK_UNTRUSTED, DRAINING, STARTING
 from scheduler_service.runtime.logging import get_logger
 
 LOOK_SECONDS = 1.0
-_log = get_logger("minutehand.poller")
+_log = get_logger("minutehand.node")
 
 
 class NodeNews:

@@ -131,7 +131,7 @@ PROCESS_METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_hints_dropped_total",
         Kind.COUNTER,
-        "Near-term rows that no poller was told of: the sweep of their minute finds them.",
+        "Near-term rows that no node was told of: the sweep of their minute finds them.",
         lambda shown: shown.hints_dropped(),
     ),
     Metric(
@@ -161,14 +161,14 @@ PROCESS_METRICS: Final[tuple[Metric[Shown], ...]] = (
     Metric(
         "minutehand_members",
         Kind.GAUGE,
-        "Pollers' processes by state, as this process sees them. Those that ended are forgotten after a while.",
+        "Nodes by state, as this process sees them. Those that ended are forgotten after a while.",
         _members,
         labels=("state",),
     ),
     Metric(
         "minutehand_nodes_taking",
         Kind.GAUGE,
-        "Pollers' processes that beat and take pollers, as this API sees them; those that drain don't count. 0: nobody "
+        "Nodes that beat and take pollers, as this API sees them; those that drain don't count. 0: nobody "
         "is called. Absent for the first seconds.",
         _taking,
     ),

@@ -60,12 +60,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "in-flight": Kind(
         409,
         "The schedule is being called",
-        "A poller has claimed it and may be calling the receiver right now. Look again in a few seconds.",
+        "A node has claimed it and may be calling the receiver right now. Look again in a few seconds.",
     ),
     "in-doubt": Kind(
         409,
         "The schedule may have been called",
-        "A poller stopped while it called the receiver, and nobody knows the answer. The schedule is called again, "
+        "A node stopped while it called the receiver, and nobody knows the answer. The schedule is called again, "
         "marked as a redelivery, so nothing can be called in its place. Wait for its end; or cancel it, which is "
         "answered with reason in-doubt: it is not called again, and may have been called before.",
     ),
@@ -166,9 +166,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "clock-in-doubt": Kind(
         503,
         "The clock is in doubt",
-        "This API process's clock does not agree with the pollers', or was not compared with them yet: for a second "
-        "after its start, or for as long as no poller runs. Nothing was stored; retry after Retry-After, through "
-        "another process if there is one. For operators: set the machine's clock right, or start a poller.",
+        "This API process's clock does not agree with the nodes', or was not compared with them yet: for a second "
+        "after its start, or for as long as no node runs. Nothing was stored; retry after Retry-After, through "
+        "another process if there is one. For operators: set the machine's clock right, or start a node.",
     ),
     "secret-locked": Kind(
         503,

@@ -127,8 +127,8 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A schedule and what became of it so far. `in_flight`: a poller has claimed it and may be calling right now.
-    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a poller stopped while it
+    """A schedule and what became of it so far. `in_flight`: a node has claimed it and may be calling right now.
+    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a node stopped while it
     called the receiver, and nobody knows the answer. `rescheduled_to`: it was cancelled, and that one is called
     instead."""
 

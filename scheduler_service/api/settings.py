@@ -121,14 +121,14 @@ class ApiSettings:
     further one the next. None: on the API's port."""
 
     clients: ClientBounds = field(default_factory=ClientBounds)
-    """What clients may be given. The pollers must have the same."""
+    """What clients may be given. The nodes must have the same."""
     max_reconciled_days: int = 31
     """Days that the window of one reconciliation may span. Longer ones run longer; what is older than a client's
     retention is not there any more."""
 
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     """Where callbacks may go, as far as their URL tells. By default addresses that are not plainly public are refused.
-    The pollers must have the same policy: theirs judges the address that a connection is opened to."""
+    The nodes must have the same policy: theirs judges the address that a connection is opened to."""
 
     def __post_init__(self) -> None:
         key = self.admin_key

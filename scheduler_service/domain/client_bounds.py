@@ -44,7 +44,7 @@ _WRITES: Final = ("LOCAL_QUORUM", "EACH_QUORUM")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientBounds:
     """The most that clients may be given by their settings; lower is stricter. What is stored already is held to them
-    too. APIs and pollers must have the same. Raises ValueError for what can't be a bound."""
+    too. APIs and nodes must have the same. Raises ValueError for what can't be a bound."""
 
     retry_max_attempts: int = 100
     """Attempts of one schedule."""

@@ -43,7 +43,7 @@ class RetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 class LatePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What becomes of a call that could not be made in time: fired however late, or skipped after some seconds.
 
-    Lateness counts from the due. Where a poller that was running learned of a schedule only after that, it counts from
+    Lateness counts from the due. Where a node that was running learned of a schedule only after that, it counts from
     then: a create that was answered in time is not skipped for that."""
 
     kind: Literal["fire", "skip"] = "fire"

@@ -73,7 +73,7 @@ class Seen(StrEnum):
     OPEN = "open"
     """It was not redelivered: somebody else had it called again, and it has not ended yet."""
     IN_FLIGHT = "in-flight"
-    """It was not cancelled: a poller had claimed it."""
+    """It was not cancelled: a node had claimed it."""
     CHANGED = "changed"
     """It was in another state by the time it was looked at."""
     GONE = "gone"

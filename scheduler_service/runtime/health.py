@@ -6,17 +6,17 @@
 The words are for programs and stay; the sentences are for people. Liveness never asks storage: a restart would not
 bring that back. It is served by the loop it is about, so a loop that stands still answers nobody.
 
-    loop-stalled      the loop answers, but its timers are not called           API, poller   /livez
+    loop-stalled      the loop answers, but its timers are not called           API, node     /livez
     process-down      a process of several is not running                       parent        /readyz
     process-silent    a process of several runs and does not answer             parent        /readyz, later /livez
     stopping          told to end; requests are still answered                  API           /readyz
     storage-away      Cassandra has not answered for a while                    API           /readyz
     shedding          creates have been refused for want of room for a while    API           /readyz
-    clock-untrusted   the wall clock is in doubt: creates or calls are refused  API, poller   /readyz
-                      (an API's until it was compared with a poller's)
-    starting          not a member yet                                          poller        /readyz
-    draining          lanes are being handed over, or are                       poller        /readyz
-    trust-lost        heartbeats are not confirmed: nobody may be called        poller        /readyz
+    clock-untrusted   the wall clock is in doubt: creates or calls are refused  API, node     /readyz
+                      (an API's until it was compared with a node's)
+    starting          not a member yet                                          node          /readyz
+    draining          lanes are being handed over, or are                       node          /readyz
+    trust-lost        heartbeats are not confirmed: nobody may be called        node          /readyz
 """
 
 from collections.abc import Sequence

@@ -31,7 +31,7 @@ ACTIONS = {
     "storage-task-crashed": "Group commit met an error that nobody foresaw: a fault of Minutehand's.",
     "row-undecodable": "A row in storage can't be read; it is left out.",
     # Members and leases.
-    "node-listening": "A poller's own port is open.",
+    "node-listening": "A node's own port is open.",
     "life-waits": "A node waits for its former process to be over.",
     "life-begun": "This node is a member.",
     "node-running": "This node has started.",
@@ -74,8 +74,8 @@ ACTIONS = {
     "shedding-ended": "Creates are not refused any more.",
     "request-failed": "A request was answered 500.",
     "request-crashed": "A request met an error that nobody foresaw: a fault of Minutehand's.",
-    "ops-request-crashed": "The same, on a poller's own port.",
-    "hints-crashed": "Hints to the pollers met an error that nobody foresaw. Calls may come up to a sweep later.",
+    "ops-request-crashed": "The same, on a node's own port.",
+    "hints-crashed": "Hints to the nodes met an error that nobody foresaw. Calls may come up to a sweep later.",
     "audit-end-unrecorded": "The end of an administrator's action could not be written to the audit log.",
     # What administrators did.
     "client-registered": "A client was registered.",

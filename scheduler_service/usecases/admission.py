@@ -9,7 +9,7 @@ from scheduler_service.runtime.clock import Clock
 
 class JudgeClock:
     """Judge: may this process create schedules by its own wall clock? A wrong one would place calls at wrong times: a
-    clock that is behind creates them in minutes that the pollers have done with, where nobody looks again.
+    clock that is behind creates them in minutes that the nodes have done with, where nobody looks again.
 
      stepped, and nobody has judged it yet                       it may not
      never compared with the members' clocks                     it may not: no member was seen to beat, or not for long
@@ -43,17 +43,17 @@ class JudgeClock:
 
     def _doubt(self) -> str | None:
         if not self._clock.wall_trusted():
-            return "this process's clock was stepped and does not agree with the pollers' yet"
+            return "this process's clock was stepped and does not agree with the nodes' yet"
         offset_ms = self._offset_ms()
         if offset_ms is None:
             if self._alone():
                 return (
-                    "no poller is known to this process: nobody would make the calls, and there is no clock to compare "
-                    "its own with; start a poller"
+                    "no node is known to this process: nobody would make the calls, and there is no clock to compare "
+                    "its own with; start a node"
                 )
-            return "this process has not compared its clock with the pollers' yet"
+            return "this process has not compared its clock with the nodes' yet"
         if abs(offset_ms) >= self._limit_ms:
-            return f"this process's clock is {abs(offset_ms)} ms off the pollers', or Cassandra's"
+            return f"this process's clock is {abs(offset_ms)} ms off the nodes', or Cassandra's"
         return None
 
 

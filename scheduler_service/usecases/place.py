@@ -74,7 +74,7 @@ class Place:
         clock_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
         """`floor_of`: the floor that a life has announced, where members are watched. `clock_doubted()`: whether this
-        process's wall clock may be wrong; pollers do nothing at all then."""
+        process's wall clock may be wrong; nodes do nothing at all then."""
         self._schedules = schedules
         self._leases = leases
         self._clock = clock

@@ -27,7 +27,7 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretSettings:
-    """How clients' signing secrets and callbacks' headers are stored. APIs and pollers must have the same."""
+    """How clients' signing secrets and callbacks' headers are stored. APIs and nodes must have the same."""
 
     key_ring_file: str | None = None
     """File with the keys that secrets are encrypted under, `ID KEY` a line; the first one encrypts, all decrypt. See
@@ -101,7 +101,7 @@ class KeyRingBox:
         return self._keys.current().headers.seal(client_id, headers)
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
-        # Without a look at the file where that can't change the answer: every call on a poller comes here.
+        # Without a look at the file where that can't change the answer: every call on a node comes here.
         known = self._keys.latest.headers.known(client_id, headers)
         return self._keys.current().headers.open(client_id, headers) if known is None else known
 

@@ -99,7 +99,7 @@ def render(report: Report) -> Sequence[str]:
     reasons = {
         "already_archived": "archived by an earlier run",
         "unsettled": "not yet: some lane is still to settle them",
-        "past_retention": "past their client's retention: whole if pollers wait (node.retention_waits_for_archive)",
+        "past_retention": "past their client's retention: whole if nodes wait (node.retention_waits_for_archive)",
     }
     lines += [f"{report[name]:,} days of clients {why}" for name, why in reasons.items() if report[name]]
     lines += [f"{one} is the archive of days that are to be archived anew: run it there" for one in report["elsewhere"]]

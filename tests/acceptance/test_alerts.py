@@ -34,7 +34,7 @@ def server(cassandra: SuiteCassandra) -> RunningCassandra:
 
 def test_programs_at_work_show_what_is_documented(cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller(NODE)
+    cluster.start_node(NODE)
     key = cluster.register("shop", poller_quota=2)
     cluster.await_owners([NODE], pollers=2)
     with cluster.client("shop", key) as shop:
@@ -54,7 +54,7 @@ def test_programs_at_work_show_what_is_documented(cluster: Deployment) -> None:
     assert shown['minutehand_attempts_total{code_class="2xx"}'] == CALLS
     assert shown['minutehand_client_fires_total{client="other"}'] == CALLS, "unless asked for, names stay unsaid"
     assert shown['minutehand_fire_lateness_seconds_count{share="guaranteed"}'] == CALLS
-    valued = check_exposition(exposition(f"http://127.0.0.1:{cluster.ops_port(NODE)}"), program="poller")
+    valued = check_exposition(exposition(f"http://127.0.0.1:{cluster.ops_port(NODE)}"), program="node")
     assert "minutehand_storage_request_duration_seconds" in valued
     of_api = check_exposition(exposition(cluster.api_url), program="api")
     assert "minutehand_group_commit_rows" in of_api
@@ -67,7 +67,7 @@ def test_alerts_fire_when_cassandra_stops_and_end_when_it_is_back(
     rules = [{**rule, "for": "1s"} for rule in load_rules() if rule["alert"] in ALERTS]
     assert len(rules) == len(ALERTS)
     cluster.start_api()
-    cluster.start_poller(NODE)
+    cluster.start_node(NODE)
     targets = [cluster.api_url.removeprefix("http://"), f"127.0.0.1:{cluster.ops_port(NODE)}"]
     file = write_rules(tmp_path / "rules.yaml", rules)
     with running_prometheus(tmp_path, rules=file, targets=targets) as prometheus:

@@ -21,7 +21,7 @@ SERIES = 'minutehand_api_requests_total{method="POST",route="/v1/clients/{client
 def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
     (health_port,) = free_ports(1)
     parent = cluster.start_api(processes=len(NAMES), variables={"MINUTEHAND_HEALTH_PORT": str(health_port)})
-    cluster.start_poller("one")
+    cluster.start_node("one")
     key = cluster.register("shop", poller_quota=4)
     await_until(lambda: len(said(parent, "api-listening")) == len(NAMES))
 
@@ -43,7 +43,7 @@ def test_processes_share_a_port_and_end_together(cluster: Deployment) -> None:
     await_until(lambda: health(health_port, "/readyz") == (503, ["process-down"]))
     assert health(health_port, "/livez") == (200, [])
     await_until(lambda: len(said(parent, "api-listening")) == len(NAMES) + 1)
-    # The new one listens at once, and is ready when it has compared its clock with the poller's.
+    # The new one listens at once, and is ready when it has compared its clock with the node's.
     await_until(lambda: httpx.get(f"{cluster.api_url}/readyz", trust_env=False).status_code == 200)
     first = process_of(parent, "api-0")
     await_until(lambda: health(health_port, "/readyz") == (200, []))

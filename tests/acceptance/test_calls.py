@@ -79,7 +79,7 @@ def test_ten_thousand_over_two_minutes_all_come_once_and_in_time(cassandra: Suit
 
 def _ten_thousand(cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller("one")
+    cluster.start_node("one")
     key = cluster.register(CLIENT, poller_quota=8)
     start, seconds = datetime.now(UTC) + timedelta(seconds=20), 120.0
     ids = create(cluster, key, 10_000, start=start, over_seconds=seconds)
@@ -93,22 +93,22 @@ def _ten_thousand(cluster: Deployment) -> None:
     assert packed(cluster) == (len(ids), len(ids)), "the only node knows what may be written"
 
 
-def test_a_killed_poller_loses_nothing_and_repeats_only_what_was_in_flight(cluster: Deployment) -> None:
+def test_a_killed_node_loses_nothing_and_repeats_only_what_was_in_flight(cluster: Deployment) -> None:
     cluster.start_api()
-    poller = cluster.start_poller("one")
+    node = cluster.start_node("one")
     key = cluster.register(CLIENT, poller_quota=4)
     start, seconds = datetime.now(UTC) + timedelta(seconds=12), 36.0
     ids = create(cluster, key, 1_800, start=start, over_seconds=seconds)
     sleep_until(start + timedelta(seconds=12))
     killed = time.time()
-    poller.kill()
-    cluster.start_poller("one")
+    node.kill()
+    cluster.start_node("one")
     sleep_until(start + timedelta(seconds=seconds))
     assert cluster.receiver.await_count(len(ids), seconds=30) == len(ids)
     assert cluster.receiver.report()["early"] == 0
     for calls in repeats(cluster).values():
         first, *others = calls
-        assert killed - 3.0 < first["arrived"] < killed + 1.0, "it was not in flight when the poller died"
+        assert killed - 3.0 < first["arrived"] < killed + 1.0, "it was not in flight when the node died"
         assert all(call["redelivery"] for call in others)
     await_delivered(cluster, key, ids, start=start, over_seconds=seconds)
 
@@ -118,7 +118,7 @@ def test_while_cassandra_is_away_creates_are_refused_and_nothing_acknowledged_is
         server = SuiteCassandra(nodes.contact_points, nodes.port, nodes.datacenter, None)
         with deployment(server, tmp_path) as cluster:
             cluster.start_api()
-            cluster.start_poller("one")
+            cluster.start_node("one")
             key = cluster.register(CLIENT, poller_quota=2)
             start, seconds = datetime.now(UTC) + timedelta(seconds=10), 30.0
             ids = create(cluster, key, 900, start=start, over_seconds=seconds)

@@ -22,7 +22,7 @@ LOOPBACK = {
 """A pod listens on its own addresses; here that would be this machine's."""
 
 
-def test_migration_api_and_poller_start_as_the_chart_says(cassandra: SuiteCassandra, tmp_path: Path) -> None:
+def test_migration_api_and_nodes_start_as_the_chart_says(cassandra: SuiteCassandra, tmp_path: Path) -> None:
     api_port, ops_port = free_ports(2)
     values = tmp_path / "values.yaml"
     storage = {
@@ -49,8 +49,8 @@ def test_migration_api_and_poller_start_as_the_chart_says(cassandra: SuiteCassan
     migrate.stop(0)
     assert migrate.exit_code() == 0, migrate.last_words()
 
-    started = {"api": run("api"), "poller": run("poller")}
-    ports = {"api": api_port, "poller": ops_port}
+    started = {"api": run("api"), "node": run("node")}
+    ports = {"api": api_port, "node": ops_port}
     for component, program in started.items():
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             path = pods[component]["spec"]["containers"][0][probe]["httpGet"]["path"]

@@ -1,4 +1,4 @@
-"""Three pollers under a steady load, and what may befall them: nothing is lost, nothing is early.
+"""Three nodes under a steady load, and what may befall them: nothing is lost, nothing is early.
 
 Repeated is only what was in doubt: sent by an owner that was killed, frozen or cut off from the store before it could
 record the outcome. Moves that are planned repeat nothing and delay nothing.
@@ -38,11 +38,11 @@ def trio(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
     with deployment(cassandra, tmp_path) as built:
         built.start_api()
         for name in NODES:
-            built.start_poller(name, ready=False)
+            built.start_node(name, ready=False)
         yield built
 
 
-def test_whatever_befalls_three_pollers_every_schedule_is_called(
+def test_whatever_befalls_three_nodes_every_schedule_is_called(
     trio: Deployment, cassandra: SuiteCassandra, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = cassandra.running
@@ -63,7 +63,7 @@ def test_whatever_befalls_three_pollers_every_schedule_is_called(
         trio.await_owners({"b", "c"}, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
         stages.begin("a comes back", at_most_late=PLANNED_SECONDS)
-        trio.start_poller("a")
+        trio.start_node("a")
         trio.await_owners(NODES, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
 
@@ -78,7 +78,7 @@ def test_whatever_befalls_three_pollers_every_schedule_is_called(
         trio.await_owners({"a", "c"}, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
         await_end(trio, "b")
-        trio.start_poller("b")
+        trio.start_node("b")
         trio.await_owners(NODES, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
 
@@ -87,14 +87,14 @@ def test_whatever_befalls_three_pollers_every_schedule_is_called(
         trio.await_owners({"a", "b"}, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
         stages.begin("c comes back", at_most_late=PLANNED_SECONDS)
-        trio.start_poller("c")
+        trio.start_node("c")
         trio.await_owners(NODES, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
 
         for name in NODES:
             stages.begin(f"{name} is restarted", at_most_late=PLANNED_SECONDS)
             trio.programs[name].stop()
-            trio.start_poller(name)
+            trio.start_node(name)
             trio.await_owners(NODES, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
 

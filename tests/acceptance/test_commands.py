@@ -49,7 +49,7 @@ def await_state(cluster: Deployment, key: str, schedule_id: str, state: str) -> 
 
 def test_a_client_its_key_and_its_schedules(cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller("one")
+    cluster.start_node("one")
     admin, url = cluster.admin_key, cluster.receiver.url
     assert answer(cluster, admin, "clients", "register", "shop", "--poller-quota", "2")["poller_quota"] == 2
     assert [one["client_id"] for one in answer(cluster, admin, "clients", "list")] == ["$cron", "shop"]
@@ -102,7 +102,7 @@ def test_a_client_its_key_and_its_schedules(cluster: Deployment) -> None:
 
 def test_refusals_are_one_sentence(cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller("one")  # without one nothing is created, right or wrong
+    cluster.start_node("one")  # without one nothing is created, right or wrong
     admin = cluster.admin_key
     assert "404 not-found" in sentence(cluster, admin, "clients", "show", "nobody")
     answer(cluster, admin, "clients", "register", "shop")
@@ -118,9 +118,9 @@ def test_servers_that_cannot_begin_say_why(cluster: Deployment) -> None:
     text = (cluster.directory / "minutehand.toml").read_text(encoding="utf-8")
     other = cluster.directory / "other.toml"
     other.write_text(text.replace('keyspace = "accept_', 'keyspace = "missing_'), encoding="utf-8")
-    assert "run `minutehand migrate` first" in sentence(cluster, "", "poller", "--config", str(other))
+    assert "run `minutehand migrate` first" in sentence(cluster, "", "node", "--config", str(other))
     other.write_text(text.replace("[cluster]", "[clutter]"), encoding="utf-8")
-    done = command(cluster, "", "poller", "--config", str(other))
+    done = command(cluster, "", "node", "--config", str(other))
     assert done.returncode == 1
     assert "clutter" in done.stderr
     assert "Traceback" not in done.stderr

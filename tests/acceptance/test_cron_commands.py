@@ -1,4 +1,4 @@
-"""A cron put by the command line, fired by a poller node."""
+"""A cron put by the command line, fired by a node."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 120
 
 def test_a_cron_fires_on_its_minute_and_when_it_is_triggered(cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller("one")
+    cluster.start_node("one")
     key, url = cluster.register("shop", poller_quota=2), cluster.receiver.url
     rule = ("--expression", "* * * * *", "--timezone", "Europe/Berlin")
 

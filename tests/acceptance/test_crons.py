@@ -1,7 +1,7 @@
-"""Crons of every minute while both pollers are restarted and one is killed: every fire is called, and called once.
+"""Crons of every minute while both nodes are restarted and one is killed: every fire is called, and called once.
 
 Which fires there must be follows from each cron alone, and so does the id of each; what was called says the receiver's
-own record. New crons are put all the time, so that expansions are under way whatever befalls the pollers.
+own record. New crons are put all the time, so that expansions are under way whatever befalls the nodes.
 """
 
 import asyncio
@@ -69,12 +69,12 @@ class Run:
         return [call | {"due": due / 1000} for call, due in dues if due <= until_ms]
 
 
-def test_crons_of_every_minute_fire_once_each_while_pollers_are_restarted_and_killed(
+def test_crons_of_every_minute_fire_once_each_while_nodes_are_restarted_and_killed(
     cluster: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.start_api()
     for name in NODES:
-        cluster.start_poller(name, ready=False)
+        cluster.start_node(name, ready=False)
     for client in CLIENTS:
         cluster.register(client, poller_quota=QUOTA)
     cluster.await_owners(NODES, pollers=POLLERS)
@@ -101,7 +101,7 @@ def test_crons_of_every_minute_fire_once_each_while_pollers_are_restarted_and_ki
 
 
 def _befall(run: Run) -> None:
-    """Blocks. What happens to the pollers, one thing after the other."""
+    """Blocks. What happens to the nodes, one thing after the other."""
     cluster = run.cluster
     run.begin("a quiet time", at_most_late=PLANNED_SECONDS)
     time.sleep(QUIET_SECONDS)
@@ -109,7 +109,7 @@ def _befall(run: Run) -> None:
         run.begin(f"{name} is restarted", at_most_late=PLANNED_SECONDS)
         cluster.programs[name].stop()
         time.sleep(PAUSE_SECONDS)
-        cluster.start_poller(name)
+        cluster.start_node(name)
         cluster.await_owners(NODES, pollers=POLLERS)
         time.sleep(PAUSE_SECONDS)
 
@@ -121,7 +121,7 @@ def _befall(run: Run) -> None:
     cluster.await_owners({"a"}, pollers=POLLERS)
     time.sleep(PAUSE_SECONDS)
     run.begin("b comes back", at_most_late=PLANNED_SECONDS)
-    cluster.start_poller("b")
+    cluster.start_node("b")
     cluster.await_owners(NODES, pollers=POLLERS)
     time.sleep(QUIET_SECONDS)
 

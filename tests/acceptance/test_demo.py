@@ -56,7 +56,7 @@ def await_state(directory: Path, process: subprocess.Popen[str]) -> dict[str, An
 
 def identities(state: dict[str, Any]) -> list[ProcessIdentity]:
     pids = state["pids"]
-    found = [identify(pid) for pid in (pids["cassandra"], *pids["api"], *pids["pollers"])]
+    found = [identify(pid) for pid in (pids["cassandra"], *pids["api"], *pids["nodes"])]
     assert None not in found, "a process of demo.json does not run"
     return [one for one in found if one is not None]
 
@@ -73,8 +73,8 @@ def test_the_demo_from_its_first_start_to_its_second(tmp_path: Path) -> None:
     with demo(directory) as first:
         state = await_state(directory, first)
         assert state.keys() == KEYS
-        assert state["pids"].keys() == {"cassandra", "api", "pollers"}
-        assert (len(state["pids"]["api"]), len(state["pids"]["pollers"])) == (1, 2)
+        assert state["pids"].keys() == {"cassandra", "api", "nodes"}
+        assert (len(state["pids"]["api"]), len(state["pids"]["nodes"])) == (1, 2)
         assert stat.S_IMODE((directory / "demo.json").stat().st_mode) == 0o600
         processes = identities(state)
         for key in (state["admin_key"], state["client_key"]):

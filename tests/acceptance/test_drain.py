@@ -1,4 +1,4 @@
-"""SIGTERM under load: what an API process was asked is answered or was never read, what a poller held is called once.
+"""SIGTERM under load: what an API process was asked is answered or was never read, what a node held is called once.
 
 The figures are printed: how long a process takes to end, what its callers met, how late its calls became.
 """
@@ -31,7 +31,7 @@ def pair(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
     with deployment(cassandra, tmp_path, tables={"api": {"shutdown_delay_seconds": DELAY_SECONDS}}) as built:
         built.start_api()
         for name in ("a", "b"):
-            built.start_poller(name, ready=False)
+            built.start_node(name, ready=False)
         yield built
 
 
@@ -40,12 +40,12 @@ def test_ending_under_load_loses_nothing(pair: Deployment, capsys: pytest.Captur
     pair.await_owners({"a", "b"}, pollers=QUOTA)
     figures: list[str] = []
 
-    with kept_connections(pair, CLIENT, key) as poller_load:
+    with kept_connections(pair, CLIENT, key) as node_load:
         time.sleep(LOAD_SECONDS)
-        figures.append(f"a poller ends in {end(pair.programs['a']):.2f} s")
+        figures.append(f"a node ends in {end(pair.programs['a']):.2f} s")
         time.sleep(LOAD_SECONDS)
-    assert not poller_load.lost
-    assert poller_load.statuses.keys() == {201}
+    assert not node_load.lost
+    assert node_load.statuses.keys() == {201}
 
     with kept_connections(pair, CLIENT, key, obeys=True) as told:
         time.sleep(LOAD_SECONDS)
@@ -65,12 +65,12 @@ def test_ending_under_load_loses_nothing(pair: Deployment, capsys: pytest.Captur
 
     pair.start_api()
     stored = labels_of_stored(pair, key)
-    for load in (poller_load, told, untold):
+    for load in (node_load, told, untold):
         for label, schedule_id in load.acknowledged.items():
             assert stored.pop(schedule_id) == label
     assert not stored, "whoever was not answered was not heard"
 
-    wanted = {one for load in (poller_load, told, untold) for one in load.acknowledged.values()}
+    wanted = {one for load in (node_load, told, untold) for one in load.acknowledged.values()}
     pair.receiver.await_count(len(wanted), seconds=30.0)
     calls = pair.receiver.calls()
     times_called = Counter(call["id"] for call in calls)

@@ -19,7 +19,7 @@ ALL = QUOTA + CRON_POLLERS
 def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(cluster: Deployment) -> None:
     cluster.start_api()
     cluster.register("shop", poller_quota=QUOTA)
-    parent = cluster.start_pollers("host", processes=2)
+    parent = cluster.start_nodes("host", processes=2)
 
     # The first of them may own everything for a moment, and a beat may wait for a server that has just made tables.
     found = await_cluster(

@@ -9,7 +9,7 @@ from tests.support.processes import Deployment
 
 def test_whoever_waits_for_a_sample_is_answered(cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller("node-a")
+    cluster.start_node("node-a")
     key = cluster.register("shop", poller_quota=1)
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as elsewhere:
         listener.settimeout(30)

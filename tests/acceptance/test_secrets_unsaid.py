@@ -82,7 +82,7 @@ def bad(tmp_path: Path) -> Iterator[str]:
 
 def test_no_secret_is_in_what_processes_write(talkative: Deployment, bad: str, tmp_path: Path) -> None:
     talkative.start_api()
-    talkative.start_poller("one")
+    talkative.start_node("one")
     with talkative.admin() as api:
         api.clients.register("shop", poller_quota=1)
         signing = api.client("shop").signing_secrets.create().secret
@@ -102,7 +102,7 @@ def test_no_secret_is_in_what_processes_write(talkative: Deployment, bad: str, t
     assert any('"level": "info"' in text or '"level":"info"' in text for text in files.values()), "they do write"
     secrets = [CANARY, signing, signing.removeprefix("whsec_"), key, key.split("_")[2]]
     secrets += [talkative.admin_key, talkative.token]
-    for name, text in [*files.items(), *zip(("api", "poller"), shown, strict=True)]:
+    for name, text in [*files.items(), *zip(("api", "node"), shown, strict=True)]:
         assert [secret for secret in secrets if secret in text] == [], name
 
 

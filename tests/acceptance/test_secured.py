@@ -245,7 +245,7 @@ def test_a_signed_call_end_to_end(
     ):
         parts.callback(receiver.stop)
         cluster.start_api()
-        cluster.start_poller("alone")
+        cluster.start_node("alone")
         client_key = cluster.register("shop", poller_quota=1)
         with cluster.admin() as admin:
             secret = admin.client("shop").signing_secrets.create().secret
@@ -309,7 +309,7 @@ def test_jobs_are_let_in_and_say_no_password(
     tables = {"cassandra": login, "secrets": {"key_ring_file": str(tmp_path / "ring")}}
     with deployment(locked_cassandra, tmp_path, tables=tables) as cluster:
         cluster.start_api()
-        cluster.start_poller("alone")
+        cluster.start_node("alone")
         client_key = cluster.register("shop", poller_quota=1)
         with cluster.client("shop", client_key) as shop:
             shop.schedules.create(Callback(url=URL), due=datetime.fromisoformat(window[0]) + timedelta(minutes=30))

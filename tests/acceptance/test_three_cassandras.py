@@ -33,7 +33,7 @@ def test_a_killed_cassandra_stops_neither_creates_nor_calls(tmp_path: Path, caps
         with deployment(cassandra, tmp_path) as cluster:
             cluster.start_api()
             for name in NODES:
-                cluster.start_poller(name)
+                cluster.start_node(name)
             key = cluster.register(CLIENT, poller_quota=QUOTA)
             cluster.await_owners(NODES, pollers=QUOTA)
             with steady_load(cluster, CLIENT, key, rate=RATE) as load:

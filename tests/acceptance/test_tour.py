@@ -23,7 +23,7 @@ def tour(cluster: Deployment, admin_key: str) -> subprocess.CompletedProcess[str
 
 def test_everything_is_as_the_tour_expects(cluster: Deployment) -> None:
     cluster.start_api(processes=2)
-    cluster.start_poller("one")
+    cluster.start_node("one")
     done = tour(cluster, cluster.admin_key)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     said = done.stdout.splitlines()

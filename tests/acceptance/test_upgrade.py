@@ -1,6 +1,6 @@
 """A rolling upgrade: the programs as they were before their last change and these, together on one cluster.
 
-    old migrate, API, poller --> new migrate --> new poller, new API beside them --> the old ones are told to end
+    old migrate, API, node --> new migrate --> new node, new API beside them --> the old ones are told to end
 
 Both APIs take schedules all the while, crons fire every minute, and lanes move from old to new. Nothing is lost, and
 nothing is called twice without saying so. MINUTEHAND_UPGRADE_FROM names another revision to come from.
@@ -79,7 +79,7 @@ def test_old_and_new_programs_work_together(
     assert migration.exit_code() == 0, migration.last_words()
 
     old_api = both.start("api", ["api"], tree=old_tree)
-    both.start_poller("old", ready=False, tree=old_tree)
+    both.start_node("old", ready=False, tree=old_tree)
     old_api.await_ready(f"{both.api_url}/readyz")
     key = both.register(CLIENT, poller_quota=QUOTA)
     put_at = put_crons(both, key)
@@ -91,7 +91,7 @@ def test_old_and_new_programs_work_together(
         time.sleep(PHASE_SECONDS)
         alone = both.receiver.count()
         both.migrate()
-        both.start_poller("new", ready=False)
+        both.start_node("new", ready=False)
         new_api = both.start("api-new", ["api", "--port", str(new_port)])
         new_api.await_ready(f"{new_url}/readyz")
         both.await_owners({"old", "new"}, pollers=QUOTA)
@@ -116,7 +116,7 @@ def test_old_and_new_programs_work_together(
             "",
             f"by the old API: {by_old}",
             f"by the new API: {by_new}",
-            f"{alone} calls by the old poller alone, {together} by both, {len(calls)} in all; {len(fires)} fires of "
+            f"{alone} calls by the old node alone, {together} by both, {len(calls)} in all; {len(fires)} fires of "
             f"{CRONS} crons; at most {latest(calls, by_old, by_new):.3f} s late; {time.monotonic() - began:.0f} s",
             sep="\n",
         )

@@ -1,6 +1,6 @@
 """`python -m tests.bench`: what this machine does with everything on it.
 
-An embedded Cassandra, an API, a poller, a lean receiver and a lean load generator, each a process; the load goes
+An embedded Cassandra, an API, a node, a lean receiver and a lean load generator, each a process; the load goes
 through the public API, the calls to the receiver. It reports and judges nothing.
 
     warm-up             30 s of creates, calls and conditional writes, so that no phase measures the JVM's compiler
@@ -15,7 +15,7 @@ through the public API, the calls to the receiver. It reports and judges nothing
     calls, flat out     rows due within a few seconds, more than the node can send: how fast it gets through them
     calls, steady       a modest rate for a while: how late they are
     calls at seconds    the same rate, all of a second's at its beginning, which is how people schedule
-    million             1,000,000 rows due within one minute: what goes out in two minutes, and the poller's memory
+    million             1,000,000 rows due within one minute: what goes out in two minutes, and the node's memory
     calls at 80 percent four fifths of the rate that the million sustained: how late they are; while their rows wait for
                         their minute, the neighbour's bad receivers are measured
     crons               `--crons N` of them, a quarter at one minute: how fast they are expanded, and how late; minutes

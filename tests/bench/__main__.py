@@ -36,7 +36,7 @@ MEANWHILE = "neighbour_mistreated"
 then."""
 SCALE = "scale"
 OWN_NODES = ("node", "idle", "soak")
-"""Phases that start pollers of their own begin so."""
+"""Phases that start nodes of their own begin so."""
 Phases = Mapping[str, tuple[str, Callable[[Bench], Figures]]]
 
 
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--steady-seconds", type=float, default=15.0, help="length of the steady phase")
     parser.add_argument("--steady-lead", type=float, default=10.0, help="seconds from its creates to its first call")
     parser.add_argument("--whole-seconds", type=float, default=15.0, help="length of the phase of calls at each second")
-    parser.add_argument("--pollers", type=int, default=1, help="poller processes")
+    parser.add_argument("--nodes", type=int, default=1, help="nodes")
     parser.add_argument("--api-processes", type=int, default=1, help="API processes, behind one port")
     parser.add_argument("--million", type=int, default=1_000_000, help="calls due within one minute")
     parser.add_argument("--sustained-rate", type=float, help="what the phase below it takes for it; else the million's")
@@ -198,7 +198,7 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             ),
         ),
         "soak": (
-            f"Calling, {arguments.soak_rate:,} a second for {arguments.soak:g} s, and restarting every poller.",
+            f"Calling, {arguments.soak_rate:,} a second for {arguments.soak:g} s, and restarting every node.",
             lambda bench: soaking.soak(bench, rate=arguments.soak_rate, seconds=arguments.soak),
         ),
         "node_killed": (
@@ -238,8 +238,8 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
         tables = None if authority is None else scaling.tables(authority)
         built = parts.enter_context(deployment(server, directory, tables=tables))
         api = built.start_api(processes=arguments.api_processes)
-        own = [f"bench-{number}" for number in range(1, arguments.pollers + 1)]
-        pids = {name: built.start_poller(name).pid for name in own}
+        own = [f"bench-{number}" for number in range(1, arguments.nodes + 1)]
+        pids = {name: built.start_node(name).pid for name in own}
         bench = Bench(
             deployment=built,
             key=built.register(phases.CLIENT, poller_quota=phases.QUOTA),
@@ -253,7 +253,7 @@ def _run(arguments: argparse.Namespace) -> dict[str, Any]:
             sustained=arguments.sustained_rate,
             authority=authority,
         )
-        results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "pollers": arguments.pollers}
+        results: dict[str, Any] = {"machine": _machine(), "version": VERSION, "nodes": arguments.nodes}
         if arguments.warm_up and any(not name.startswith(OWN_NODES) for name in chosen):
             _say("Warming up.")
             warm_up(bench, seconds=arguments.warm_up)

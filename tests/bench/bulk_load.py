@@ -56,7 +56,7 @@ def main() -> int:
                 _write(local.session, path, rows, arguments.minutes)
                 measure = partial(_measure, local, built, path, arguments.rate)
                 if arguments.beside:
-                    built.start_poller("bench-1")
+                    built.start_node("bench-1")
                     bench = phases.Bench(deployment=built, key=key, directory=local.directory, pids={})
                     seconds = rows / float(arguments.rate)
                     print(json.dumps(_beside(bench, measure, rate=arguments.beside, seconds=seconds)), flush=True)

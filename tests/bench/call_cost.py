@@ -1,4 +1,4 @@
-"""What calls cost one poller process, in its own process: CPU microseconds each, the kernel's part of them.
+"""What calls cost one node process, in its own process: CPU microseconds each, the kernel's part of them.
 
     python -m tests.bench.call_cost [--rows N] [--lanes N] [--rounds N] [--spread SECONDS] [--profile N]
 
@@ -174,7 +174,7 @@ class NoBalances:
 
 
 class Bench:
-    """One poller's parts, and the rounds that it makes calls in."""
+    """One node's parts, and the rounds that it makes calls in."""
 
     def __init__(self, *, lanes: int, url: str) -> None:
         self.lanes, self._url = lanes, url

@@ -62,11 +62,11 @@ def node_lost(bench: Bench, *, how: signal.Signals, rate: int) -> Figures:
 
 
 def start_nodes(bench: Bench, parts: ExitStack, prefix: str) -> dict[str, Program]:
-    """Three pollers, which `parts` stops."""
+    """Three nodes, which `parts` stops."""
     nodes = {}
     for number in range(1, NODES + 1):
         node_id = f"{prefix}-{number}"
-        nodes[node_id] = bench.deployment.start_poller(node_id)
+        nodes[node_id] = bench.deployment.start_node(node_id)
         parts.callback(bench.deployment.stop_one, node_id)
     return nodes
 

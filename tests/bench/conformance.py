@@ -47,7 +47,7 @@ def main() -> int:
         server = SuiteCassandra(nodes.contact_points, nodes.port, nodes.datacenter, None)
         with deployment(server, Path(scratch), tables=tables) as cluster:
             cluster.start_api()
-            cluster.start_poller(NODE)
+            cluster.start_node(NODE)
             ended = []
             for name in ("client", "administrator"):
                 key = cluster.register(name, poller_quota=1)

@@ -79,10 +79,10 @@ def crons(bench: Bench, *, count: int) -> Figures:
 async def _create_and_expand(bench: Bench, names: list[str], rules: list[_Rule]) -> tuple[Figures, list[Cron]]:
     count = len(rules)
     made: list[Cron] = []
-    pollers = {name: pid for name, pid in bench.pids.items() if name.startswith("bench-")}
-    memory = {name: memory_mb(pid) or 0.0 for name, pid in pollers.items()}
+    nodes = {name: pid for name, pid in bench.pids.items() if name.startswith("bench-")}
+    memory = {name: memory_mb(pid) or 0.0 for name, pid in nodes.items()}
     before = dict(memory)
-    expanded_before = _expanded(bench, pollers)
+    expanded_before = _expanded(bench, nodes)
     with ExitStack() as parts:
         parts.enter_context(bench.accounting())
         async with cron_changes(bench.deployment) as changes:
@@ -97,12 +97,12 @@ async def _create_and_expand(bench: Bench, names: list[str], rules: list[_Rule])
                 )
             )
             created = time.perf_counter() - began
-            at_creation = await asyncio.to_thread(_expanded, bench, pollers)
+            at_creation = await asyncio.to_thread(_expanded, bench, nodes)
             own = time.process_time() - own
-            while (await asyncio.to_thread(_expanded, bench, pollers)) - expanded_before < count:
+            while (await asyncio.to_thread(_expanded, bench, nodes)) - expanded_before < count:
                 if time.perf_counter() - began > PATIENCE_SECONDS + count / 100:
                     break
-                for name, pid in pollers.items():
+                for name, pid in nodes.items():
                     memory[name] = max(memory[name], memory_mb(pid) or 0.0)
                 await asyncio.sleep(0.1)
             expanded = time.perf_counter() - began
@@ -119,7 +119,7 @@ async def _create_and_expand(bench: Bench, names: list[str], rules: list[_Rule])
         "asked_again": unanswered[0],
         "hints_dropped": changes.dropped[0],
         "cpu_seconds_per_1000": bench.cpu_per_1000(count),
-        "memory_mb": {name: [round(before[name]), round(memory[name])] for name in pollers},
+        "memory_mb": {name: [round(before[name]), round(memory[name])] for name in nodes},
     }
     return figures, made
 
@@ -166,8 +166,8 @@ def _rules(count: int, first: int) -> Iterator[_Rule]:
         yield f"cron-{number:06}", expression, zone, spread
 
 
-def _expanded(bench: Bench, pollers: dict[str, int]) -> float:
-    return sum(bench.deployment.metrics(name)["minutehand_crons_expanded_total"] for name in pollers)
+def _expanded(bench: Bench, nodes: dict[str, int]) -> float:
+    return sum(bench.deployment.metrics(name)["minutehand_crons_expanded_total"] for name in nodes)
 
 
 async def _unexpanded(changes: CronChanges, name: str) -> int:

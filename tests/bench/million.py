@@ -26,13 +26,13 @@ def million(bench: Bench, *, count: int) -> Figures:
     in_time = now_ms() < start
     sleep_until(start)
     bench.cpu = {}
-    pollers = {name: pid for name, pid in bench.pids.items() if name.startswith("bench-")}
-    memory: dict[str, list[float]] = {name: [] for name in pollers}
+    nodes = {name: pid for name, pid in bench.pids.items() if name.startswith("bench-")}
+    memory: dict[str, list[float]] = {name: [] for name in nodes}
     with bench.accounting():
         ends = time.monotonic() + SECONDS
         while time.monotonic() < ends:
             time.sleep(0.5)
-            for name, pid in pollers.items():
+            for name, pid in nodes.items():
                 memory[name].append(memory_mb(pid) or 0.0)
         called = receiver.count()
     bench.sustained = round(called / SECONDS, 1)

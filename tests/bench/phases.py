@@ -53,7 +53,7 @@ class Bench:
     other_receiver: Receiver | None = None
     """Called instead of the deployment's."""
     authority: Authority | None = None
-    """Whom the pollers believe certificates of; None where nobody is called over TLS."""
+    """Whom the nodes believe certificates of; None where nobody is called over TLS."""
 
     @property
     def receiver(self) -> Receiver:

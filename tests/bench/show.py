@@ -80,7 +80,7 @@ def _show_rates(console: Console, results: dict[str, Any], measured: list[str]) 
         print()
     if "million" in results:
         found = results["million"]
-        print(f"A poller with {found['created']:,} rows in one minute held at most {found['memory_mb']} MiB.")
+        print(f"A node with {found['created']:,} rows in one minute held at most {found['memory_mb']} MiB.")
         print()
     if "calls_at_80_percent" in results:
         found = results["calls_at_80_percent"]
@@ -205,7 +205,7 @@ def _show_crons(console: Console, found: dict[str, Any]) -> None:
         ("the last one expanded after its creation, s", f"{found['expanded_after_creation_seconds']:.1f}"),
         ("the last fire placed before it was due, s", f"{min(before['spread'] or 0, before['at_once'] or 0):.1f}"),
         ("CPU seconds per 1,000", ", ".join(f"{name} {seconds:.3f}" for name, seconds in used.items())),
-        ("MiB of a poller before, at most", ", ".join(f"{low} {high}" for low, high in found["memory_mb"].values())),
+        ("MiB of a node before, at most", ", ".join(f"{low} {high}" for low, high in found["memory_mb"].values())),
     ):
         table.add_row(name, text)
     console.print(table)
@@ -214,7 +214,7 @@ def _show_crons(console: Console, found: dict[str, Any]) -> None:
 
 def _show_soak(console: Console, found: dict[str, Any]) -> None:
     columns = ("p50 ms", "p99 ms", "max ms", "latest first call ms", *_COUNTED)
-    times = _table(f"{found['seconds']:,.0f} s, every poller restarted", *columns)
+    times = _table(f"{found['seconds']:,.0f} s, every node restarted", *columns)
     latest = f"{found['latest_ms'] or 0:,.1f}"
     times.add_row(f"{found['created']:,} calls", *_times(found["lateness_ms"]), latest, *_counts(found))
     console.print(times)

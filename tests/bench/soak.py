@@ -1,4 +1,4 @@
-"""The phase that takes as long as one likes: a steady load, every poller restarted on the way, then the books.
+"""The phase that takes as long as one likes: a steady load, every node restarted on the way, then the books.
 
 What was asked of it is judged in `tests.bench.verdict`, and the bench's command fails where that finds anything.
 """
@@ -21,13 +21,13 @@ AHEAD_SECONDS = 90.0
 SETTLED_SECONDS = 120.0
 """From the last due until its minute must be settled."""
 RESTART_AT = (0.45, 0.5, 0.55)
-"""Parts of the time at which one poller after the other is restarted."""
+"""Parts of the time at which one node after the other is restarted."""
 STOP_SECONDS = 60.0
-"""A poller that has not ended by then is killed, which the verdict tells."""
+"""A node that has not ended by then is killed, which the verdict tells."""
 
 
 def soak(bench: Bench, *, rate: int, seconds: float) -> Figures:
-    """`rate` calls a second for `seconds`, over three pollers."""
+    """`rate` calls a second for `seconds`, over three nodes."""
     deployment, receiver = bench.deployment, bench.deployment.receiver
     quota = round(rate * 60 / 1000 * SPARE)
     bench.keys[CLIENT] = deployment.register(CLIENT, poller_quota=quota)
@@ -73,7 +73,7 @@ def soak(bench: Bench, *, rate: int, seconds: float) -> Figures:
             for part, sizes in run.memory
         ],
     }
-    return {**figures, "faults": faults(figures, pollers=names)}
+    return {**figures, "faults": faults(figures, nodes=names)}
 
 
 class _Run:
@@ -89,7 +89,7 @@ class _Run:
         self.memory: Memory = []
 
     def _measured(self) -> dict[str, int]:
-        """Cassandra, every process of the API, and the pollers that run now."""
+        """Cassandra, every process of the API, and the nodes that run now."""
         programs = self._bench.deployment.programs
         fixed = {name: pid for name, pid in self._bench.pids.items() if name.startswith(("api", "cassandra"))}
         return {**fixed, **{name: programs[name].pid for name in programs if name != "api"}}
@@ -110,7 +110,7 @@ class _Run:
         program, began = self._bench.deployment.programs[name], time.monotonic()
         program.stop(STOP_SECONDS)
         stopped = time.monotonic()
-        self._bench.deployment.start_poller(name)
+        self._bench.deployment.start_node(name)
         self.restarts.append(
             {
                 "name": name,

@@ -48,7 +48,7 @@ def main() -> None:
         server = SuiteCassandra(nodes.contact_points, nodes.port, nodes.datacenter, None)
         with deployment(server, Path(scratch)) as cluster:
             start_all(cluster, None)
-            doomed = cluster.register(STRICKEN, poller_quota=arguments.pollers)
+            doomed = cluster.register(STRICKEN, poller_quota=arguments.nodes)
             quiet = cluster.register(QUIET, poller_quota=4)
             start = next_minute(at_least_seconds=5 + arguments.rows / 3_000)
             create_doomed(cluster, doomed, rows=arguments.rows, ordering_key=arguments.key, start=start)

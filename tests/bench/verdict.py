@@ -31,7 +31,7 @@ def _mean(memory: Memory, name: str, begin: float, finish: float) -> float | Non
     return round(sum(found) / len(found), 1) if found else None
 
 
-def faults(found: dict[str, Any], *, pollers: Sequence[str]) -> list[str]:
+def faults(found: dict[str, Any], *, nodes: Sequence[str]) -> list[str]:
     """A sentence for everything that is not as it must be; none when the soak is passed."""
     said = []
     if found["created"] != found["asked"]:
@@ -44,13 +44,13 @@ def faults(found: dict[str, Any], *, pollers: Sequence[str]) -> list[str]:
     books = found["books"]
     if not books["accepted"] == books["delivered"] == found["created"]:
         said.append(f"The books do not balance: {found['created']:,} created, {books}.")
-    if [one["name"] for one in found["restarts"]] != list(pollers):
-        said.append(f"Not every poller was restarted: {[one['name'] for one in found['restarts']]}.")
+    if [one["name"] for one in found["restarts"]] != list(nodes):
+        said.append(f"Not every node was restarted: {[one['name'] for one in found['restarts']]}.")
     for one in found["restarts"]:
         if one["exit_code"] != 0:
             said.append(f"{one['name']} ended with code {one['exit_code']} when it was told to stop.")
     said += [f"{name} ended by itself." for name in found["died"]]
-    said += [f"The memory of {name} was not measured." for name in pollers if name not in found["memory_mb"]]
+    said += [f"The memory of {name} was not measured." for name in nodes if name not in found["memory_mb"]]
     for name, sizes in found["memory_mb"].items():
         if name not in NOT_OURS:
             said += _grown(name, sizes)

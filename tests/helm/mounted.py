@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.helm.chart import Document, of_kind
 
-FIELDS = {"metadata.name": "shop-minutehand-poller-1", "status.podIP": "10.1.2.3"}
+FIELDS = {"metadata.name": "shop-minutehand-node-1", "status.podIP": "10.1.2.3"}
 SECRET = "what-the-secret-holds-{}"
 
 

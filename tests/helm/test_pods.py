@@ -36,11 +36,11 @@ def test_probes_ask_the_right_question(documents: list[Document], kind: str) -> 
 def test_probes_speak_tls_where_the_api_does(rendered: Mapping[str, list[Document]]) -> None:
     for values, documents in rendered.items():
         (api,) = containers(of_kind(documents, "Deployment")).values()
-        (poller,) = containers(of_kind(documents, "StatefulSet")).values()
+        (node,) = containers(of_kind(documents, "StatefulSet")).values()
         secured = "MINUTEHAND_API_TLS_CERT_FILE" in environment(api)
         assert secured == (values in ("secured", "everything"))
         assert {api[probe]["httpGet"]["scheme"] for probe in PROBES} == {"HTTPS" if secured else "HTTP"}
-        assert {poller[probe]["httpGet"]["scheme"] for probe in PROBES} == {"HTTP"}
+        assert {node[probe]["httpGet"]["scheme"] for probe in PROBES} == {"HTTP"}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
@@ -79,7 +79,7 @@ def test_everybody_says_what_they_need(documents: list[Document]) -> None:
         resources = container["resources"]
         assert resources["requests"].keys() == {"cpu", "memory"}, name
         assert "memory" in resources["limits"], name
-        assert "cpu" not in resources["limits"], "a throttled poller is late"
+        assert "cpu" not in resources["limits"], "a throttled node is late"
 
 
 def test_secrets_are_mounted_as_directories(documents: list[Document]) -> None:
@@ -103,14 +103,14 @@ def test_no_variable_is_given_twice(documents: list[Document]) -> None:
         assert len(container.get("env", [])) == len(environment(container)), name
 
 
-def test_a_pollers_name_is_its_pods(documents: list[Document]) -> None:
+def test_a_nodes_name_is_its_pods(documents: list[Document]) -> None:
     (workload,) = of_kind(documents, "StatefulSet")
     container = workload["spec"]["template"]["spec"]["containers"][0]
     variables = environment(container)
     assert variables["MINUTEHAND_CLUSTER_NODE_ID"].endswith("$(POD_NAME)")
     assert variables["POD_NAME"] == {"fieldRef": {"fieldPath": "metadata.name"}}
     assert list(variables).index("POD_NAME") < list(variables).index("MINUTEHAND_CLUSTER_NODE_ID")
-    assert container["args"] == ["poller", "--processes", "1"]
+    assert container["args"] == ["node", "--processes", "1"]
 
 
 def test_selectors_meet_their_pods_and_nobody_elses(documents: list[Document]) -> None:
@@ -139,9 +139,9 @@ def test_services_lead_to_ports_that_pods_have(documents: list[Document]) -> Non
         (pod,) = [one for one in pods.values() if matches(service["spec"]["selector"], labels_of(one))]
         named = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= named
-    (pollers,) = of_kind(documents, "StatefulSet")
+    (nodes,) = of_kind(documents, "StatefulSet")
     (headless,) = [one for one in of_kind(documents, "Service") if one["spec"].get("clusterIP") == "None"]
-    assert pollers["spec"]["serviceName"] == headless["metadata"]["name"]
+    assert nodes["spec"]["serviceName"] == headless["metadata"]["name"]
 
 
 def test_the_autoscaler_and_the_deployment_do_not_both_decide(rendered: Mapping[str, list[Document]]) -> None:
@@ -177,10 +177,10 @@ def reach(policy: Document, port: int) -> bool:
 def test_the_network_lets_through_what_is_needed(rendered: Mapping[str, list[Document]]) -> None:
     documents = rendered["everything"]
     policies = {one["metadata"]["name"].rpartition("-")[2]: one for one in of_kind(documents, "NetworkPolicy")}
-    assert {name for name, one in policies.items() if reach(one, 9042)} == {"api", "poller", "jobs"}
-    assert {name for name, one in policies.items() if reach(one, 8081)} == {"api", "poller", "test"}
+    assert {name for name, one in policies.items() if reach(one, 9042)} == {"api", "node", "jobs"}
+    assert {name for name, one in policies.items() if reach(one, 8081)} == {"api", "node", "test"}
     blocks = [
-        to["ipBlock"] for rule in policies["poller"]["spec"]["egress"] for to in rule.get("to", []) if "ipBlock" in to
+        to["ipBlock"] for rule in policies["node"]["spec"]["egress"] for to in rule.get("to", []) if "ipBlock" in to
     ]
     assert {"cidr": "10.20.0.0/16"} in blocks, "what config.network.allow names"
     (world,) = [one for one in blocks if one["cidr"] == "0.0.0.0/0"]

@@ -59,21 +59,21 @@ def wait(documents: list[Document], seconds: str, *addresses: str) -> subprocess
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
 
-def test_the_test_asks_the_api_and_every_poller_whether_they_are_ready(
+def test_the_test_asks_the_api_and_every_node_whether_they_are_ready(
     rendered: Mapping[str, list[Document]],
 ) -> None:
     for documents in rendered.values():
         secured = "API_TLS_CERT_FILE" in str(of_kind(documents, "Deployment"))
         (api,) = of_kind(documents, "Service", "-api")
-        (headless,) = of_kind(documents, "Service", "-poller")
-        (pollers,) = of_kind(documents, "StatefulSet")
+        (headless,) = of_kind(documents, "Service", "-node")
+        (nodes,) = of_kind(documents, "StatefulSet")
         scheme, host = "https" if secured else "http", api["metadata"]["name"]
-        service, port = pollers["spec"]["serviceName"], headless["spec"]["ports"][0]["port"]
+        service, port = nodes["spec"]["serviceName"], headless["spec"]["ports"][0]["port"]
         assert program(documents)[1] == [
             f"{scheme}://{host}:{api['spec']['ports'][0]['port']}/readyz",
             *(
-                f"http://{pollers['metadata']['name']}-{number}.{service}:{port}/readyz"
-                for number in range(pollers["spec"]["replicas"])
+                f"http://{nodes['metadata']['name']}-{number}.{service}:{port}/readyz"
+                for number in range(nodes["spec"]["replicas"])
             ),
         ]
         ((pod),) = of_kind(documents, "Pod")

@@ -34,18 +34,18 @@ BAD: Sequence[tuple[str, str]] = (
     ("secrets.keys.adminKey=", "/secrets/keys/adminKey.*minLength"),
     ("secrets.cassandraTls.cert=tls.crt", "secrets.cassandraTls has one of cert and key: .* name both entries or none"),
     ("api.replicas=0", "/api/replicas.*got 0, want 1"),
-    ("poller.replicas=two", "/poller/replicas.*got string, want integer"),
-    ("poller.replica=2", "/poller.*'replica' not allowed"),
+    ("node.replicas=two", "/node/replicas.*got string, want integer"),
+    ("node.replica=2", "/node.*'replica' not allowed"),
     ("api.maxUnavailable=0", "api.maxUnavailable is 0: no machine could be drained any more"),
-    ("poller.maxUnavailable=0%", "poller.maxUnavailable is 0%: no machine could be drained any more"),
-    ("poller.maxUnavailable=few", 'poller.maxUnavailable is "few": it must be a number of pods or a percentage'),
+    ("node.maxUnavailable=0%", "node.maxUnavailable is 0%: no machine could be drained any more"),
+    ("node.maxUnavailable=few", 'node.maxUnavailable is "few": it must be a number of pods or a percentage'),
     ("api.terminationGracePeriodSeconds=20", "api.terminationGracePeriodSeconds is 20, and ending .* may take 29"),
-    ("poller.terminationGracePeriodSeconds=30", "poller.terminationGracePeriodSeconds is 30, .* may take 54"),
+    ("node.terminationGracePeriodSeconds=30", "node.terminationGracePeriodSeconds is 30, .* may take 54"),
     ("api.autoscaling.minReplicas=20", "api.autoscaling.minReplicas is 20, above maxReplicas"),
     ("api.service.type=Ingress", "/api/service/type.*one of 'ClusterIP', 'NodePort', 'LoadBalancer'"),
     ("api.service.port=70000", "/api/service/port.*maximum: got 70,?000, want 65,?535"),
     ("api.extraEnv[0].name=MINUTEHAND_API_PORT", "api.extraEnv has MINUTEHAND_API_PORT: give settings in config"),
-    ("poller.nodeIdPrefix=West/", 'poller.nodeIdPrefix is "West/": it must be of lower-case letters'),
+    ("node.nodeIdPrefix=West/", 'node.nodeIdPrefix is "West/": it must be of lower-case letters'),
     ("image.digest=latest", 'image.digest is "latest": it must be sha256: and 64 hexadecimal digits'),
     ("image.tag=minutehand:1", 'image.tag is "minutehand:1": it must be an image\'s tag'),
     ("image.pullPolicy=Sometimes", "/image/pullPolicy.*one of 'Always', 'IfNotPresent', 'Never'"),
@@ -101,8 +101,8 @@ def test_fractions_are_taken_from_files(chart: Chart, tmp_path: Path) -> None:
 
 def test_longer_drains_need_longer_grace(chart: Chart, rendered: Mapping[str, list[Document]]) -> None:
     with pytest.raises(Refused, match="may take 99"):
-        chart.render("minimal", "config.membership.drain_seconds=60", "poller.terminationGracePeriodSeconds=98")
-    chart.render("minimal", "config.membership.drain_seconds=60", "poller.terminationGracePeriodSeconds=99")
+        chart.render("minimal", "config.membership.drain_seconds=60", "node.terminationGracePeriodSeconds=98")
+    chart.render("minimal", "config.membership.drain_seconds=60", "node.terminationGracePeriodSeconds=99")
     (deployment,) = of_kind(rendered["available"], "Deployment")
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 88  # 15 + 20 + 0.5 + 42.5 + 10
 

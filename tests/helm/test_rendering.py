@@ -110,7 +110,7 @@ def test_monitors_look_at_ports_that_exist(rendered: Mapping[str, list[Document]
             assert endpoint["path"] == "/metrics"
             assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
         seen.add(service["metadata"]["name"])
-    assert seen == {"shop-minutehand-api", "shop-minutehand-poller"}
+    assert seen == {"shop-minutehand-api", "shop-minutehand-node"}
 
 
 def test_metrics_of_apis_may_have_a_port_of_their_own(chart: Chart) -> None:
@@ -140,8 +140,8 @@ def test_monitors_speak_tls_where_the_api_does(rendered: Mapping[str, list[Docum
     }
     (api,) = of_kind(rendered["everything"], "ServiceMonitor", "-api")
     assert api["spec"]["endpoints"][0]["tlsConfig"] == {"insecureSkipVerify": True}
-    (poller,) = of_kind(rendered["secured"], "ServiceMonitor", "-poller")
-    assert "scheme" not in poller["spec"]["endpoints"][0]
+    (node,) = of_kind(rendered["secured"], "ServiceMonitor", "-node")
+    assert "scheme" not in node["spec"]["endpoints"][0]
 
 
 def test_alerts_and_dashboard_are_the_files_beside_the_chart(rendered: Mapping[str, list[Document]]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from minutehand.config import FOR_API, FOR_POLLER, FOR_STORAGE, TABLES, Settings, load_settings
+from minutehand.config import FOR_API, FOR_NODE, FOR_STORAGE, TABLES, Settings, load_settings
 from minutehand.processes.several import ENDING_SECONDS
 from minutehand.reference_pages import defaults
 from minutehand.version import VERSION
@@ -18,10 +18,10 @@ from tests.helm.chart import Chart, Document, Refused, of_kind, pod_templates
 from tests.helm.mounted import SECRET, start
 from tests.support.chart_reference import CHART, written
 
-REQUIRED = {"api": FOR_API, "poller": FOR_POLLER, "migrate": FOR_STORAGE, "spark": FOR_STORAGE}
+REQUIRED = {"api": FOR_API, "node": FOR_NODE, "migrate": FOR_STORAGE, "spark": FOR_STORAGE}
 SECRETS = {
     "api": {"MINUTEHAND_API_ADMIN_KEY_FILE", "MINUTEHAND_CLUSTER_TOKEN_FILE"},
-    "poller": {"MINUTEHAND_CLUSTER_TOKEN_FILE"},
+    "node": {"MINUTEHAND_CLUSTER_TOKEN_FILE"},
     "migrate": set(),
     "spark": set(),
 }
@@ -49,11 +49,11 @@ def test_every_pod_reads_the_settings_that_it_is_given(documents: list[Document]
             assert settings.api is not None
             assert settings.api.host == "0.0.0.0"
             assert settings.api.port == pod["spec"]["containers"][0]["ports"][0]["containerPort"]
-        if component == "poller":
+        if component == "node":
             assert settings.ops.host == "0.0.0.0"
             assert settings.ops.port == pod["spec"]["containers"][0]["ports"][0]["containerPort"]
             assert settings.ops.advertised_host == "10.1.2.3"
-            assert (settings.cluster.node_id or "").endswith("shop-minutehand-poller-1")
+            assert (settings.cluster.node_id or "").endswith("shop-minutehand-node-1")
 
 
 def test_each_pod_gets_the_secrets_that_it_needs_and_no_more(
@@ -96,7 +96,7 @@ def test_certificate_and_key_ring_go_to_those_who_need_them(
         settings = settings_of(pod, rendered["secured"], tmp_path / str(number))
         component = component_of(pod)
         ring = settings.secrets.key_ring_file
-        assert (ring is not None) == (component in ("api", "poller"))
+        assert (ring is not None) == (component in ("api", "node"))
         assert ring is None or Path(ring).read_text().strip() == SECRET.format("keys")
         if component == "api":
             assert settings.api is not None
@@ -165,11 +165,11 @@ def test_the_charts_version_of_the_program_is_the_programs() -> None:
 
 def test_grace_covers_the_drain(documents: list[Document], tmp_path: Path) -> None:
     pods = {component_of(pod): pod for pod in ours(documents).values()}
-    settings = settings_of(pods["poller"], documents, tmp_path / "poller")
+    settings = settings_of(pods["node"], documents, tmp_path / "node")
     membership = settings.membership
     handed_over = membership.drain_seconds + 2 * membership.leave_seconds + 2 * membership.send_margin_seconds
     drain = handed_over + settings.delivery.stop_grace_seconds + ENDING_SECONDS
-    assert pods["poller"]["spec"]["terminationGracePeriodSeconds"] >= drain
+    assert pods["node"]["spec"]["terminationGracePeriodSeconds"] >= drain
     api = settings_of(pods["api"], documents, tmp_path / "api").api
     assert api is not None
     command = pods["api"]["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]

@@ -181,11 +181,11 @@ def test_one_api_without_storage_is_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("series", "missed"),
     [
-        pytest.param({LIVE: FEWER, 'up{job="poller",instance="b"}': jumps(1, 0, at_minute=30)}, True, id="crashes"),
-        pytest.param({LIVE: FEWER, 'up{job="poller",instance="c"}': "_x120 0+0x120"}, True, id="crashes-elsewhere"),
+        pytest.param({LIVE: FEWER, 'up{job="node",instance="b"}': jumps(1, 0, at_minute=30)}, True, id="crashes"),
+        pytest.param({LIVE: FEWER, 'up{job="node",instance="c"}': "_x120 0+0x120"}, True, id="crashes-elsewhere"),
         pytest.param({LIVE: FEWER, 'up{job="other",instance="b"}': stays(0)}, False, id="somebody-else"),
-        pytest.param({LIVE: FEWER, 'up{job="poller",instance="b"}': "1+0x120 _x120"}, False, id="taken-away"),
-        pytest.param({LIVE: stays(3), 'up{job="poller",instance="b"}': stays(0)}, False, id="none-is-missing"),
+        pytest.param({LIVE: FEWER, 'up{job="node",instance="b"}': "1+0x120 _x120"}, False, id="taken-away"),
+        pytest.param({LIVE: stays(3), 'up{job="node",instance="b"}': stays(0)}, False, id="none-is-missing"),
         pytest.param(
             {LIVE: FEWER, DEAD: stays(5), DEAD.replace('"a"', '"an-api"'): stays(0)}, False, id="seen-for-unlike-times"
         ),
@@ -195,8 +195,8 @@ def test_a_node_is_missed_that_is_wanted(series: dict[str, str], missed: bool, t
     alert = ALERTS["MinutehandNodesMissing"]
     expected = {"exp_labels": alert["labels"], "exp_annotations": alert["annotations"]}
     given = {
-        'minutehand_trusted{job="poller",instance="a"}': stays(1),
-        'up{job="poller",instance="a"}': stays(1),
+        'minutehand_trusted{job="node",instance="a"}': stays(1),
+        'up{job="node",instance="a"}': stays(1),
         **series,
     }
     test = {

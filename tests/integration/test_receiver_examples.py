@@ -1,4 +1,4 @@
-"""The examples of receivers, each as a process of its own, called as a poller calls them."""
+"""The examples of receivers, each as a process of its own, called as a node calls them."""
 
 import os
 import subprocess
@@ -69,7 +69,7 @@ def example(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]
 
 
 def call(url: str, *, key: bytes = KEY) -> CallbackRequest:
-    """What a poller sends for a schedule that is due now."""
+    """What a node sends for a schedule that is due now."""
     now = UnixMillis(CLOCK.wall_ms())
     client = Client(
         client_id=ClientId("shop"),

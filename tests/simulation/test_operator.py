@@ -229,7 +229,7 @@ def test_rows_in_doubt_are_counted_by_who_meets_them() -> None:
 
 def metrics_of(world: World, name: str) -> Metrics:
     """What that node's process shows from now on."""
-    one, metrics = world.nodes[name], Metrics(program="poller", version="0")
+    one, metrics = world.nodes[name], Metrics(program="node", version="0")
     show_node(one.node, clock=one.clock, metrics=metrics)
     return metrics
 

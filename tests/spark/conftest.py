@@ -30,7 +30,7 @@ def spark(cassandra: SuiteCassandra) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def cluster(cassandra: SuiteCassandra, tmp_path: Path) -> Iterator[Deployment]:
-    """A keyspace of one's own and a receiver; API and pollers are the test's to start."""
+    """A keyspace of one's own and a receiver; API and nodes are the test's to start."""
     with deployment(cassandra, tmp_path) as built:
         yield built
 

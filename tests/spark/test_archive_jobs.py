@@ -47,7 +47,7 @@ class Shop:
         self.cluster = cluster
         self.directory = directory
         cluster.start_api()
-        cluster.start_poller("node-a")
+        cluster.start_node("node-a")
         self.key = cluster.register("shop", poller_quota=2)
         cluster.register("idle", poller_quota=1)
         other = cluster.register("other", poller_quota=1)

@@ -344,7 +344,7 @@ def test_a_run_that_is_cut_short_says_so_and_the_next_one_completes_it(
 
 def test_what_is_loaded_is_called(spark: SparkSession, system: Deployment, tmp_path: Path) -> None:
     system.register("called", poller_quota=2)
-    system.start_poller("node-1")
+    system.start_node("node-1")
     # In a minute that its owner has not read yet: nobody tells it of rows that are loaded.
     soonest = datetime.now(UTC) + timedelta(seconds=25)
     due = (soonest.replace(second=0, microsecond=0) + timedelta(minutes=1)).isoformat()

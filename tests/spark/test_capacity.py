@@ -131,7 +131,7 @@ def test_charts_are_files(tmp_path: Path) -> None:
 
 def test_the_load_of_the_real_system(spark: SparkSession, cluster: Deployment, tmp_path: Path) -> None:
     cluster.start_api()
-    cluster.start_poller("node-a")
+    cluster.start_node("node-a")
     key, other = cluster.register("shop", poller_quota=2), cluster.register("other", poller_quota=1)
     cluster.register("idle", poller_quota=1)
     now = datetime.now(UTC)

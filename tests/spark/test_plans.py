@@ -48,7 +48,7 @@ class Plans:
 )
 def test_a_window_of_an_hour_scans_no_table(spark: SparkSession, cluster: Deployment, job: str, read: set[str]) -> None:
     cluster.start_api()
-    cluster.start_poller("one")
+    cluster.start_node("one")
     key = cluster.register("shop", poller_quota=2)
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     with cluster.client("shop", key) as client:

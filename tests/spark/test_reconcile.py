@@ -130,7 +130,7 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
     spark: SparkSession, cluster: Deployment, tmp_path: Path
 ) -> None:
     cluster.start_api()
-    cluster.start_poller("n1")
+    cluster.start_node("n1")
     shop = Shop(spark, cluster)
     key = cluster.register(SHOP, poller_quota=LANES)
     cluster.await_owners({"n1"}, pollers=LANES)
@@ -160,7 +160,7 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
         mended = {"stranded", "pointer-without-copy"}
         assert findings(shop.audit()) == dict.fromkeys(wanted.keys() - mended, 1)
 
-        cluster.start_poller("n1")
+        cluster.start_node("n1")
         await_called(cluster, {wanted[kind] for kind in mended})
         audits = list(client.audits(page_size=2))
         assert [audit.findings for audit in audits] == [

@@ -14,7 +14,7 @@ from tests.support.processes import Deployment
 
 def test_a_window_of_hours_leads_to_its_rows_by_key(spark: SparkSession, cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller("one")
+    cluster.start_node("one")
     start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     dues = [start + timedelta(minutes=minute) for minute in (0, 59, 60, 119, 120)]
     key = cluster.register("shop", poller_quota=4)

@@ -234,7 +234,7 @@ def api_usage(cluster: Deployment, key: str) -> tuple[DayUsage, ...]:
 
 def test_the_days_of_the_real_system(spark: SparkSession, cluster: Deployment) -> None:
     cluster.start_api()
-    cluster.start_poller("node-a")
+    cluster.start_node("node-a")
     key, _ = cluster.register("shop", poller_quota=2), cluster.register("idle", poller_quota=1)
     now, url = datetime.now(UTC), cluster.receiver.url
     later = (now + timedelta(days=3)).replace(hour=12, minute=0)
@@ -297,7 +297,7 @@ def forget(cluster: Deployment, *, before: datetime) -> None:
 
 
 def settle(cluster: Deployment, *, before: datetime) -> None:
-    """Every lane as if pollers had gone on until then."""
+    """Every lane as if nodes had gone on until then."""
     with session_of(cluster.storage.contact_points[0], cluster.storage.port) as cql:
         keyspace = cluster.storage.keyspace
         for one in cql.execute(f"SELECT client_id, poller_id, owner_node FROM {keyspace}.pollers"):

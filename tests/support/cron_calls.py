@@ -1,4 +1,4 @@
-"""What the tests of crons share: calls on them, and the work of a poller node."""
+"""What the tests of crons share: calls on them, and the work of a node."""
 
 from collections.abc import Mapping
 from typing import Any

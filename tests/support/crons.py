@@ -1,6 +1,6 @@
 """Crons of a whole deployment, changed from the process of the test or bench: what an API does for one, without HTTP.
 
-Wake-ups are hinted to the pollers as an API hints them.
+Wake-ups are hinted to the nodes as an API hints them.
 """
 
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ BODY = b"x" * 200
 
 @dataclass(frozen=True, slots=True)
 class CronChanges:
-    """`dropped` counts, in its one element, wake-ups that no poller was told of."""
+    """`dropped` counts, in its one element, wake-ups that no node was told of."""
 
     change: ChangeCrons
     storage: Storage
@@ -43,7 +43,7 @@ class CronChanges:
 
 @asynccontextmanager
 async def cron_changes(cluster: Deployment) -> AsyncIterator[CronChanges]:
-    """For a deployment whose pollers are members already."""
+    """For a deployment whose nodes are members already."""
     clock, randomness = SystemClock(), SystemRandomness()
     dropped = [0]
 

@@ -1,4 +1,4 @@
-"""Nodes of pollers, as the API sees them in storage."""
+"""Nodes, as the API sees them in storage."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Schedules of the API harness that have come to something, as a poller would have recorded it."""
+"""Schedules of the API harness that have come to something, as a node would have recorded it."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Whole processes for acceptance tests and the bench: an API, pollers and a receiver over one Cassandra.
+"""Whole processes for acceptance tests and the bench: an API, nodes and a receiver over one Cassandra.
 
 Everything is tied to this process and gone with it. Ports are free ones, files are in the directory that is given.
 """
@@ -96,14 +96,14 @@ class Deployment:
         self.directory = directory
         self.admin_key = secrets.token_hex(24)
         self.token = secrets.token_hex(24)
-        """The cluster's: who has it may tell pollers of rows."""
+        """The cluster's: who has it may tell nodes of rows."""
         self.api_port, *self._spare = free_ports(16)
         self._trust = trust
         self.api_url = f"{'http' if trust is None else 'https'}://127.0.0.1:{self.api_port}"
         self.receiver = Receiver(directory)
         self.programs: dict[str, Program] = {}
         self._health_url = self.api_url
-        self._poller_ports: dict[str, int] = {}
+        self._node_ports: dict[str, int] = {}
         self._settings = directory / "minutehand.toml"
         self.storage = StorageSettings(
             contact_points=cassandra.contact_points,
@@ -120,7 +120,7 @@ class Deployment:
         asyncio.run(migrate(self.storage, clock=SystemClock(), randomness=SystemRandomness()))
 
     def start_api(self, *, processes: int = 1, variables: Mapping[str, str] | None = None) -> Program:
-        """An API with all its processes; ready if there is a poller, else `start_poller` waits for that."""
+        """An API with all its processes; ready if there is a node, else `start_node` waits for that."""
         settings = dict(variables or {})
         self._health_url = self.api_url
         if processes > 1:
@@ -130,10 +130,10 @@ class Deployment:
         self._await_api(program)
         return program
 
-    def start_poller(self, node_id: str, *, ready: bool = True, tree: Path | None = None) -> Program:
-        """A poller; with `ready` one that is trusted. `tree`: of what sources, if not these."""
-        port = self._poller_ports.setdefault(node_id, self._spare[len(self._poller_ports)])
-        arguments = ["poller", "--processes", "1", "--node-id", node_id]
+    def start_node(self, node_id: str, *, ready: bool = True, tree: Path | None = None) -> Program:
+        """A node; with `ready` one that is trusted. `tree`: of what sources, if not these."""
+        port = self._node_ports.setdefault(node_id, self._spare[len(self._node_ports)])
+        arguments = [node_command(tree), "--processes", "1", "--node-id", node_id]
         program = self.start(node_id, arguments, variables={"MINUTEHAND_OPS_PORT": str(port)}, tree=tree)
         if ready:
             program.await_ready(f"http://127.0.0.1:{port}/readyz")
@@ -146,19 +146,19 @@ class Deployment:
         self.programs.pop(name).stop()
 
     def metrics(self, node_id: str) -> dict[str, float]:
-        """What a poller that `start_poller` began shows to Prometheus, by sample."""
+        """What a poller that `start_node` began shows to Prometheus, by sample."""
         url = f"http://127.0.0.1:{self.ops_port(node_id)}/metrics"
         text = httpx.get(url, timeout=30, trust_env=False).raise_for_status().text
         samples = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
     def ops_port(self, node_id: str) -> int:
-        """Where a poller that `start_poller` began answers probes."""
-        return self._poller_ports[node_id]
+        """Where a poller that `start_node` began answers probes."""
+        return self._node_ports[node_id]
 
-    def start_pollers(self, node_id: str, *, processes: int) -> Program:
-        """Several pollers of one command; they need a little to be members."""
-        return self.start(node_id, ["poller", "--processes", str(processes), "--node-id", node_id])
+    def start_nodes(self, node_id: str, *, processes: int) -> Program:
+        """Several nodes of one command; they need a little to be members."""
+        return self.start(node_id, ["node", "--processes", str(processes), "--node-id", node_id])
 
     def admin(self) -> Minutehand:
         return Minutehand(self.api_url, self.admin_key, timeout_seconds=60, retries=0, ssl_context=self._trust)
@@ -198,13 +198,13 @@ class Deployment:
             yield api.client(client_id)
 
     def stop(self) -> None:
-        """Everything, pollers first."""
+        """Everything, nodes first."""
         for name in sorted(self.programs, key=lambda name: name == "api"):
             self.programs.pop(name).stop()
         self.receiver.program.stop(2.0)
 
     def _await_api(self, program: Program) -> None:
-        """Until it is ready, or, where no poller runs whose clock it could compare with its own, alive."""
+        """Until it is ready, or, where no node runs whose clock it could compare with its own, alive."""
         ready = any(one.exit_code() is None for name, one in self.programs.items() if name != "api")
         if self._trust is None:
             program.await_ready(f"{self._health_url}/{'readyz' if ready else 'livez'}")
@@ -267,6 +267,12 @@ class Deployment:
         self._settings.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def node_command(tree: Path | None) -> str:
+    """The command of a node; the sources of before may still call it otherwise."""
+    servers = None if tree is None else (tree / "minutehand" / "cli" / "servers.py").read_text()
+    return "node" if servers is None or "def node(" in servers else "poller"
+
+
 @contextmanager
 def deployment(
     cassandra: SuiteCassandra,
@@ -276,7 +282,7 @@ def deployment(
     migrated: bool = True,
     trust: ssl.SSLContext | None = None,
 ) -> Iterator[Deployment]:
-    """A keyspace of one's own, migrated if not told otherwise and gone at the end, and a receiver; API and pollers are
+    """A keyspace of one's own, migrated if not told otherwise and gone at the end, and a receiver; API and nodes are
     started by whoever needs them."""
     with ExitStack() as parts:
         keyspace = f"accept_{secrets.token_hex(4)}"

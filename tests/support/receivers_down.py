@@ -1,7 +1,7 @@
 """A client whose receiver is down, a restart of everything in the middle of its retries, and another client beside it.
 
 Ground for the acceptance test of that and for `make storm`: what is asked, how the restart is made, what is read off
-the pollers' metrics and the receiver afterwards.
+the nodes' metrics and the receiver afterwards.
 """
 
 import signal
@@ -29,7 +29,7 @@ BEAT = "nodes.write"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the pollers together have counted at one instant since they were started."""
+    """What the nodes together have counted at one instant since they were started."""
 
     at: float
     edits: float
@@ -101,7 +101,7 @@ def next_minute(*, at_least_seconds: float) -> datetime:
 
 
 def stop_all(cluster: Deployment, nodes: EmbeddedCluster, how: signal.Signals) -> None:
-    """Pollers, API and Cassandra, all at once by SIGKILL or one after the other in good order."""
+    """Nodes, API and Cassandra, all at once by SIGKILL or one after the other in good order."""
     programs = [cluster.programs.pop(name) for name in [*NODES, "api"]]
     for program in programs:
         program.send(how)
@@ -118,10 +118,10 @@ def start_all(cluster: Deployment, nodes: EmbeddedCluster | None) -> None:
     Raises ProgramFailed when that takes longer than a minute."""
     if nodes is not None:
         nodes.restart(0)
-    pollers = [cluster.start_poller(name, ready=False) for name in NODES]
+    started = [cluster.start_node(name, ready=False) for name in NODES]
     cluster.start_api()
-    for name, poller in zip(NODES, pollers, strict=True):
-        poller.await_ready(f"http://127.0.0.1:{cluster.ops_port(name)}/readyz")
+    for name, node in zip(NODES, started, strict=True):
+        node.await_ready(f"http://127.0.0.1:{cluster.ops_port(name)}/readyz")
 
 
 def watch(

@@ -88,7 +88,7 @@ class Stages:
     """The stages of one run, in order.
 
     `punctual`: the ids of which lateness is judged. A create that was not acknowledged may come to be nevertheless, but
-    nobody was told that it would, so nothing tells the pollers before their sweep.
+    nobody was told that it would, so nothing tells the nodes before their sweep.
     """
 
     def __init__(self) -> None:

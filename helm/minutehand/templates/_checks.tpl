@@ -26,7 +26,7 @@
 {{- fail (printf "config.%s.host is %s: nothing outside of the container could reach it, not even its probes; use 0.0.0.0, or :: for IPv6." $table $host) -}}
 {{- end -}}
 {{- end -}}
-{{- range $component := list "api" "poller" -}}
+{{- range $component := list "api" "node" -}}
 {{- range (index $.Values $component).extraEnv -}}
 {{- if hasPrefix "MINUTEHAND_" .name -}}
 {{- fail (printf "%s.extraEnv has %s: give settings in config, where they are checked; variables with this prefix win over it." $component .name) -}}
@@ -83,7 +83,7 @@
 {{- end -}}
 
 {{- define "minutehand.checkAvailability" -}}
-{{- range $component := list "api" "poller" -}}
+{{- range $component := list "api" "node" -}}
 {{- $values := index $.Values $component -}}
 {{- if has ($values.maxUnavailable | toString) (list "0" "0%") -}}
 {{- fail (printf "%s.maxUnavailable is %v: no machine could be drained any more; use 1 or more." $component $values.maxUnavailable) -}}
@@ -154,10 +154,10 @@
 {{- include "minutehand.checkForm" (list (printf "%s.tag" $place) $image.tag "^[A-Za-z0-9_.-]*$" "an image's tag, without its repository") -}}
 {{- include "minutehand.checkForm" (list (printf "%s.digest" $place) $image.digest "^(sha256:[0-9a-f]{64})?$" "sha256: and 64 hexadecimal digits") -}}
 {{- end -}}
-{{- range $component := list "api" "poller" -}}
+{{- range $component := list "api" "node" -}}
 {{- include "minutehand.checkForm" (list (printf "%s.maxUnavailable" $component) (index $.Values $component).maxUnavailable "^[0-9]+%?$" "a number of pods or a percentage, such as 1 or 25%") -}}
 {{- end -}}
-{{- include "minutehand.checkForm" (list "poller.nodeIdPrefix" .Values.poller.nodeIdPrefix "^[a-z0-9.-]*$" "of lower-case letters, digits, dashes and dots") -}}
+{{- include "minutehand.checkForm" (list "node.nodeIdPrefix" .Values.node.nodeIdPrefix "^[a-z0-9.-]*$" "of lower-case letters, digits, dashes and dots") -}}
 {{- range $field := list "receiversExcept" "receiversExceptIPv6" -}}
 {{- range index $.Values.networkPolicy $field -}}
 {{- include "minutehand.checkForm" (list (printf "networkPolicy.%s" $field) . "^[0-9a-fA-F:.]+/[0-9]+$" "networks with their length, such as 10.0.0.0/8") -}}

@@ -17,7 +17,7 @@
 {{- end -}}
 
 {{/* Lanes are handed over, the heartbeat says that the node left, the engine lets its last attempts end. */}}
-{{- define "minutehand.pollerDrainSeconds" -}}
+{{- define "minutehand.nodeDrainSeconds" -}}
 {{- $config := .Values.config -}}
 {{- $drain := include "minutehand.seconds" (list $config "membership" "drain_seconds" 15.0) | float64 -}}
 {{- $leave := include "minutehand.seconds" (list $config "membership" "leave_seconds" 5.0) | float64 -}}
@@ -31,6 +31,6 @@
 {{- .Values.api.terminationGracePeriodSeconds | default (include "minutehand.apiDrainSeconds" .) -}}
 {{- end -}}
 
-{{- define "minutehand.pollerGraceSeconds" -}}
-{{- .Values.poller.terminationGracePeriodSeconds | default (include "minutehand.pollerDrainSeconds" .) -}}
+{{- define "minutehand.nodeGraceSeconds" -}}
+{{- .Values.node.terminationGracePeriodSeconds | default (include "minutehand.nodeDrainSeconds" .) -}}
 {{- end -}}

@@ -17,16 +17,16 @@
   {{- end }}
 {{- end -}}
 
-{{- define "minutehand.toPollers" -}}
+{{- define "minutehand.toNodes" -}}
 - ports:
     - port: {{ .Values.config.ops.port }}
   to:
     - podSelector:
         matchLabels:
-          {{- include "minutehand.selector" (dict "root" . "component" "poller") | nindent 10 }}
+          {{- include "minutehand.selector" (dict "root" . "component" "node") | nindent 10 }}
 {{- end -}}
 
-{{/* Pollers call receivers, and so does the API, for samples. An exception that config.network.allow takes back is taken
+{{/* Nodes call receivers, and so does the API, for samples. An exception that config.network.allow takes back is taken
 back by a rule of its own: what any rule allows is allowed. */}}
 {{- define "minutehand.toReceivers" -}}
 - to:

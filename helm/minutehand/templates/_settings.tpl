@@ -21,7 +21,7 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- if eq .component "api" -}}
 {{- $keys = append $keys (dict "key" $secrets.keys.adminKey "path" "admin-key" "variable" "API_ADMIN_KEY_FILE") -}}
 {{- end -}}
-{{- if has .component (list "api" "poller") -}}
+{{- if has .component (list "api" "node") -}}
 {{- $keys = append $keys (dict "key" $secrets.keys.clusterToken "path" "cluster-token" "variable" "CLUSTER_TOKEN_FILE") -}}
 {{- $files = append $files (dict "volume" "keys" "secret" $secrets.keys.name "items" $keys) -}}
 {{- end -}}
@@ -47,7 +47,7 @@ and component; the result is a JSON list of dicts of volume, secret, and items (
 {{- $items = append $items (dict "key" $secrets.apiTls.key "path" "tls.key" "variable" "API_TLS_KEY_FILE") -}}
 {{- $files = append $files (dict "volume" "api-tls" "secret" $secrets.apiTls.name "items" $items) -}}
 {{- end -}}
-{{- if and (has .component (list "api" "poller" "spark-application")) $secrets.keyRing.name -}}
+{{- if and (has .component (list "api" "node" "spark-application")) $secrets.keyRing.name -}}
 {{- $items := list (dict "key" $secrets.keyRing.file "path" "key-ring" "variable" "SECRETS_KEY_RING_FILE") -}}
 {{- $files = append $files (dict "volume" "key-ring" "secret" $secrets.keyRing.name "items" $items) -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 """What a demo runs on: everything on this machine, in a directory.
 
-    Cassandra -> schema -> API and pollers
+    Cassandra -> schema -> API and nodes
 
 The processes are tied to this one, so whatever ends it ends them too.
 """
@@ -35,7 +35,7 @@ class ClusterOptions:
     """What the user may choose. A port that is None is chosen."""
 
     directory: Path
-    pollers: int = 2
+    nodes: int = 2
     heap_mb: int = 768
     cassandra_port: int | None = None
     api_port: int | None = None
@@ -67,22 +67,22 @@ class DemoCluster:
         LocalError."""
         began = time.monotonic()
         options, directory = self._options, self.directory
-        api_port, receiver_port, poller_ports = directory.choose_ports(
-            api=options.api_port, receiver=options.receiver_port, pollers=options.pollers
+        api_port, receiver_port, node_ports = directory.choose_ports(
+            api=options.api_port, receiver=options.receiver_port, nodes=options.nodes
         )
         cassandra = self._start_cassandra(running)
         plan = DemoPlan(
             cassandra_port=cassandra.port,
             api_port=api_port,
             receiver_port=receiver_port,
-            poller_ports=tuple(poller_ports),
+            node_ports=tuple(node_ports),
         )
         directory.write_settings(plan)
-        api, pollers = self._start_programs(plan, running)
+        api, nodes = self._start_programs(plan, running)
         took = time.monotonic() - began
-        self._say(f"{len(pollers)} pollers are members of the cluster ({took:.0f} s since the start).")
-        pids = DemoProcesses(cassandra=cassandra.pid, api=(api.pid,), pollers=tuple(one.pid for one in pollers))
-        watched = {"Cassandra": cassandra.is_running, **{one.name: _runs(one) for one in (api, *pollers)}}
+        self._say(f"{len(nodes)} nodes are members of the cluster ({took:.0f} s since the start).")
+        pids = DemoProcesses(cassandra=cassandra.pid, api=(api.pid,), nodes=tuple(one.pid for one in nodes))
+        watched = {"Cassandra": cassandra.is_running, **{one.name: _runs(one) for one in (api, *nodes)}}
         return Started(plan=plan, pids=pids, watched=watched)
 
     def _start_cassandra(self, running: ExitStack) -> RunningCassandra:
@@ -118,21 +118,21 @@ class DemoCluster:
         settings = ["--config", str(directory.settings)]
         api = Program("API", ["api", *settings], log_file=directory.log_file("api"))
         running.callback(api.stop)
-        pollers = []
-        for number, port in enumerate(plan.poller_ports, start=1):
-            poller = Program(
-                f"poller demo-{number}",
-                ["poller", *settings, "--processes", "1", "--node-id", f"demo-{number}"],
-                log_file=directory.log_file(f"poller-{number}"),
+        nodes = []
+        for number, port in enumerate(plan.node_ports, start=1):
+            node = Program(
+                f"node demo-{number}",
+                ["node", *settings, "--processes", "1", "--node-id", f"demo-{number}"],
+                log_file=directory.log_file(f"node-{number}"),
                 variables={"MINUTEHAND_OPS_PORT": str(port)},
             )
-            running.callback(poller.stop)
-            pollers.append(poller)
+            running.callback(node.stop)
+            nodes.append(node)
         api.await_ready(f"{plan.api_url}/readyz")
         self._say(f"The API answers on {plan.api_url}.")
-        for poller, port in zip(pollers, plan.poller_ports, strict=True):
-            poller.await_ready(f"http://127.0.0.1:{port}/readyz")
-        return api, pollers
+        for node, port in zip(nodes, plan.node_ports, strict=True):
+            node.await_ready(f"http://127.0.0.1:{port}/readyz")
+        return api, nodes
 
 
 def _runs(program: Program) -> Runs:

@@ -1,7 +1,7 @@
 """What the demo keeps in its directory, readable by its user only.
 
 .minutehand/cassandra/     the data: the next demo goes on with it
-.minutehand/demo.toml      the settings of its API and pollers
+.minutehand/demo.toml      the settings of its API and nodes
 .minutehand/demo.json      while it runs: addresses, keys and process ids, for scripts
 .minutehand/logs/          what the processes said
 """
@@ -28,7 +28,7 @@ class DemoProcesses:
 
     cassandra: int
     api: tuple[int, ...]
-    pollers: tuple[int, ...]
+    nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class DemoPlan:
     cassandra_port: int
     api_port: int
     receiver_port: int
-    poller_ports: tuple[int, ...]
+    node_ports: tuple[int, ...]
     admin_key: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
     token: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
 
@@ -87,18 +87,18 @@ class DemoDirectory:
     def log_file(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
-    def choose_ports(self, *, api: int | None, receiver: int | None, pollers: int) -> tuple[int, int, list[int]]:
-        """Ports for API, receiver and pollers: those asked for, else the last run's where they are free, so that what
+    def choose_ports(self, *, api: int | None, receiver: int | None, nodes: int) -> tuple[int, int, list[int]]:
+        """Ports for API, receiver and nodes: those asked for, else the last run's where they are free, so that what
         it left behind finds its receiver. Raises PortBusy for one that was asked for."""
         for port, setting in ((api, "--api-port"), (receiver, "--receiver-port")):
             if port is not None:
                 check_port("127.0.0.1", port, setting=setting)
         before = self._last_ports()
         api, receiver = api or _if_free(before.get("api")), receiver or _if_free(before.get("receiver"))
-        spare = [port for port in free_ports(pollers + 4) if port not in (api, receiver)]
+        spare = [port for port in free_ports(nodes + 4) if port not in (api, receiver)]
         api, receiver = api or spare.pop(), receiver or spare.pop()
         _write(self.ports, json.dumps({"api": api, "receiver": receiver}))
-        return api, receiver, spare[:pollers]
+        return api, receiver, spare[:nodes]
 
     def _last_ports(self) -> Mapping[str, Any]:
         try:
@@ -108,7 +108,7 @@ class DemoDirectory:
         return known if isinstance(known, dict) else {}
 
     def write_settings(self, plan: DemoPlan) -> None:
-        """The file that API and pollers are started with. Loopback receivers are allowed: the demo's own is one."""
+        """The file that API and nodes are started with. Loopback receivers are allowed: the demo's own is one."""
         tables: dict[str, dict[str, Any]] = {
             "cluster": {"token": plan.token},
             "cassandra": {"port": plan.cassandra_port},

@@ -1,4 +1,4 @@
-"""The callback that a receiver gets, as the document's webhook. The pollers set these headers
+"""The callback that a receiver gets, as the document's webhook. The nodes set these headers
 (`poller_cluster.delivery.headers`); a test compares the names."""
 
 from collections.abc import Mapping

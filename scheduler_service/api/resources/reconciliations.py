@@ -49,7 +49,7 @@ class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
 
     `seen` counts those that it was about so far, by the state in which they were found; `outcomes` the same ones by
     what became of them. counted: nothing was to be done. redelivered, cancelled: so it was, by this or by others since.
-    open: it had been redelivered otherwise and has not ended. in-flight: a poller had claimed it. changed: it had left
+    open: it had been redelivered otherwise and has not ended. in-flight: a node had claimed it. changed: it had left
     its state. gone: it is not kept any more. refused: it can't be handled.
     """
 

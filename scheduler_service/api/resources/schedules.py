@@ -306,7 +306,7 @@ def refused(why: InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchS
     """Why a schedule is neither cancelled nor rescheduled."""
     match why:
         case InFlight(row=row):
-            return Conflict("in-flight", "a poller has claimed it and may be calling right now", state=state_of(row))
+            return Conflict("in-flight", "a node has claimed it and may be calling right now", state=state_of(row))
         case InDoubt(row=row):
             return Conflict("in-doubt", "it may have been called, and will be called again", state=state_of(row))
         case WasRescheduled(row=row):

@@ -1,4 +1,4 @@
-"""What use cases and pollers need from the world, implemented by `cql` (and, for tests, over its in-memory connection).
+"""What use cases and nodes need from the world, implemented by `cql` (and, for tests, over its in-memory connection).
 
 Reads are at LOCAL_QUORUM unless marked serial; a serial read sees every conditional write applied before it began.
 `consistency` is for what tenants ask: their looking (LOCAL_ONE: what was written a moment ago may not be seen) and

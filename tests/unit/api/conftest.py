@@ -13,5 +13,5 @@ async def api() -> AsyncIterator[ApiHarness]:
 
 @pytest.fixture
 async def key(api: ApiHarness) -> str:
-    """The key of the client `shop`, which has three pollers."""
+    """The key of the client `shop`, which has three nodes."""
     return await api.register("shop")

@@ -40,14 +40,14 @@ async def test_creates_are_refused_while_the_clock_is_a_second_off(
     assert (await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())).status == 201
 
 
-async def test_creates_are_refused_until_a_poller_was_seen_to_beat(api: ApiHarness, nodes: Nodes, key: str) -> None:
+async def test_creates_are_refused_until_a_node_was_seen_to_beat(api: ApiHarness, nodes: Nodes, key: str) -> None:
     api.members.compared = False
     await assert_nothing_is_created(api, key)
     reply = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
-    assert "no poller is known to this process" in reply.json["detail"]
+    assert "no node is known to this process" in reply.json["detail"]
     ready = await api.send("GET", "/readyz")
     assert (ready.status, [one["reason"] for one in ready.json["reasons"]]) == (503, ["clock-untrusted"])
-    assert "no poller is known to this process" in ready.json["reasons"][0]["detail"]
+    assert "no node is known to this process" in ready.json["reasons"][0]["detail"]
     assert (await api.send("GET", "/v1/clients/shop/schedules", key=key)).status == 200
     a = await nodes.add("a")
     await nodes.beat(a, seconds=2)
@@ -65,7 +65,7 @@ async def test_creates_of_a_process_that_starts_an_hour_behind_are_refused(
     await assert_nothing_is_created(api, key)
 
 
-async def test_a_process_that_once_knew_the_time_takes_creates_while_no_poller_runs(
+async def test_a_process_that_once_knew_the_time_takes_creates_while_no_node_runs(
     api: ApiHarness, nodes: Nodes, key: str
 ) -> None:
     api.members.compared = False

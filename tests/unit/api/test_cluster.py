@@ -309,7 +309,7 @@ async def test_the_cluster_says_why_nobody_calls(api: ApiHarness, nodes: Nodes) 
     assert "no node beats" in str(await why_nobody_calls(api)), "also where nobody is left to declare the owner dead"
 
 
-async def test_without_pollers_there_is_nobody_to_call(api: ApiHarness, nodes: Nodes) -> None:
+async def test_without_nodes_there_is_nobody_to_call(api: ApiHarness, nodes: Nodes) -> None:
     await nodes.beat(seconds=9)
     assert await why_nobody_calls(api) is None
 

@@ -30,7 +30,7 @@ async def asked(api: ApiHarness, key: str, **fields: object) -> dict[str, Any]:
 
 
 async def worked_on(api: ApiHarness, *, finish: bool) -> Reconciliation:
-    """What a poller writes about the newest one."""
+    """What a node writes about the newest one."""
     (found,) = await api.storage.reconciliations.read_newest(SHOP, limit=1)
     further = advanced(
         found,

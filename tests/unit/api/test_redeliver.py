@@ -43,7 +43,7 @@ async def test_what_has_ended_is_called_again_now(api: ApiHarness, key: str, sta
 
 
 async def test_an_instant_is_never_named_twice(api: ApiHarness, key: str) -> None:
-    """A poller whose clock is ahead recorded the end."""
+    """A node whose clock is ahead recorded the end."""
     one = await created(api, key)
     await ended(api, one, State.DELIVERED, finished_at=UnixMillis(NOW + 200_000))
     reply = await redeliver(api, key, one)

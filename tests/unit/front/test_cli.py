@@ -51,11 +51,11 @@ def commands(group: Any, name: str = "minutehand") -> Iterator[tuple[str, Any]]:
 
 
 ALL = dict(commands(typer.main.get_command(app)))
-SERVERS = {"minutehand api", "minutehand poller", "minutehand demo", "minutehand spark demo"}
+SERVERS = {"minutehand api", "minutehand node", "minutehand demo", "minutehand spark demo"}
 
 
 def test_there_is_a_command_for_everything_promised() -> None:
-    wanted = {f"minutehand {name}" for name in ("api", "poller", "migrate", "demo", "config", "metrics")}
+    wanted = {f"minutehand {name}" for name in ("api", "node", "migrate", "demo", "config", "metrics")}
     wanted |= {"minutehand spark run", "minutehand spark demo", "minutehand usage", "minutehand audits"}
     wanted |= {f"minutehand cassandra {verb}" for verb in ("start", "stop", "status")}
     wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume", "delete")}

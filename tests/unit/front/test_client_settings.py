@@ -92,7 +92,7 @@ def test_options_of_the_command_win_over_its_json(
     capsys.readouterr()
 
 
-def test_the_operators_bounds_reach_apis_and_pollers() -> None:
+def test_the_operators_bounds_reach_apis_and_nodes() -> None:
     bounds = {"MINUTEHAND_CLIENTS_PAYLOAD_BYTES": "1000", "MINUTEHAND_CLIENTS_WRITE_CONSISTENCY": "LOCAL_QUORUM"}
     settings = load_settings(environment={**ENVIRONMENT, **bounds})
     assert settings.api is not None

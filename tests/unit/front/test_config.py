@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minutehand.config import FOR_API, FOR_POLLER, TABLES, load_settings
+from minutehand.config import FOR_API, FOR_NODE, TABLES, load_settings
 from minutehand.config_values import ConfigurationInvalid
 from minutehand.reference_pages import defaults, field_docs, render_page, summary
 
@@ -196,6 +196,6 @@ def test_what_others_read_from_the_environment_is_left_alone() -> None:
     assert load_settings(environment=others) == load_settings(environment={})
 
 
-def test_a_poller_needs_no_administrators_key() -> None:
-    settings = load_settings(environment={"MINUTEHAND_CLUSTER_TOKEN": TOKEN}, required=FOR_POLLER)
+def test_a_node_needs_no_administrators_key() -> None:
+    settings = load_settings(environment={"MINUTEHAND_CLUSTER_TOKEN": TOKEN}, required=FOR_NODE)
     assert settings.api is None

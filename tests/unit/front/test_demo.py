@@ -35,7 +35,7 @@ STATE = DemoState(
     client_key="c",
     signing_secret="s",
     receiver_url="http://127.0.0.1:2/callbacks",
-    pids=DemoProcesses(cassandra=1, api=(2,), pollers=(3, 4)),
+    pids=DemoProcesses(cassandra=1, api=(2,), nodes=(3, 4)),
 )
 
 
@@ -56,7 +56,7 @@ def test_the_state_is_its_owners_alone_and_has_exactly_the_promised_keys(directo
         assert mode(directory.state) == 0o600
         assert json.loads(directory.state.read_text()) == {
             **asdict(STATE),
-            "pids": {"cassandra": 1, "api": [2], "pollers": [3, 4]},
+            "pids": {"cassandra": 1, "api": [2], "nodes": [3, 4]},
         }
         directory.clear_state()
         directory.clear_state()
@@ -99,19 +99,19 @@ def test_two_demos_keep_out_of_each_others_way(directory: DemoDirectory) -> None
 def test_ports_are_kept_while_they_are_free(directory: DemoDirectory) -> None:
     with ExitStack() as running:
         directory.claim(running)
-        api, receiver, pollers = directory.choose_ports(api=None, receiver=None, pollers=2)
-        assert len({api, receiver, *pollers}) == 4
-        assert directory.choose_ports(api=None, receiver=None, pollers=1)[:2] == (api, receiver)
+        api, receiver, nodes = directory.choose_ports(api=None, receiver=None, nodes=2)
+        assert len({api, receiver, *nodes}) == 4
+        assert directory.choose_ports(api=None, receiver=None, nodes=1)[:2] == (api, receiver)
         with listen(OpsSettings(port=api)):
-            assert directory.choose_ports(api=None, receiver=None, pollers=1)[0] != api
+            assert directory.choose_ports(api=None, receiver=None, nodes=1)[0] != api
             with pytest.raises(PortBusy, match=r"choose another port with --api-port\."):
-                directory.choose_ports(api=api, receiver=None, pollers=1)
+                directory.choose_ports(api=api, receiver=None, nodes=1)
         directory.ports.write_text("[]")
-        directory.choose_ports(api=None, receiver=None, pollers=1)
+        directory.choose_ports(api=None, receiver=None, nodes=1)
 
 
 def test_the_written_settings_are_good_ones(directory: DemoDirectory) -> None:
-    plan = DemoPlan(cassandra_port=1111, api_port=2222, receiver_port=3333, poller_ports=(4444,))
+    plan = DemoPlan(cassandra_port=1111, api_port=2222, receiver_port=3333, node_ports=(4444,))
     with ExitStack() as running:
         directory.claim(running)
         directory.write_settings(plan)

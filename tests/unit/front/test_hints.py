@@ -42,7 +42,7 @@ class Node:
             on_undrain=lambda: True,
             unhealthy=lambda: (),
             unready=lambda: (),
-            metrics=Metrics(program="poller", version="1"),
+            metrics=Metrics(program="node", version="1"),
         )
 
     def _hinted(self, hints: Sequence[Hint]) -> None:

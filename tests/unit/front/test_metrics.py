@@ -66,8 +66,8 @@ class Engine:
         raise AssertionError("there is nothing to call")
 
 
-async def test_a_poller_shows_what_is_documented() -> None:
-    storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="poller", version="1")
+async def test_a_node_shows_what_is_documented() -> None:
+    storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="node", version="1")
     life = Life(NodeId("one"), Incarnation(1))
     stores = {name: getattr(storage, name) for name in NodeStores.__slots__ if name != "box"}
     node = Node(
@@ -103,9 +103,9 @@ async def test_a_poller_shows_what_is_documented() -> None:
     async with aiohttp.ClientSession() as session, session.get(url) as answer:
         text = await answer.text()
     await ops.stop()
-    valued = check_exposition(text, program="poller")
+    valued = check_exposition(text, program="node")
     of_storage = {"minutehand_storage_errors_total", "minutehand_storage_request_duration_seconds"}
-    assert valued >= {metric.name for metric in PROGRAMS["poller"]} - of_storage
+    assert valued >= {metric.name for metric in PROGRAMS["node"]} - of_storage
     await node._tasks.close()
     await storage.close()
 

@@ -49,7 +49,7 @@ async def node() -> AsyncIterator[Node]:
         on_undrain=node.undrain,
         unhealthy=lambda: (),
         unready=lambda: (),
-        metrics=Metrics(program="poller", version="0"),
+        metrics=Metrics(program="node", version="0"),
     )
     await server.start()
     yield node

@@ -60,7 +60,7 @@ async def ops() -> AsyncIterator[Ops]:
         on_undrain=lambda: True,
         unhealthy=lambda: found.stalled,
         unready=lambda: found.reasons,
-        metrics=Metrics(program="poller", version="1"),
+        metrics=Metrics(program="node", version="1"),
     )
     found.url = f"http://{advertised_address(OpsSettings(), listener)}"
     await server.start()
@@ -124,7 +124,7 @@ async def test_health_and_metrics(ops: Ops) -> None:
     assert (await ops.get("/livez"))[0] == 200
     ops.stalled = [Reason("loop-stalled", "for long")]
     assert (await ops.get("/livez"))[0] == 503
-    assert 'minutehand_build_info{program="poller",version="1"} 1.0' in (await ops.get("/metrics"))[1]
+    assert 'minutehand_build_info{program="node",version="1"} 1.0' in (await ops.get("/metrics"))[1]
 
 
 async def test_before_there_is_a_node_its_port_says_that_it_lives_and_is_not_ready() -> None:

@@ -64,12 +64,12 @@ async def test_what_fails_comes_through() -> None:
 
 async def test_the_first_reason_counts() -> None:
     stop = StopSignal()
-    stop.crashed("poller shop", RuntimeError("x"))
+    stop.crashed("node shop", RuntimeError("x"))
     stop.fail("something else")
     stop.request()
     await stop.wait()
     assert stop.failure is not None
-    assert "'poller shop'" in stop.failure
+    assert "'node shop'" in stop.failure
     assert "RuntimeError" in stop.failure
     late = StopSignal()
     late.request()

@@ -8,7 +8,7 @@ import pytest
 from tests.bench.verdict import RESTS, Memory, faults, growth
 from tests.support.receiver import Calls
 
-POLLERS = ["soak-1", "soak-2", "soak-3"]
+NODES = ["soak-1", "soak-2", "soak-3"]
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -22,18 +22,18 @@ def good() -> dict[str, Any]:
         "early": 0,
         "latest_ms": 1_999.0,
         "books": {"accepted": 900_000, "delivered": 900_000, "failed": 0, "cancelled": 0, "skipped": 0, "open": 0},
-        "restarts": [{"name": name, "exit_code": 0} for name in POLLERS],
+        "restarts": [{"name": name, "exit_code": 0} for name in NODES],
         "died": [],
         "memory_mb": {
             "cassandra": [100.0, 900.0, 100.0, 900.0],
             "api": [100.0, 109.9, 40.0, 48.0],
-            **{name: [60.0] * 4 for name in POLLERS},
+            **{name: [60.0] * 4 for name in NODES},
         },
     }
 
 
 def test_nothing_is_said_of_a_good_one() -> None:
-    assert faults(good(), pollers=POLLERS) == []
+    assert faults(good(), nodes=NODES) == []
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_nothing_is_said_of_a_good_one() -> None:
         pytest.param(lambda found: found.update(latest_ms=None), "None ms late", id="nothing-came"),
         pytest.param(lambda found: found["books"].update(delivered=899_999), "do not balance", id="not-delivered"),
         pytest.param(lambda found: found["books"].update(accepted=900_001), "do not balance", id="accepted-more"),
-        pytest.param(lambda found: found["restarts"].pop(), "Not every poller", id="not-restarted"),
+        pytest.param(lambda found: found["restarts"].pop(), "Not every node", id="not-restarted"),
         pytest.param(lambda found: found["restarts"][1].update(exit_code=137), "soak-2 ended with code 137", id="kill"),
         pytest.param(lambda found: found["died"].append("api"), "api ended by itself", id="died"),
         pytest.param(lambda found: found["memory_mb"]["api"].__setitem__(1, 110.1), "grew before", id="grew-before"),
@@ -60,7 +60,7 @@ def test_nothing_is_said_of_a_good_one() -> None:
 def test_what_is_wrong_is_said(change: Change, said: str) -> None:
     found = good()
     change(found)
-    assert any(said in sentence for sentence in faults(found, pollers=POLLERS))
+    assert any(said in sentence for sentence in faults(found, nodes=NODES))
 
 
 def test_memory_is_compared_within_each_rest() -> None:

@@ -1,4 +1,4 @@
-"""A poller process, put together: storage, the delivery engine, the node, its own port."""
+"""A node, put together: storage, the delivery engine, the node, its own port."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -29,15 +29,15 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.clients import ChangeClient, RegisterClient, create_built_in_clients
 from scheduler_service.usecases.secret_encryption import secret_box
 
-_log = get_logger("minutehand.poller")
+_log = get_logger("minutehand.node")
 
 
-async def serve_poller(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:
+async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:
     """Be a member until `stop`, then hand everything over. Raises MinutehandError when it can't begin."""
     token = settings.cluster.token
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
-    metrics = Metrics(program="poller", version=VERSION)
+    metrics = Metrics(program="node", version=VERSION)
     box = secret_box(settings.secrets, randomness=randomness)
     async with AsyncExitStack() as parts:
         listener = listen(settings.ops)
