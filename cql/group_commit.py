@@ -16,7 +16,7 @@ Index rows have requests of their own, though the rows could go with them and be
 batch over partitions that failed may have stored the one and not the other, then or when a server is back that was
 down. Owners, lists, balances and retention find rows through the index. So a row without its index row is
 shown by its id as scheduled, is never called and never deleted, until somebody repeats its create or creates another in
-its minute and lane. Nobody promised it, but the audit (`unindexed` in `spark/README.md`) could not tell it from an
+its minute and poller. Nobody promised it, but the audit (`unindexed` in `spark/README.md`) could not tell it from an
 acknowledged one whose index row was lost, and would have to raise the alarm after each time-out. The other order leaves
 an index row without rows, which retention deletes.
 
@@ -35,8 +35,8 @@ Why it is as it is (CPU seconds per 1,000 rows, on 2 cores that others used as w
   cost the API 0.031 instead of 0.102 s, and all processes 0.07-0.12 instead of 0.18-0.21 s.
 - A request over partitions that were new wrote their index rows by itself before it went, so two of five requests
   carried one index row each. One request for all that wait made that one of twenty for batches. Single creates still
-  write one index row for each run of a lane (`domain.quotas`) until every lane of their minutes is known: with runs of
-  200 rows, one of four requests; with runs of 50 it was three of seven.
+  write one index row for each run of a poller (`domain.quotas`) until every poller of their minutes is known: with runs
+  of 200 rows, one of four requests; with runs of 50 it was three of seven.
 - A request that ends no longer takes what little has gathered: 30 instead of 17 rows a request at 64 connections, and
   51 with runs of 200 rows. With one or two requests under way, or a delay of 8 ms, the rows cost no less.
 - Forty partitions a request, though the server remarks on more than ten: 26 instead of 9 rows a request where

@@ -7,10 +7,10 @@ from typing import Any
 from cql.connection import Connection, Item, without_rows
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import LeaseChange, LeaseRow
 
-_LANES_PER_BATCH = 100
+_POLLERS_PER_BATCH = 100
 _TRIES = 5
 
 
@@ -20,10 +20,10 @@ class CqlLeaseStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
+    async def create_pollers(self, pollers: Sequence[PollerKey], *, watermark: int) -> None:
         by_client: dict[str, list[int]] = defaultdict(list)
-        for lane in lanes:
-            by_client[lane.client_id].append(lane.poller_id)
+        for poller in pollers:
+            by_client[poller.client_id].append(poller.poller_id)
         for client_id, poller_ids in by_client.items():
             await self._create(client_id, sorted(set(poller_ids)), watermark)
 
@@ -31,17 +31,17 @@ class CqlLeaseStore:
         rows = await self._connection.select("pollers.list", (client_id,))
         return [_lease(client_id, values) for values in rows]
 
-    async def read_lease(self, lane: Lane) -> LeaseRow | None:
-        for values in await self._connection.select("pollers.read", tuple(lane), serial=True):
-            return _lease(lane.client_id, values)
+    async def read_lease(self, poller: PollerKey) -> LeaseRow | None:
+        for values in await self._connection.select("pollers.read", tuple(poller), serial=True):
+            return _lease(poller.client_id, values)
         return None
 
     async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
-        if expected.lane != new.lane:
-            raise ValueError(f"a lease of {expected.lane} can't become one of {new.lane}")
+        if expected.poller != new.poller:
+            raise ValueError(f"a lease of {expected.poller} can't become one of {new.poller}")
         match await self._connection.conditional([_change(expected, new)]):
             case Rejected(rows):
-                return Rejected(_met(new.lane, rows[0]) if rows else None)
+                return Rejected(_met(new.poller, rows[0]) if rows else None)
             case Applied() | Unknown() as answer:
                 return answer
 
@@ -49,15 +49,15 @@ class CqlLeaseStore:
         return without_rows(await self._connection.conditional([_change(expected, new) for expected, new in changes]))
 
     async def _create(self, client_id: str, poller_ids: Sequence[int], watermark: int) -> None:
-        """All of a batch or none, so a lane that exists meanwhile means: look again which are missing."""
+        """All of a batch or none, so a poller that exists meanwhile means: look again which are missing."""
         reason = ""
         for _ in range(_TRIES):
-            existing = {lease.lane.poller_id for lease in await self.read_leases(client_id)}
+            existing = {lease.poller.poller_id for lease in await self.read_leases(client_id)}
             missing = [poller_id for poller_id in poller_ids if poller_id not in existing]
-            for start in range(0, len(missing), _LANES_PER_BATCH):
+            for start in range(0, len(missing), _POLLERS_PER_BATCH):
                 items: list[Item] = [
                     ("pollers.create", (client_id, poller_id, watermark))
-                    for poller_id in missing[start : start + _LANES_PER_BATCH]
+                    for poller_id in missing[start : start + _POLLERS_PER_BATCH]
                 ]
                 match await self._connection.conditional(items):
                     case Applied():
@@ -69,11 +69,11 @@ class CqlLeaseStore:
                 break
             else:
                 return
-        raise StoreUnavailable(f"The lanes of client {client_id} could not be created ({reason}); try again.")
+        raise StoreUnavailable(f"The pollers of client {client_id} could not be created ({reason}); try again.")
 
 
 def _change(expected: LeaseRow, new: LeaseRow) -> Item:
-    return "pollers.write", (*_columns(new), *new.lane, *_columns(expected))
+    return "pollers.write", (*_columns(new), *new.poller, *_columns(expected))
 
 
 def _columns(lease: LeaseRow) -> tuple[str | None, int | None, int, int, bool]:
@@ -81,11 +81,11 @@ def _columns(lease: LeaseRow) -> tuple[str | None, int | None, int, int, bool]:
     return node_id, incarnation, lease.epoch, lease.watermark, lease.lagging
 
 
-def _met(lane: Lane, row: Any) -> LeaseRow:
+def _met(poller: PollerKey, row: Any) -> LeaseRow:
     return _lease(
-        lane.client_id,
+        poller.client_id,
         (
-            lane.poller_id,
+            poller.poller_id,
             row["owner_node"],
             row["owner_incarnation"],
             row["epoch"],
@@ -98,7 +98,7 @@ def _met(lane: Lane, row: Any) -> LeaseRow:
 def _lease(client_id: str, values: tuple[Any, ...]) -> LeaseRow:
     poller_id, node_id, incarnation, epoch, watermark, lagging = values
     return LeaseRow(
-        lane=Lane(client_id, poller_id),
+        poller=PollerKey(client_id, poller_id),
         owner=None if node_id is None else Life(NodeId(node_id), Incarnation(incarnation)),
         epoch=epoch,
         watermark=watermark,

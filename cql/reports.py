@@ -131,7 +131,7 @@ class CqlBulkLoadStore:
 
     async def begin(self, load: BulkLoad) -> Answer[BulkLoad]:
         """Insert it if it was never begun. Rejected(as it was begun, and how far its last run came)."""
-        parameters = (load.client_id, load.load_id, load.key_column, load.lanes, load.started_at)
+        parameters = (load.client_id, load.load_id, load.key_column, load.pollers, load.started_at)
         match await self._connection.conditional((("bulk_loads.begin", parameters),)):
             case Applied() as answer:
                 await self.note(load.client_id, load.load_id, state=load.state, at=load.state_at)
@@ -149,14 +149,14 @@ class CqlBulkLoadStore:
     async def read(self, client_id: ClientId, load_id: str) -> BulkLoad | None:
         """Serial. None: it was never begun. Raises StoreUnavailable."""
         rows = await self._connection.select("bulk_loads.read", (client_id, load_id), serial=True)
-        for key_column, lanes, started_at, state, state_at in rows:
+        for key_column, pollers, started_at, state, state_at in rows:
             if started_at is None:
                 return None
             return BulkLoad(
                 client_id=client_id,
                 load_id=load_id,
                 key_column=key_column,
-                lanes=lanes,
+                pollers=pollers,
                 started_at=started_at,
                 state=BulkState(state or BulkState.RUNNING),
                 state_at=state_at or started_at,

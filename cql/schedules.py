@@ -375,7 +375,7 @@ class CqlScheduleStore:
             answer = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
             rows = [row for values in answer if (row := decode(values)) is not None]
             if not answer:
-                # A read of the whole partition shows statics even where there are no rows; idle lanes end here.
+                # A read of the whole partition shows statics even where there are no rows; idle pollers end here.
                 if name in _FROM_THE_START:
                     return NO_STATICS, rows
                 return await self._read_statics(partition, serial=serial, consistency=consistency), rows

@@ -1,7 +1,7 @@
 """The leases of one life: carries out their moves, and tells the host what came of them.
 
 `_enter` is the one place where a lease changes: there the host hears of it and the floor learns what counts. What is to
-be done about a lane, and when, is the keeper's to say.
+be done about a poller, and when, is the keeper's to say.
 """
 
 import asyncio
@@ -13,16 +13,16 @@ from typing import Protocol
 from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.floors import Floors
-from membership.identity import Lane, Life
+from membership.identity import Life, PollerKey
 from membership.lease import Lease, Phase, start_of
-from membership.ports import LaneHost, LeaseChange, LeaseRow, LeaseStore, NodeState, WallClock
+from membership.ports import LeaseChange, LeaseRow, LeaseStore, NodeState, PollerHost, WallClock
 from membership.settings import MembershipSettings
 from membership.view import MembersView
 from membership.work import Grouped, Narrow, Work
 
 _LOG = logging.getLogger(__name__)
 
-Begin = Callable[[], Lane | None]
+Begin = Callable[[], PollerKey | None]
 """Begins a write of a lease just before it is sent; None when there is nothing to write any more."""
 
 
@@ -47,7 +47,8 @@ class Members(Protocol):
 
 
 class Custody:
-    """`wanted(lane)`: whether this life should hold it. `gone(lane)` is called when it is not, or no longer, ours."""
+    """`wanted(poller)`: whether this life should hold it. `gone(poller)` is called when it is not, or no longer,
+    ours."""
 
     def __init__(
         self,
@@ -55,12 +56,12 @@ class Custody:
         life: Life,
         members: Members,
         store: LeaseStore,
-        host: LaneHost,
+        host: PollerHost,
         clock: WallClock,
         settings: MembershipSettings,
         work: Work,
-        wanted: Callable[[Lane], bool],
-        gone: Callable[[Lane], None],
+        wanted: Callable[[PollerKey], bool],
+        gone: Callable[[PollerKey], None],
     ) -> None:
         self._life = life
         self._members = members
@@ -72,16 +73,16 @@ class Custody:
         self._wanted = wanted
         self._gone = gone
         self.takeovers = 0
-        """Lanes taken from lives that had not handed them over."""
-        self._leases: dict[Lane, Lease] = {}
-        self._queued: dict[Lane, None] = {}
-        self._doubtful: dict[Lane, None] = {}
-        self._settling: dict[Lane, None] = {}
-        self._lagging: dict[Lane, None] = {}
-        self._draining: dict[Lane, tuple[float, asyncio.Task[None]]] = {}
+        """Pollers taken from lives that had not handed them over."""
+        self._leases: dict[PollerKey, Lease] = {}
+        self._queued: dict[PollerKey, None] = {}
+        self._doubtful: dict[PollerKey, None] = {}
+        self._settling: dict[PollerKey, None] = {}
+        self._lagging: dict[PollerKey, None] = {}
+        self._draining: dict[PollerKey, tuple[float, asyncio.Task[None]]] = {}
         self._floors = Floors()
         self._closed = False
-        size = settings.lanes_per_lease_write
+        size = settings.pollers_per_lease_write
         self._writes: Grouped[Begin] = Grouped(
             width=settings.max_concurrent_lease_writes, size=size, perform=self._write_together, work=work, what="lease"
         )
@@ -94,9 +95,9 @@ class Custody:
     def __len__(self) -> int:
         return len(self._leases)
 
-    def __contains__(self, lane: object) -> bool:
-        """Whether the lane is, may be, or is about to become ours."""
-        return lane in self._leases or lane in self._queued
+    def __contains__(self, poller: object) -> bool:
+        """Whether the poller is, may be, or is about to become ours."""
+        return poller in self._leases or poller in self._queued
 
     def granted(self) -> Iterator[Lease]:
         """The leases that the host was given and not yet asked to forget."""
@@ -113,12 +114,13 @@ class Custody:
         return None if floor is None else self._host.credible_floor(floor)
 
     def offer(self, row: LeaseRow) -> bool:
-        """A wanted lane's row: take it if its owner has released it or is gone. True if something is done about it."""
+        """A wanted poller's row: take it if its owner has released it or is gone. True if something is done about
+        it."""
         if row.owner == self._life:
             self._enter(Lease.found(row, life=self._life))
         elif self._takeable(row):
-            self._queued[row.lane] = None
-            self._writes.put(row.lane.client_id, partial(self._take, row))
+            self._queued[row.poller] = None
+            self._writes.put(row.poller.client_id, partial(self._take, row))
         else:
             if row.owner is not None and row.owner not in self._members.view.heartbeats:
                 self._members.watch(row.owner)
@@ -126,15 +128,17 @@ class Custody:
         return True
 
     def let_go(self) -> None:
-        """Start to release every held lane that is not wanted any more."""
-        for lease in [x for x in self._leases.values() if x.phase is Phase.HELD and not self._wanted(x.row.lane)]:
+        """Start to release every held poller that is not wanted any more."""
+        for lease in [x for x in self._leases.values() if x.phase is Phase.HELD and not self._wanted(x.row.poller)]:
             self._enter(lease.drain())
 
-    def suspect(self, lane: Lane, *, epoch: int) -> None:
-        """The host's writes under `epoch` are being refused. Passed over when the lane is held under another one."""
-        lease = self._leases.get(lane)
+    def suspect(self, poller: PollerKey, *, epoch: int) -> None:
+        """The host's writes under `epoch` are being refused. Passed over when the poller is held under another one."""
+        lease = self._leases.get(poller)
         if lease is not None and lease.granted and lease.row.epoch == epoch and not lease.in_doubt:
-            _LOG.debug("%s may be lost", lane, extra={"action": "lease-suspect", "lane": str(lane), "epoch": epoch})
+            _LOG.debug(
+                "%s may be lost", poller, extra={"action": "lease-suspect", "poller": str(poller), "epoch": epoch}
+            )
             self._enter(lease.suspect())
 
     def cut_off(self) -> None:
@@ -145,41 +149,41 @@ class Custody:
                 task.cancel()
 
     def settle(self) -> None:
-        """Read every doubtful lane, and get it out of doubt."""
-        for lane in self._doubtful:
-            if lane not in self._settling:
-                self._settling[lane] = None
-                self._settles.put(partial(self._settle, lane))
+        """Read every doubtful poller, and get it out of doubt."""
+        for poller in self._doubtful:
+            if poller not in self._settling:
+                self._settling[poller] = None
+                self._settles.put(partial(self._settle, poller))
 
     def mark(self, reference: int) -> None:
-        """Write the flags and watermarks that are due. `reference` is where most lanes are."""
-        for lane in self._floors.below(reference - self._settings.lag_marks, self._position):
-            self._marks.put(lane.client_id, partial(self._set_lagging, lane))
-        for lane in self._lagging:
-            position = self._position(lane)
-            moved = position - self._leases[lane].row.watermark
+        """Write the flags and watermarks that are due. `reference` is where most pollers are."""
+        for poller in self._floors.below(reference - self._settings.lag_marks, self._position):
+            self._marks.put(poller.client_id, partial(self._set_lagging, poller))
+        for poller in self._lagging:
+            position = self._position(poller)
+            moved = position - self._leases[poller].row.watermark
             if position >= reference - 1 and self._floors.may_count(position):
-                self._marks.put(lane.client_id, partial(self._clear_lagging, lane))
+                self._marks.put(poller.client_id, partial(self._clear_lagging, poller))
             elif moved >= self._settings.watermark_marks:
-                self._marks.put(lane.client_id, partial(self._set_lagging, lane))
+                self._marks.put(poller.client_id, partial(self._set_lagging, poller))
 
     def forget(self) -> bool:
-        """The life is over, or stops: every lane is revoked. True when the host was acting for one. Final."""
+        """The life is over, or stops: every poller is revoked. True when the host was acting for one. Final."""
         self._closed = True
         for queue in (self._writes, self._marks, self._settles, self._drains):
             queue.clear()
-        granted = [lease.row.lane for lease in self.granted()]
-        for lane in self._leases:
-            self._floors.discount(lane)
+        granted = [lease.row.poller for lease in self.granted()]
+        for poller in self._leases:
+            self._floors.discount(poller)
         for table in (self._leases, self._queued, self._doubtful, self._settling, self._lagging):
             table.clear()
-        for lane in granted:
-            self._host.revoked(lane)
+        for poller in granted:
+            self._host.revoked(poller)
         return bool(granted)
 
-    def _position(self, lane: Lane) -> int:
-        lease = self._leases[lane]
-        return self._host.position(lane) if lease.granted else lease.mark
+    def _position(self, poller: PollerKey) -> int:
+        lease = self._leases[poller]
+        return self._host.position(poller) if lease.granted else lease.mark
 
     def _takeable(self, row: LeaseRow) -> bool:
         return row.owner is None or row.owner in self._members.view.free
@@ -187,68 +191,68 @@ class Custody:
     def _start(self, row: LeaseRow) -> int:
         floor = None if row.owner is None else self._members.view.floor_of(row.owner)
         start = start_of(row, owners_floor=floor)
-        return min(start, self._host.credible(row.lane, start))
+        return min(start, self._host.credible(row.poller, start))
 
     def _at_most(self, lease: Lease, position: int) -> int:
-        """The latest mark that may be recorded for a lane that has come to `position`."""
-        return self._host.credible(lease.row.lane, max(position, lease.row.watermark))
+        """The latest mark that may be recorded for a poller that has come to `position`."""
+        return self._host.credible(lease.row.poller, max(position, lease.row.watermark))
 
     def _enter(self, lease: Lease) -> None:
-        lane, phase = lease.row.lane, lease.phase
-        before = self._leases.get(lane)
+        poller, phase = lease.row.poller, lease.phase
+        before = self._leases.get(poller)
         was_granted = before is not None and before.granted
-        if lease.counted and lane not in self._floors:
-            self._floors.count(lane, position=self._position(lane))
+        if lease.counted and poller not in self._floors:
+            self._floors.count(poller, position=self._position(poller))
         if phase is Phase.GONE:
-            self._leases.pop(lane, None)
+            self._leases.pop(poller, None)
         else:
-            self._leases[lane] = lease
+            self._leases[poller] = lease
         if not lease.counted:
-            self._floors.discount(lane)
-        _keep(self._doubtful, lane, phase is Phase.DOUBTFUL)
-        _keep(self._lagging, lane, phase is Phase.HELD and lease.row.lagging)
+            self._floors.discount(poller)
+        _keep(self._doubtful, poller, phase is Phase.DOUBTFUL)
+        _keep(self._lagging, poller, phase is Phase.HELD and lease.row.lagging)
         if lease.granted and not was_granted:
-            self._host.granted(lane, epoch=lease.row.epoch, start=lease.row.watermark)
+            self._host.granted(poller, epoch=lease.row.epoch, start=lease.row.watermark)
         elif was_granted and not lease.granted:
-            self._host.revoked(lane)
-        _LOG.debug("%s: %s", lane, phase.value, extra={"action": f"lease-{phase.value}", "lane": str(lane)})
+            self._host.revoked(poller)
+        _LOG.debug("%s: %s", poller, phase.value, extra={"action": f"lease-{phase.value}", "poller": str(poller)})
         match phase:
             case Phase.GONE:
-                self._host.gone(lane)
-                self._gone(lane)
-            case Phase.HELD if not self._wanted(lane):
+                self._host.gone(poller)
+                self._gone(poller)
+            case Phase.HELD if not self._wanted(poller):
                 self._enter(lease.drain())
             case Phase.DRAINING if before is None or before.phase is not Phase.DRAINING:
-                self._drains.put(partial(self._drain, lane))
+                self._drains.put(partial(self._drain, poller))
             case _:
                 pass
 
-    def _take(self, row: LeaseRow) -> Lane | None:
-        self._queued.pop(row.lane, None)
-        if self._wanted(row.lane) and self._members.trusted() and self._takeable(row):
+    def _take(self, row: LeaseRow) -> PollerKey | None:
+        self._queued.pop(row.poller, None)
+        if self._wanted(row.poller) and self._members.trusted() and self._takeable(row):
             self.takeovers += row.owner is not None
             return self._begun(Lease.take(row, life=self._life, start=self._start(row)))
-        self._gone(row.lane)
+        self._gone(row.poller)
         return None
 
-    def _begun(self, lease: Lease) -> Lane:
+    def _begun(self, lease: Lease) -> PollerKey:
         self._enter(lease)
-        return lease.row.lane
+        return lease.row.poller
 
     async def _write_together(self, items: list[Begin]) -> None:
-        """One conditional write for lanes of one client. Should one of them stand in the way, each goes by itself."""
-        lanes = [lane for begin in items if (lane := begin()) is not None]
-        if len(lanes) > 1:
-            answer = await self._send_together(lanes)
+        """One conditional write for pollers of one client. Should one of them stand in the way, each goes by itself."""
+        pollers = [poller for begin in items if (poller := begin()) is not None]
+        if len(pollers) > 1:
+            answer = await self._send_together(pollers)
             if self._closed or not isinstance(answer, Rejected):
                 return
-        for lane in lanes:
-            await self._send(lane)
+        for poller in pollers:
+            await self._send(poller)
             if self._closed:
                 return
 
-    async def _send_together(self, lanes: list[Lane]) -> Answer[None]:
-        leases = [self._leases[lane] for lane in lanes]
+    async def _send_together(self, pollers: list[PollerKey]) -> Answer[None]:
+        leases = [self._leases[poller] for poller in pollers]
         changes = [LeaseChange(expected=lease.row, new=lease.under_way) for lease in leases]
         try:
             answer = await self._store.write_leases(changes)
@@ -256,54 +260,54 @@ class Custody:
             answer = Unknown(str(error))
         match answer:
             case Applied():
-                for lane in () if self._closed else lanes:
-                    self._enter(self._leases[lane].answered(APPLIED))
+                for poller in () if self._closed else pollers:
+                    self._enter(self._leases[poller].answered(APPLIED))
             case Unknown():
-                for lane in () if self._closed else lanes:
-                    self._answered(lane, answer)
+                for poller in () if self._closed else pollers:
+                    self._answered(poller, answer)
             case Rejected():
                 pass
         return answer
 
     async def _write(self, lease: Lease) -> None:
         self._enter(lease)
-        await self._send(lease.row.lane)
+        await self._send(lease.row.poller)
 
-    async def _send(self, lane: Lane) -> None:
+    async def _send(self, poller: PollerKey) -> None:
         """Write what the lease has under way, and take in the answer."""
-        lease = self._leases[lane]
+        lease = self._leases[poller]
         answer: Answer[LeaseRow | None]
         try:
             answer = await self._store.write_lease(expected=lease.row, new=lease.under_way)
         except StoreUnavailable as error:
             answer = Unknown(str(error))
         if not self._closed:
-            self._answered(lane, answer)
+            self._answered(poller, answer)
 
-    def _answered(self, lane: Lane, answer: Answer[LeaseRow | None]) -> None:
+    def _answered(self, poller: PollerKey, answer: Answer[LeaseRow | None]) -> None:
         # As the lease is now: it may have been suspected while the write was under way.
-        lease = self._leases[lane]
+        lease = self._leases[poller]
         if isinstance(answer, Unknown):
             _LOG.debug(
                 "%s in doubt while %s: %s",
-                *(lane, lease.phase.value, answer.reason),
-                extra={"action": "lease-unknown", "lane": str(lane), "epoch": lease.under_way.epoch},
+                *(poller, lease.phase.value, answer.reason),
+                extra={"action": "lease-unknown", "poller": str(poller), "epoch": lease.under_way.epoch},
             )
         self._enter(lease.answered(answer))
 
-    async def _settle(self, lane: Lane) -> None:
+    async def _settle(self, poller: PollerKey) -> None:
         try:
-            row = await self._store.read_lease(lane)
+            row = await self._store.read_lease(poller)
         except StoreUnavailable:
             return
         finally:
-            self._settling.pop(lane, None)
+            self._settling.pop(poller, None)
         if self._closed:
             return
-        lease = self._leases[lane].read(row)
+        lease = self._leases[poller].read(row)
         if lease.phase is not Phase.DOUBTFUL:
             self._enter(lease)
-        elif not self._wanted(lane):
+        elif not self._wanted(poller):
             at_most = self._at_most(lease, lease.mark)
             await self._write(lease.release(at_most=at_most)) if lease.ours else self._enter(lease)
         elif self._members.trusted() and (lease.ours or self._takeable(lease.row)):
@@ -312,44 +316,44 @@ class Custody:
         else:
             self._enter(lease)
 
-    async def _drain(self, lane: Lane) -> None:
-        task = self._work.begin(self._host.drain(lane), "drain")
-        self._draining[lane] = self._clock.monotonic() + self._settings.drain_seconds, task
+    async def _drain(self, poller: PollerKey) -> None:
+        task = self._work.begin(self._host.drain(poller), "drain")
+        self._draining[poller] = self._clock.monotonic() + self._settings.drain_seconds, task
         await asyncio.wait([task])
-        self._draining.pop(lane, None)
+        self._draining.pop(poller, None)
         if self._closed:
             return
         if task.cancelled():
-            _LOG.warning("%s was cut off", lane, extra={"action": "lane-cut-off", "lane": str(lane)})
+            _LOG.warning("%s was cut off", poller, extra={"action": "poller-cut-off", "poller": str(poller)})
         elif (error := task.exception()) is not None:
-            action = {"action": "lane-undrained", "lane": str(lane)}
-            _LOG.error("%s could not be drained", lane, exc_info=error, extra=action)
-        lease, position = self._leases[lane], self._position(lane)
+            action = {"action": "poller-undrained", "poller": str(poller)}
+            _LOG.error("%s could not be drained", poller, exc_info=error, extra=action)
+        lease, position = self._leases[poller], self._position(poller)
         lease = lease.drained(position=position, at_most=self._at_most(lease, position))
         self._enter(lease)
         if lease.phase is Phase.RELEASING:
-            self._writes.put(lane.client_id, lambda: lane)
+            self._writes.put(poller.client_id, lambda: poller)
 
-    def _set_lagging(self, lane: Lane) -> Lane | None:
-        lease = self._markable(lane)
+    def _set_lagging(self, poller: PollerKey) -> PollerKey | None:
+        lease = self._markable(poller)
         if lease is None:
             return None
-        position = self._position(lane)
+        position = self._position(poller)
         return self._begun(lease.set_lagging(position=position, at_most=self._at_most(lease, position)))
 
-    def _clear_lagging(self, lane: Lane) -> Lane | None:
-        lease = self._markable(lane)
-        if lease is not None and lease.row.lagging and self._floors.may_count(self._position(lane)):
+    def _clear_lagging(self, poller: PollerKey) -> PollerKey | None:
+        lease = self._markable(poller)
+        if lease is not None and lease.row.lagging and self._floors.may_count(self._position(poller)):
             return self._begun(lease.clear_lagging())
         return None
 
-    def _markable(self, lane: Lane) -> Lease | None:
-        lease = self._leases.get(lane)
+    def _markable(self, poller: PollerKey) -> Lease | None:
+        lease = self._leases.get(poller)
         return lease if lease is not None and lease.phase is Phase.HELD and self._members.trusted() else None
 
 
-def _keep(lanes: dict[Lane, None], lane: Lane, kept: bool) -> None:
+def _keep(pollers: dict[PollerKey, None], poller: PollerKey, kept: bool) -> None:
     if kept:
-        lanes[lane] = None
+        pollers[poller] = None
     else:
-        lanes.pop(lane, None)
+        pollers.pop(poller, None)

@@ -119,7 +119,7 @@ class Heartbeater:
 
     @property
     def clock_is_off(self) -> bool:
-        """Whether the wall clock is off by so much that lanes are given up."""
+        """Whether the wall clock is off by so much that pollers are given up."""
         return self._clock_is_off
 
     @property
@@ -288,7 +288,7 @@ class Heartbeater:
             self._wake.set()
             _LOG.warning(
                 "the wall clock is %d ms off the other nodes', or Cassandra's: %s",
-                *(offset, "lanes are given up" if off else "lanes are taken again"),
+                *(offset, "pollers are given up" if off else "pollers are taken again"),
                 extra={"action": "clock-off" if off else "clock-agrees", "life": str(self.life), "offset_ms": offset},
             )
 

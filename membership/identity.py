@@ -1,4 +1,4 @@
-"""Names of nodes, of their lives, and of the lanes that lives hold leases on. Pure."""
+"""Names of nodes, of their lives, and of the pollers that lives hold leases on. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, NewType
@@ -18,7 +18,7 @@ class Life(NamedTuple):
         return f"{self.node_id}@{self.incarnation}"
 
 
-class Lane(NamedTuple):
+class PollerKey(NamedTuple):
     """What a lease is held on: one poller of one client. Membership gives it no other meaning."""
 
     client_id: str

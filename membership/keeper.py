@@ -1,7 +1,7 @@
-"""Who should hold what, and getting there: takes the lanes hinted to this node, releases the others.
+"""Who should hold what, and getting there: takes the pollers hinted to this node, releases the others.
 
-Nothing is written for a lane while its ownership does not change, and nothing is read for a lane that is held. A
-client's leases are read while lanes hinted here are not held yet: once a round, more rarely when that was in vain.
+Nothing is written for a poller while its ownership does not change, and nothing is read for a poller that is held. A
+client's leases are read while pollers hinted here are not held yet: once a round, more rarely when that was in vain.
 """
 
 import logging
@@ -12,8 +12,8 @@ from statistics import median_low
 
 from membership.custody import Custody, Members
 from membership.errors import StoreUnavailable
-from membership.identity import Lane, Life, NodeId
-from membership.ports import LaneHost, LeaseStore, NodeState, Spawn, WallClock
+from membership.identity import Life, NodeId, PollerKey
+from membership.ports import LeaseStore, NodeState, PollerHost, Spawn, WallClock
 from membership.rendezvous import HintTable
 from membership.settings import MembershipSettings
 from membership.signal import Notifier, Signal
@@ -24,7 +24,7 @@ _SAMPLE = 1_000
 
 
 class Keeper:
-    """A service. Stop it before its `Heartbeater`; `release_all` before that hands the lanes over in good order."""
+    """A service. Stop it before its `Heartbeater`; `release_all` before that hands the pollers over in good order."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Keeper:
         life: Life,
         members: Members,
         store: LeaseStore,
-        host: LaneHost,
+        host: PollerHost,
         clock: WallClock,
         settings: MembershipSettings,
         spawn: Spawn,
@@ -48,11 +48,11 @@ class Keeper:
         self._changed = Notifier()
         self._hints = HintTable()
         self._counts: dict[str, int] = {}
-        self._missing: dict[str, dict[Lane, None]] = {}
+        self._missing: dict[str, dict[PollerKey, None]] = {}
         self._read_after: dict[str, float] = {}
         self._in_vain: dict[str, int] = {}
         self._reading: dict[str, None] = {}
-        self._without_row: dict[Lane, None] = {}
+        self._without_row: dict[PollerKey, None] = {}
         self._reads = Narrow(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
         self._custody = Custody(
             life=life,
@@ -72,49 +72,49 @@ class Keeper:
         self._stopped = False
         members.listen(self._heard)
 
-    def set_lanes(self, lanes_by_client: Mapping[str, int]) -> None:
-        """The number of lanes (poller_ceiling) of every client; clients that are missing have none."""
-        for client_id in sorted(self._counts.keys() | lanes_by_client.keys()):
-            old, new = self._counts.get(client_id, 0), lanes_by_client.get(client_id, 0)
+    def set_pollers(self, pollers_by_client: Mapping[str, int]) -> None:
+        """The number of pollers (poller_ceiling) of every client; clients that are missing have none."""
+        for client_id in sorted(self._counts.keys() | pollers_by_client.keys()):
+            old, new = self._counts.get(client_id, 0), pollers_by_client.get(client_id, 0)
             if new != old:
-                self._hints.add(Lane(client_id, number) for number in range(old, new))
-                self._hints.remove(Lane(client_id, number) for number in range(new, old))
+                self._hints.add(PollerKey(client_id, number) for number in range(old, new))
+                self._hints.remove(PollerKey(client_id, number) for number in range(new, old))
                 self._rehinted = True
-        self._counts = dict(lanes_by_client)
+        self._counts = dict(pollers_by_client)
         if self._rehinted:
             self._wake.set()
 
-    def leases(self) -> Mapping[Lane, int]:
-        """The epoch of every lane that the host was granted and that was not revoked."""
-        return {lease.row.lane: lease.row.epoch for lease in self._custody.granted()}
+    def leases(self) -> Mapping[PollerKey, int]:
+        """The epoch of every poller that the host was granted and that was not revoked."""
+        return {lease.row.poller: lease.row.epoch for lease in self._custody.granted()}
 
     @property
     def known(self) -> int:
-        """How many lanes there are, with every owner or none."""
+        """How many pollers there are, with every owner or none."""
         return sum(self._counts.values())
 
     @property
     def takeovers(self) -> int:
-        """Lanes taken so far from lives that had not handed them over."""
+        """Pollers taken so far from lives that had not handed them over."""
         return self._custody.takeovers
 
-    def hint_of(self, lane: Lane) -> NodeId | None:
-        """The node that should hold the lane, as far as this one knows. No right comes of it."""
-        return self._hints.hint_of(lane)
+    def hint_of(self, poller: PollerKey) -> NodeId | None:
+        """The node that should hold the poller, as far as this one knows. No right comes of it."""
+        return self._hints.hint_of(poller)
 
-    def suspect(self, lane: Lane, *, epoch: int) -> None:
-        """A write of the host under `epoch` met a higher one: stop acting for the lane until it is known whose it is.
+    def suspect(self, poller: PollerKey, *, epoch: int) -> None:
+        """A write of the host under `epoch` met a higher one: stop acting for the poller until it is known whose it is.
 
-        Passed over when the lane is not held under `epoch` any more.
+        Passed over when the poller is not held under `epoch` any more.
         """
-        self._custody.suspect(lane, epoch=epoch)
+        self._custody.suspect(poller, epoch=epoch)
 
     def floor(self) -> int | None:
         """The floor for the heartbeat about to be sent. What it answers counts as sent."""
         return self._custody.floor()
 
     async def start(self) -> None:
-        """Begin the rounds. Lanes are taken from the first round in which the members are known."""
+        """Begin the rounds. Pollers are taken from the first round in which the members are known."""
         self._work.begin(self._run(), "rounds")
 
     async def release_all(self) -> None:
@@ -126,10 +126,12 @@ class Keeper:
         self._round()
         bound = self._settings.drain_seconds + self._settings.leave_seconds
         if not await self._work.within(bound, self._emptied(), "emptied"):
-            _LOG.warning("%d lanes were not released in time", len(self._custody), extra={"action": "release-cut-off"})
+            _LOG.warning(
+                "%d pollers were not released in time", len(self._custody), extra={"action": "release-cut-off"}
+            )
 
     def take_again(self) -> None:
-        """Undo `release_all`, also while it goes on. What is being released is released, and taken like any lane."""
+        """Undo `release_all`, also while it goes on. What is being released is released, and taken like any poller."""
         self._leaving = False
         self._rehinted = True
         self._members.set_state(NodeState.LIVE)
@@ -173,12 +175,12 @@ class Keeper:
         if self._rehinted:
             self._wake.set()
 
-    def _wanted(self, lane: Lane) -> bool:
-        return not self._leaving and self._hints.hint_of(lane) == self._life.node_id
+    def _wanted(self, poller: PollerKey) -> bool:
+        return not self._leaving and self._hints.hint_of(poller) == self._life.node_id
 
-    def _not_ours(self, lane: Lane) -> None:
-        if self._wanted(lane):
-            self._missing.setdefault(lane.client_id, {})[lane] = None
+    def _not_ours(self, poller: PollerKey) -> None:
+        if self._wanted(poller):
+            self._missing.setdefault(poller.client_id, {})[poller] = None
         self._changed.notify()
 
     def _round(self) -> None:
@@ -196,12 +198,12 @@ class Keeper:
 
     def _find_missing(self) -> None:
         self._missing = {}
-        for lane in () if self._leaving else self._hints.lanes_of(self._life.node_id):
-            if lane not in self._custody:
-                self._missing.setdefault(lane.client_id, {})[lane] = None
+        for poller in () if self._leaving else self._hints.pollers_of(self._life.node_id):
+            if poller not in self._custody:
+                self._missing.setdefault(poller.client_id, {})[poller] = None
 
     def _look(self) -> None:
-        """Read the leases of clients with missing lanes, those that have waited longest first."""
+        """Read the leases of clients with missing pollers, those that have waited longest first."""
         now = self._clock.monotonic()
         waiting = [
             (after, client_id)
@@ -214,7 +216,7 @@ class Keeper:
 
     async def _read(self, client_id: str) -> None:
         try:
-            rows = {row.lane: row for row in await self._store.read_leases(client_id)}
+            rows = {row.poller: row for row in await self._store.read_leases(client_id)}
         except StoreUnavailable as error:
             _LOG.debug("leases not read: %s", error, extra={"action": "leases-unread", "client_id": client_id})
             return
@@ -223,15 +225,15 @@ class Keeper:
         if self._stopped or not self._members.trusted():
             return
         missing = self._missing.pop(client_id, {})
-        left: dict[Lane, None] = {}
-        for lane in missing:
-            row = rows.get(lane)
-            if not self._wanted(lane) or lane in self._custody:
+        left: dict[PollerKey, None] = {}
+        for poller in missing:
+            row = rows.get(poller)
+            if not self._wanted(poller) or poller in self._custody:
                 continue
             if row is None:
-                self._tell_missing_row(lane)
+                self._tell_missing_row(poller)
             if row is None or not self._custody.offer(row):
-                left[lane] = None
+                left[poller] = None
         if left:
             self._missing.setdefault(client_id, {}).update(left)
         fruitless = len(left) == len(missing)
@@ -239,22 +241,22 @@ class Keeper:
         patient = self._in_vain[client_id] <= self._settings.patience_rounds
         self._read_after[client_id] = self._clock.monotonic() + (0.0 if patient else self._settings.fruitless_seconds)
 
-    def _tell_missing_row(self, lane: Lane) -> None:
-        if lane not in self._without_row:
-            self._without_row[lane] = None
+    def _tell_missing_row(self, poller: PollerKey) -> None:
+        if poller not in self._without_row:
+            self._without_row[poller] = None
             _LOG.error(
                 "%s has no lease row, so nobody knows where to start: it is not served. Register its client anew.",
-                lane,
-                extra={"action": "lease-row-missing", "lane": str(lane)},
+                poller,
+                extra={"action": "lease-row-missing", "poller": str(poller)},
             )
 
     def _mark(self) -> None:
-        """When moves have calmed down: which lanes lag, which have caught up, as against most of the lanes."""
+        """When moves have calmed down: which pollers lag, which have caught up, as against most of the pollers."""
         now = self._clock.monotonic()
         if self._custody.busy or now - self._marked_at < self._settings.mark_round_seconds:
             return
         self._marked_at = now
         step = max(len(self._custody) // _SAMPLE, 1)
-        sample = [self._host.position(lease.row.lane) for lease in islice(self._custody.granted(), 0, None, step)]
+        sample = [self._host.position(lease.row.poller) for lease in islice(self._custody.granted(), 0, None, step)]
         if sample:
             self._custody.mark(median_low(sample))

@@ -1,4 +1,4 @@
-"""One lane's lease as its (possible) owner sees it: a machine of values, without time and without I/O. Pure.
+"""One poller's lease as its (possible) owner sees it: a machine of values, without time and without I/O. Pure.
 
 ```
                  applied                        set, clear
@@ -17,11 +17,11 @@
              └── release (ours) ─▶ RELEASING
 ```
 
-The process acts for the lane in HELD and MARKING, ends what it started in DRAINING, and does nothing in the others. So
-after an unknown answer it acts again only under a new epoch that it has taken from itself.
+The process acts for the poller in HELD and MARKING, ends what it started in DRAINING, and does nothing in the others.
+So after an unknown answer it acts again only under a new epoch that it has taken from itself.
 
-*Counted*: whether the lane holds up the floor that its life announces. It does unless `lagging = true` is confirmed and
-no clear was started since: from the start of a clear, and until a release is confirmed.
+*Counted*: whether the poller holds up the floor that its life announces. It does unless `lagging = true` is confirmed
+and no clear was started since: from the start of a clear, and until a release is confirmed.
 
 Every write replaces the whole row and is conditional on the whole row as last known; so whatever arrives late arrives
 on a row that has moved on, is rejected, and changes nothing. A take adds one to the epoch, nothing else changes it; the
@@ -52,11 +52,11 @@ class ImpossibleMove(RuntimeError):
     """The drawing has no such move: a mistake of the caller."""
 
     def __init__(self, move: str, lease: "Lease") -> None:
-        super().__init__(f"{move} is impossible for {lease.row.lane} while it is {lease.phase.value}")
+        super().__init__(f"{move} is impossible for {lease.row.poller} while it is {lease.phase.value}")
 
 
 def start_of(row: LeaseRow, *, owners_floor: int | None) -> int:
-    """Where a taker starts. Both bounds are true of the lane, the floor only while it does not lag.
+    """Where a taker starts. Both bounds are true of the poller, the floor only while it does not lag.
 
     `owners_floor` is the floor of the *life* that the row names as its owner; None when it never announced one.
     """
@@ -68,7 +68,7 @@ def start_of(row: LeaseRow, *, owners_floor: int | None) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """`row`: as last known, what the next write is conditional on. `sent`: the write under way. `mark`: the oldest mark
-    not settled as known when nobody acts for the lane."""
+    not settled as known when nobody acts for the poller."""
 
     life: Life
     phase: Phase
@@ -81,7 +81,7 @@ class Lease:
 
     @property
     def granted(self) -> bool:
-        """Whether the process serves the lane, or still ends what it started, under `row.epoch`."""
+        """Whether the process serves the poller, or still ends what it started, under `row.epoch`."""
         return self.phase is Phase.HELD or self.phase is Phase.MARKING or self.phase is Phase.DRAINING
 
     @property
@@ -95,7 +95,7 @@ class Lease:
 
     @staticmethod
     def take(row: LeaseRow, *, life: Life, start: int) -> "Lease":
-        """Take a lane whose recorded owner has released it or is dead or left. `start` comes from `start_of`."""
+        """Take a poller whose recorded owner has released it or is dead or left. `start` comes from `start_of`."""
         return Lease(life=life, phase=Phase.TAKING, row=row, mark=start, sent=_taken(row, life, start))
 
     @staticmethod
@@ -106,25 +106,24 @@ class Lease:
     def take_again(self, *, start: int, at_most: int) -> "Lease":
         """Out of doubt under a new epoch: from oneself, or from an owner that is gone.
 
-        `start` comes from `start_of`; where the lane is ours, what this life settled itself counts as well. Never later
-        than `at_most`: what was settled by a clock that was ahead does not count.
-        """
+        `start` comes from `start_of`; where the poller is ours, what this life settled itself counts as well. Never
+        later than `at_most`: what was settled by a clock that was ahead does not count."""
         self._in("take_again", Phase.DOUBTFUL)
         start = min(at_most, max(start, self.mark))
         return replace(self, phase=Phase.TAKING, mark=start, sent=_taken(self.row, self.life, start))
 
     def set_lagging(self, *, position: int, at_most: int) -> "Lease":
-        """Start to write the watermark and `lagging = true` together. The lane counts as before until confirmed.
+        """Start to write the watermark and `lagging = true` together. The poller counts as before until confirmed.
         `at_most`: as in `take_again`."""
         self._in("set_lagging", Phase.HELD)
         sent = replace(self.row, watermark=min(at_most, position), lagging=True)
         return replace(self, phase=Phase.MARKING, sent=sent)
 
     def clear_lagging(self) -> "Lease":
-        """Start to clear the flag; from now on the lane counts. Only at or above every floor ever sent (`Floors`)."""
+        """Start to clear the flag; from now on the poller counts. Only at or above every floor ever sent (`Floors`)."""
         self._in("clear_lagging", Phase.HELD)
         if not self.row.lagging:
-            raise ImpossibleMove("clear_lagging of a lane that does not lag", self)
+            raise ImpossibleMove("clear_lagging of a poller that does not lag", self)
         return replace(self, phase=Phase.MARKING, sent=replace(self.row, lagging=False), counted=True)
 
     def drain(self) -> "Lease":
@@ -133,24 +132,24 @@ class Lease:
         return replace(self, phase=Phase.DRAINING)
 
     def suspect(self) -> "Lease":
-        """Something the host wrote met a higher epoch: end what was started, then look whose the lane is."""
+        """Something the host wrote met a higher epoch: end what was started, then look whose the poller is."""
         if not self.granted:
             raise ImpossibleMove("suspect", self)
         phase = Phase.DRAINING if self.phase is Phase.HELD else self.phase
         return replace(self, phase=phase, in_doubt=True)
 
     def drained(self, *, position: int, at_most: int) -> "Lease":
-        """Nobody acts for the lane any more; `position` is the oldest mark that was not settled. `at_most`: as in
+        """Nobody acts for the poller any more; `position` is the oldest mark that was not settled. `at_most`: as in
         `take_again`."""
         self._in("drained", Phase.DRAINING)
         ended = replace(self, phase=Phase.DOUBTFUL, mark=position)
         return ended if self.in_doubt else ended.release(at_most=at_most)
 
     def release(self, *, at_most: int) -> "Lease":
-        """Start to give the lane up. Never taken back under this epoch. `at_most`: as in `take_again`."""
+        """Start to give the poller up. Never taken back under this epoch. `at_most`: as in `take_again`."""
         self._in("release", Phase.DOUBTFUL)
         if not self.ours:
-            raise ImpossibleMove("release of a lane that is not ours", self)
+            raise ImpossibleMove("release of a poller that is not ours", self)
         mark = min(at_most, max(self.mark, self.row.watermark))
         released = replace(self.row, owner=None, watermark=mark, lagging=True)
         return replace(self, phase=Phase.RELEASING, mark=mark, sent=released, in_doubt=False)
@@ -168,7 +167,7 @@ class Lease:
                 return replace(self._stopped(), ceiling=max(self.ceiling, ceiling))
 
     def read(self, row: LeaseRow | None) -> "Lease":
-        """A doubtful lane's row, by a serial read."""
+        """A doubtful poller's row, by a serial read."""
         self._in("read", Phase.DOUBTFUL)
         return self._unsettled(row)
 

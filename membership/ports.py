@@ -12,17 +12,17 @@ from typing import Any, NamedTuple, Protocol
 
 from membership.conditional import Answer
 from membership.errors import StoreUnavailable
-from membership.identity import Lane, Life
+from membership.identity import Life, PollerKey
 
 __all__ = [
     "Heartbeat",
-    "LaneHost",
     "LeaseRow",
     "LeaseStore",
     "LifeRecord",
     "MachineClock",
     "MemberStore",
     "NodeState",
+    "PollerHost",
     "ServerTime",
     "Spawn",
     "StoreUnavailable",
@@ -43,8 +43,8 @@ class NodeState(StrEnum):
 class Heartbeat:
     """One row of `nodes`: what a life last wrote of itself. Only that life writes it, so a plain write does.
 
-    `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the life's lanes that
-    count, or None while it has had none. `weight` is the share of lanes it asks for, 1.0 unless configured.
+    `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the life's pollers that
+    count, or None while it has had none. `weight` is the share of pollers it asks for, 1.0 unless configured.
     `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet. `knows`: the
     last change of the stored form of things that its program can read, by number; 0 from those that did not tell.
     """
@@ -80,11 +80,11 @@ class LifeRecord:
 class LeaseRow:
     """One row of `pollers`. `owner` is None when the last owner released it, or when nobody ever held it.
 
-    `watermark`: every mark (minute) before it is settled. `lagging`: the owner's floor says nothing of this lane, so
+    `watermark`: every mark (minute) before it is settled. `lagging`: the owner's floor says nothing of this poller, so
     a taker starts from `watermark`.
     """
 
-    lane: Lane
+    poller: PollerKey
     owner: Life | None
     epoch: int
     watermark: int
@@ -171,52 +171,52 @@ class MemberStore(Protocol):
 
 
 class LeaseStore(Protocol):
-    """Leases: the `pollers` table. `create_lanes` aside, every write is conditional and tests the row as read."""
+    """Leases: the `pollers` table. `create_pollers` aside, every write is conditional and tests the row as read."""
 
-    async def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
+    async def create_pollers(self, pollers: Sequence[PollerKey], *, watermark: int) -> None:
         """Insert (no owner, epoch 0, lagging) where no row exists yet; existing rows are left alone. Idempotent."""
 
     async def read_leases(self, client_id: str) -> Sequence[LeaseRow]:
-        """Every lane of one client at quorum, by poller_id."""
+        """Every poller of one client at quorum, by poller_id."""
 
-    async def read_lease(self, lane: Lane) -> LeaseRow | None:
+    async def read_lease(self, poller: PollerKey) -> LeaseRow | None:
         """Serial read."""
 
     async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
         """Replace owner, epoch, watermark and lagging if all four are as in `expected`. Take, release, set, clear."""
 
     async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
-        """The same for several lanes of one client: all of them if all are as expected, else none."""
+        """The same for several pollers of one client: all of them if all are as expected, else none."""
 
 
-class LaneHost(Protocol):
+class PollerHost(Protocol):
     """What the keeper of the leases asks of the process it serves. Calls come on the event loop's thread.
 
-    A lane's story is `granted`, then perhaps `drain`, then `revoked`, and possibly again from the start under a higher
-    epoch. Every granted lane ends with exactly one `revoked`. `gone` follows when the lane is surely not this life's.
-    """
+    A poller's story is `granted`, then perhaps `drain`, then `revoked`, and possibly again from the start under a
+    higher epoch. Every granted poller ends with exactly one `revoked`. `gone` follows when the poller is surely not
+    this life's."""
 
-    def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
-        """The lane is ours under `epoch`; work begins at mark `start`."""
+    def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
+        """The poller is ours under `epoch`; work begins at mark `start`."""
 
-    def position(self, lane: Lane) -> int:
-        """The oldest mark not settled of a granted lane, until it is revoked. Never falls under one epoch."""
+    def position(self, poller: PollerKey) -> int:
+        """The oldest mark not settled of a granted poller, until it is revoked. Never falls under one epoch."""
 
-    def credible(self, lane: Lane, mark: int) -> int:
-        """The latest mark at which the lane may begin, or be released, that is recorded at `mark`: the same, or an
+    def credible(self, poller: PollerKey, mark: int) -> int:
+        """The latest mark at which the poller may begin, or be released, that is recorded at `mark`: the same, or an
         earlier one where it was recorded by a clock that was ahead."""
 
     def credible_floor(self, floor: int) -> int:
         """The same for the floor that is about to be announced."""
 
-    async def drain(self, lane: Lane) -> None:
-        """Stop claiming, let started work end, record it. After it returns nothing is written for the lane.
+    async def drain(self, poller: PollerKey) -> None:
+        """Stop claiming, let started work end, record it. After it returns nothing is written for the poller.
 
         Cancelled when it takes longer than the keeper's bound; `revoked` follows in any case.
         """
 
-    def revoked(self, lane: Lane) -> None:
-        """The lane is no longer to be acted for: forget it at once, start nothing, write nothing."""
+    def revoked(self, poller: PollerKey) -> None:
+        """The poller is no longer to be acted for: forget it at once, start nothing, write nothing."""
 
-    def gone(self, lane: Lane) -> None:
+    def gone(self, poller: PollerKey) -> None:
         """Its release is confirmed, or it is another life's: what was known of it says nothing of a later take."""

@@ -1,16 +1,16 @@
-"""Whom a lane is hinted to: weighted rendezvous hashing. Pure.
+"""Whom a poller is hinted to: weighted rendezvous hashing. Pure.
 
-Every node has a score for every lane, from nothing but the two names and the node's weight; the highest score wins. So
-all who know the same nodes agree, in whatever order they met them; a node that leaves moves its own lanes only, and one
-that joins takes its share of everybody's. Score = -w / ln(h), h a 64-bit hash in (0, 1): the nodes' shares are
+Every node has a score for every poller, from nothing but the two names and the node's weight; the highest score wins.
+So all who know the same nodes agree, in whatever order they met them; a node that leaves moves its own pollers only,
+and one that joins takes its share of everybody's. Score = -w / ln(h), h a 64-bit hash in (0, 1): the nodes' shares are
 proportional to their weights (Schindelhauer & Schomaker, "Weighted distributed hash tables", SPAA 2005; Resch, "New
 hashing algorithms for data storage", SDC 2015). Compared here is -ln(h) / w, of which the lowest wins: the same order,
 with nothing to divide by zero.
 
-h is the 64-bit hash of the lane's name (BLAKE2b, once a lane) multiplied by the node's 64-bit key and folded, twice:
-the mixing step of wyhash. Python does all nodes of one weight in one product of long integers, 128 bits a node, so that
-a lane over 50 nodes costs a few microseconds. Among nodes of equal weight the highest h wins, without a logarithm.
-"""
+h is the 64-bit hash of the poller's name (BLAKE2b, once a poller) multiplied by the node's 64-bit key and folded,
+twice: the mixing step of wyhash. Python does all nodes of one weight in one product of long integers, 128 bits a node,
+so that a poller over 50 nodes costs a few microseconds. Among nodes of equal weight the highest h wins, without a
+logarithm."""
 
 import struct
 from collections.abc import Iterable, Mapping
@@ -18,16 +18,16 @@ from hashlib import blake2b
 from math import log
 from typing import NamedTuple
 
-from membership.identity import Lane, NodeId
+from membership.identity import NodeId, PollerKey
 
 _MASK = (1 << 64) - 1
 _MIX = 0x9E37_79B9_7F4A_7C15
 _FIELD = 128
 
 
-def lane_hash(lane: Lane) -> int:
-    """64 bits of the lane's name; odd, so that no product is zero."""
-    name = f"{lane.client_id}/{lane.poller_id}".encode()
+def poller_hash(poller: PollerKey) -> int:
+    """64 bits of the poller's name; odd, so that no product is zero."""
+    name = f"{poller.client_id}/{poller.poller_id}".encode()
     return int.from_bytes(blake2b(name, digest_size=8, person=b"lane").digest(), "big") | 1
 
 
@@ -37,7 +37,7 @@ def node_key(node_id: NodeId) -> int:
 
 
 def mixed(hashed: int, key: int) -> int:
-    """The 64-bit hash of a lane keyed by a node, from `lane_hash` and `node_key`."""
+    """The 64-bit hash of a poller keyed by a node, from `poller_hash` and `node_key`."""
     product = hashed * key
     product = ((product ^ product >> 64) & _MASK) * _MIX
     return (product ^ product >> 64) & _MASK
@@ -48,9 +48,9 @@ def cost(mixed_hash: int, weight: float) -> float:
     return -log(((mixed_hash >> 11) + 0.5) * 2.0**-53) / weight
 
 
-def hint_for(lane: Lane, weights: Mapping[NodeId, float]) -> NodeId | None:
+def hint_for(poller: PollerKey, weights: Mapping[NodeId, float]) -> NodeId | None:
     """The node with the highest score among those of positive weight; None when there is none. The plain definition."""
-    hashed = lane_hash(lane)
+    hashed = poller_hash(poller)
     scores = [
         (cost(h, weight), -h, node_id)
         for node_id, weight in weights.items()
@@ -94,46 +94,46 @@ def _beats(challenger: tuple[int, _Node], holder: tuple[int, _Node]) -> bool:
 
 
 class HintTable:
-    """The hints of many lanes over changing nodes, recomputed only where they may have changed.
+    """The hints of many pollers over changing nodes, recomputed only where they may have changed.
 
-    A lane that is added costs a hash per node, a node that joins one hash per lane, a node that leaves one hash per
-    node for each of its own lanes. Iteration is in order of insertion, never of hashes.
+    A poller that is added costs a hash per node, a node that joins one hash per poller, a node that leaves one hash per
+    node for each of its own pollers. Iteration is in order of insertion, never of hashes.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[NodeId, _Node] = {}
         self._groups: list[_Equals] = []
-        self._hashes: dict[Lane, int] = {}
-        self._best: dict[Lane, tuple[int, _Node]] = {}
-        self._by_node: dict[NodeId, dict[Lane, None]] = {}
+        self._hashes: dict[PollerKey, int] = {}
+        self._best: dict[PollerKey, tuple[int, _Node]] = {}
+        self._by_node: dict[NodeId, dict[PollerKey, None]] = {}
 
     def __len__(self) -> int:
         return len(self._hashes)
 
-    def __contains__(self, lane: object) -> bool:
-        return lane in self._hashes
+    def __contains__(self, poller: object) -> bool:
+        return poller in self._hashes
 
-    def hint_of(self, lane: Lane) -> NodeId | None:
-        """None for a lane that is not in the table, and while there is no node."""
-        best = self._best.get(lane)
+    def hint_of(self, poller: PollerKey) -> NodeId | None:
+        """None for a poller that is not in the table, and while there is no node."""
+        best = self._best.get(poller)
         return None if best is None else best[1].node_id
 
-    def lanes_of(self, node_id: NodeId) -> Mapping[Lane, None]:
-        """The lanes hinted to a node, as the keys of a live view."""
+    def pollers_of(self, node_id: NodeId) -> Mapping[PollerKey, None]:
+        """The pollers hinted to a node, as the keys of a live view."""
         return self._by_node.get(node_id, {})
 
-    def add(self, lanes: Iterable[Lane]) -> None:
-        """Lanes that are there already keep their hints."""
-        new = [lane for lane in lanes if lane not in self._hashes]
-        for lane in new:
-            self._hashes[lane] = lane_hash(lane)
+    def add(self, pollers: Iterable[PollerKey]) -> None:
+        """Pollers that are there already keep their hints."""
+        new = [poller for poller in pollers if poller not in self._hashes]
+        for poller in new:
+            self._hashes[poller] = poller_hash(poller)
         self._place(new)
 
-    def remove(self, lanes: Iterable[Lane]) -> None:
-        """Lanes that are not there are passed over."""
-        for lane in lanes:
-            self._hashes.pop(lane, None)
-            self._displace(lane)
+    def remove(self, pollers: Iterable[PollerKey]) -> None:
+        """Pollers that are not there are passed over."""
+        for poller in pollers:
+            self._hashes.pop(poller, None)
+            self._displace(poller)
 
     def set_nodes(self, weights: Mapping[NodeId, float]) -> bool:
         """Replace the nodes; those without a positive weight count for nothing. True when anything changed."""
@@ -151,9 +151,9 @@ class HintTable:
             del self._nodes[node.node_id]
         self._nodes.update((node.node_id, node) for node in joined)
         self._regroup()
-        stranded = list(self._hashes) if len(joined) > kept else [x for n in gone for x in self.lanes_of(n.node_id)]
-        for lane in stranded:
-            self._displace(lane)
+        stranded = list(self._hashes) if len(joined) > kept else [x for n in gone for x in self.pollers_of(n.node_id)]
+        for poller in stranded:
+            self._displace(poller)
         for node in joined:
             self._challenge(node)
         self._place(stranded)
@@ -165,34 +165,34 @@ class HintTable:
             by_weight.setdefault(node.weight, []).append(node)
         self._groups = [_Equals(nodes) for _, nodes in sorted(by_weight.items())]
 
-    def _place(self, lanes: Iterable[Lane]) -> None:
+    def _place(self, pollers: Iterable[PollerKey]) -> None:
         if not self._groups:
             return
         first, *others = self._groups
-        for lane in lanes:
-            hashed = self._hashes[lane]
+        for poller in pollers:
+            hashed = self._hashes[poller]
             best = first.best(hashed)
             for group in others:
                 if _beats(candidate := group.best(hashed), best):
                     best = candidate
-            self._best[lane] = best
-            self._by_node.setdefault(best[1].node_id, {})[lane] = None
+            self._best[poller] = best
+            self._by_node.setdefault(best[1].node_id, {})[poller] = None
 
-    def _displace(self, lane: Lane) -> None:
-        if (best := self._best.pop(lane, None)) is not None:
-            del self._by_node[best[1].node_id][lane]
+    def _displace(self, poller: PollerKey) -> None:
+        if (best := self._best.pop(poller, None)) is not None:
+            del self._by_node[best[1].node_id][poller]
 
     def _challenge(self, node: _Node) -> None:
-        """Give `node` the lanes it wins from those who hold them."""
+        """Give `node` the pollers it wins from those who hold them."""
         hashes, key = self._hashes, node.key
         won = []
-        for lane, best in self._best.items():
-            product = hashes[lane] * key
+        for poller, best in self._best.items():
+            product = hashes[poller] * key
             product = ((product ^ product >> 64) & _MASK) * _MIX
             candidate = (product ^ product >> 64) & _MASK, node
             if _beats(candidate, best):
-                won.append((lane, candidate))
-        for lane, candidate in won:
-            self._displace(lane)
-            self._best[lane] = candidate
-            self._by_node.setdefault(node.node_id, {})[lane] = None
+                won.append((poller, candidate))
+        for poller, candidate in won:
+            self._displace(poller)
+            self._best[poller] = candidate
+            self._by_node.setdefault(node.node_id, {})[poller] = None

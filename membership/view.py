@@ -42,7 +42,8 @@ class MembersView:
         return None if heartbeat is None else heartbeat.floor
 
     def hint_weights(self, *, staying: Life | None = None) -> dict[NodeId, float]:
-        """The nodes that lanes are hinted to: those whose newest life is a member and not draining, or is `staying`."""
+        """The nodes that pollers are hinted to: those whose newest life is a member and not draining, or is
+        `staying`."""
         newest = {heartbeat.life.node_id: heartbeat for heartbeat in self.members}
         return {
             node: heartbeat.weight

@@ -3,7 +3,7 @@
     prefetch --> open --> advance (claim + record) --> fire at due --> ... --> sweep --> settled
       -5 s        CAS      CAS, at most 5 s ahead       never early      +10 s    balance
 
-Follow one callback: `node` holds leases and gives each lane to `lanes`, which enters and sweeps minutes;
+Follow one callback: `node` holds leases and gives each poller to `pollers`, which enters and sweeps minutes;
 `minute.machine` decides (pure), `minute.runner` does; `dispatch.dispatcher` starts attempts when they are due, fairly;
 `delivery` makes the HTTP request; `dispatch.outcome` says what it came to; the next advance records it. (`trial_calls`
 is no part of a node: it sends samples for API processes, through the same `dispatch.request` and `delivery`.)
@@ -72,17 +72,17 @@ Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admi
   places for them.
 - What a node asks of storage for the past has one budget (`background_budget`). It shrinks, down to a trickle with
   pauses, while storage is slow or does not answer. First attempts, outcomes, leases and heartbeats are outside it.
-- A client's limits hold over all nodes: each takes the part that its lanes are. Hosts of one client have limits of
+- A client's limits hold over all nodes: each takes the part that its pollers are. Hosts of one client have limits of
   their own; rows for a host without room stay unclaimed, and those that are claimed let rows for other hosts pass. Rows
   that are not due leave a part of each limit to those that are (`dispatch.destinations.part_for`).
 - Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
-  minute had been read whole (its hint was lost, or its lane was empty) from when it was found. So nothing that was
+  minute had been read whole (its hint was lost, or its poller was empty) from when it was found. So nothing that was
   created in time is skipped by a late policy for our own delay; what an outage or a takeover made late is.
 - A host that fails again and again is left alone for a while. Its rows are put off: re-homed like a retry, with no
   attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
   unclaimed. A row whose retries' deadline would pass meanwhile fails; but no row fails without one attempt.
 
-Ordering keys (`minute.ordering`): rows of one key share a lane and start one at a time, by due.
+Ordering keys (`minute.ordering`): rows of one key share a poller and start one at a time, by due.
 
 - The next row of a key is claimed only after the end of the one before was recorded; retries keep everybody behind them
   waiting, in this minute and in later ones. A row that waits is held unclaimed while its turn is near, else put off
@@ -96,8 +96,8 @@ Ordering keys (`minute.ordering`): rows of one key share a lane and start one at
   created later than that for an earlier instant goes when it is found. It means starts and recorded ends; a receiver
   may still see the redelivery of a call whose owner died before it could record the end, but never after a later row
   of the key was called. Not in order: redeliveries; rows created before and after a change of the quota that moved
-  their key to another lane, until those of the old lane have ended; retries whose own `cap_seconds` is above their
-  client's, after a takeover; and what stands behind more than `minute.ordering.LINE_IDS` ids of one lane.
+  their key to another poller, until those of the old poller have ended; retries whose own `cap_seconds` is above their
+  client's, after a takeover; and what stands behind more than `minute.ordering.LINE_IDS` ids of one poller.
 
 Crons (`crons.expander`, `crons.fire_checks`, `crons.overdue_scan`): what wakes a cron is a row of the client `$cron`,
 so that an expansion is claimed, retried, taken over and recovered like any call.
@@ -112,25 +112,26 @@ so that an expansion is claimed, retried, taken over and recovered like any call
   the change's wake-up looked.
 - A cron that is due to be looked at and was not, whatever the reason, is found by the search within two minutes.
 
-Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one lane
+Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one poller
 of the client. `usecases.reconcile` says why a slice may be cut short anywhere, and be done by two nodes, and handles
 each row once. What it redelivers arrives as copies at instants of their own, so it is claimed, paced and recovered like
-all other calls, within a share of what each lane is guaranteed.
+all other calls, within a share of what each poller is guaranteed.
 
 - A row that comes into the window behind the place where it is looked at is not met.
-- What is stopped ends with the slice under way, whose doings are counted by whoever owns the lane then.
+- What is stopped ends with the slice under way, whose doings are counted by whoever owns the poller then.
 
 Not guaranteed: a process that stops between its trust check and the socket, and a receiver that answers after its
 time-out, see at-least-once. `Minutehand-Fence` and the schedule's id let a receiver tell.
 
 On failure: storage that does not answer is asked again with growing pauses, sent rows stay in flight, and whoever owns
-the lane next finds them in doubt. A lost lease abandons its minutes at once.
+the poller next finds them in doubt. A lost lease abandons its minutes at once.
 
 What it costs (`make bench`; two cores shared by Cassandra, one node, receiver and load; CPU per call):
 
 - A node 57 us flat out, 19 of them in the kernel's sends and reads; 90 to 100 before the steps of a call were decided
   for many rows at once (`dispatch.dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76
   then).
-- Cassandra 31 us flat out with about 200 rows an advance and packed cells, 125 us at 1,000 calls a second over 64 lanes
-  with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms (`minute.runner.RecordPace`).
+- Cassandra 31 us flat out with about 200 rows an advance and packed cells, 125 us at 1,000 calls a second over 64
+  pollers with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms
+  (`minute.runner.RecordPace`).
 """

@@ -8,7 +8,7 @@ as it was read, but its age is known by the minute that the recovery stands at.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from poller_cluster.lanes import ClientPollers
+from poller_cluster.pollers import ClientPollers
 from scheduler_service.domain.ids import ClientId, minute_start
 from scheduler_service.runtime.clock import Clock
 
@@ -48,10 +48,10 @@ class Backlog:
             if pollers.suspended:
                 continue
             rows = 0
-            for lane in pollers.lanes.values():
-                if not lane.walk.done:
-                    oldest = min(oldest, minute_start(lane.walk.at))
-                for run in lane.runs.values():
+            for poller in pollers.pollers.values():
+                if not poller.walk.done:
+                    oldest = min(oldest, minute_start(poller.walk.at))
+                for run in poller.runs.values():
                     due = [key.due for key, entry in run.machine.rows if entry.outcome is None and key.due <= now]
                     rows += len(due)
                     oldest = min(oldest, *due) if due else oldest

@@ -186,7 +186,7 @@ class Recounts:
         self._busy = False
 
     def ask(self, partition: Partition, epoch: int) -> None:
-        """Rows of this minute have changed; `epoch` is that of the lane's lease."""
+        """Rows of this minute have changed; `epoch` is that of the poller's lease."""
         if partition not in self._wanted and len(self._wanted) >= MINUTES_WAITING:
             return
         self._wanted[partition] = max(epoch, self._wanted.get(partition, epoch))

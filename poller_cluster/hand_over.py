@@ -1,13 +1,13 @@
-"""A node gives every lane away, because it is told to or because it stops, and takes lanes again when it is told to.
+"""A node gives every poller away, because it is told to or because it stops, and takes pollers again when it is told
+to.
 
-    taking --asked, another node takes lanes, or forced--> handing over --told to take lanes again--> taking
+    taking --asked, another node takes pollers, or forced--> handing over --told to take pollers again--> taking
        `--stops---------------------------------------------^  `--stops: for good
 
-The last node that takes lanes does not hand over unless it is forced to: nobody would own them, and nobody would be
+The last node that takes pollers does not hand over unless it is forced to: nobody would own them, and nobody would be
 called. Of several that are asked at the same time one stays at least: each says that it drains, and hands nothing over
-before a read that began after that was seen in storage showed another one that takes lanes. Until then it keeps what it
-holds (`Keeper`), so a refusal moves nothing.
-"""
+before a read that began after that was seen in storage showed another one that takes pollers. Until then it keeps what
+it holds (`Keeper`), so a refusal moves nothing."""
 
 import asyncio
 from typing import Protocol
@@ -27,12 +27,12 @@ _log = get_logger("minutehand.node")
 
 
 class LastNode(MinutehandError):
-    """No other node takes lanes."""
+    """No other node takes pollers."""
 
 
 class NotSeen(MinutehandError):
-    """Storage did not show in time what this node says of itself, or it was told to take lanes again meanwhile: nothing
-    was begun; ask again."""
+    """Storage did not show in time what this node says of itself, or it was told to take pollers again meanwhile:
+    nothing was begun; ask again."""
 
 
 class Announcing(Protocol):
@@ -69,7 +69,7 @@ class HandOver:
         self._taken_back = 0
         self._stopping = False
         self.begun = False
-        """Whether lanes are being handed over, or are."""
+        """Whether pollers are being handed over, or are."""
 
     async def ask(self, *, force: bool = False) -> None:
         """Begin, as an operator asks for it. Repeatable. Raises LastNode, NotSeen, StoreUnavailable."""
@@ -81,24 +81,24 @@ class HandOver:
         self.begin()
 
     def begin(self) -> None:
-        """Hand every lane over and take no other; stay a member, as draining, until stopped. Repeatable."""
+        """Hand every poller over and take no other; stay a member, as draining, until stopped. Repeatable."""
         if not self.begun:
             self._begin()
             self._spawn(self._release(), name="hand-over")
 
     def take_back(self) -> bool:
-        """Take lanes again. Repeatable. False while the node is being stopped."""
+        """Take pollers again. Repeatable. False while the node is being stopped."""
         if self._stopping:
             return False
         self._taken_back += 1
         if self.begun:
             self.begun = False
             self._keeper.take_again()
-            _log.info("drain-taken-back", life=str(self._life), lanes=len(self._keeper.leases()))
+            _log.info("drain-taken-back", life=str(self._life), pollers=len(self._keeper.leases()))
         return True
 
     async def finish(self) -> None:
-        """For good. Returns when every lane is handed over, or that has taken too long."""
+        """For good. Returns when every poller is handed over, or that has taken too long."""
         self._stopping = True
         if self.begun:
             await self._keeper.release_all()
@@ -108,7 +108,7 @@ class HandOver:
 
     def _begin(self) -> None:
         self.begun = True
-        _log.info("drain-begun", life=str(self._life), lanes=len(self._keeper.leases()))
+        _log.info("drain-begun", life=str(self._life), pollers=len(self._keeper.leases()))
 
     async def _release(self) -> None:
         if not self.begun:

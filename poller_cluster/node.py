@@ -1,12 +1,12 @@
-"""The shell that runs a node: its life among the members, its leases, the pollers of every client it holds lanes of.
+"""The shell that runs a node: its life among the members, its leases, the pollers of every client it holds pollers of.
 
     MembershipAgent --trust--> LeaseBalancer --granted/drain/revoked--> ClientPollers --claims--> Dispatcher
     ServedClients --quota, state, settings---------------------------------^   |
     hints ---------------------------------------------------------------------'
 
-A node is a `LaneHost`: the keeper of the leases tells it which lanes are its own and under which epoch. What it sends
-and writes, it does only for those, only under trust. Stopping is a drain: every lane is handed over before it leaves.
-"""
+A node is a `PollerHost`: the keeper of the leases tells it which pollers are its own and under which epoch. What it
+sends and writes, it does only for those, only under trust. Stopping is a drain: every poller is handed over before it
+leaves."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from membership.heartbeater import Heartbeater
-from membership.identity import Lane, Life
+from membership.identity import Life, PollerKey
 from membership.keeper import Keeper
 from membership.ports import LeaseStore, MemberStore
 from membership.settings import MembershipSettings
@@ -31,8 +31,8 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.hand_over import HandOver
-from poller_cluster.lanes import ClientPollers
 from poller_cluster.minute.runner import Firing, RecordPace, RowWindow
+from poller_cluster.pollers import ClientPollers
 from poller_cluster.reconciliation import build_reconciler
 from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
@@ -61,7 +61,7 @@ from scheduler_service.usecases.place import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStores:
-    """The stores a node works with. `own_leases` takes and keeps its lanes' leases; `leases` looks at anybody's."""
+    """The stores a node works with. `own_leases` takes and keeps its pollers' leases; `leases` looks at anybody's."""
 
     schedules: ScheduleStore
     clients: ClientStore
@@ -86,7 +86,8 @@ class DeliveryEngine(Engine, Protocol):
 
 
 class Node:
-    """A `Service` and a `LaneHost`. `on_over(reason)` is called when its life ended by itself: the process must end."""
+    """A `Service` and a `PollerHost`. `on_over(reason)` is called when its life ended by itself: the process must
+    end."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class Node:
         hints: HintSender | None = None,
         knows: int = 0,
     ) -> None:
-        """`hints` tells other nodes of near-term rows placed in their lanes. `knows`: see `Heartbeat`."""
+        """`hints` tells other nodes of near-term rows placed in their pollers. `knows`: see `Heartbeat`."""
         self.life = life
         self._hints = hints
         self._on_fault = on_fault
@@ -155,7 +156,7 @@ class Node:
             ahead_of_servers_ms=self.heartbeater.servers.ahead_of_most_ms,
             leases=lambda: self.keeper.leases(),
             clients=self._clients.values,
-            start_again=lambda lane, epoch: self.keeper.suspect(lane, epoch=epoch),
+            start_again=lambda poller, epoch: self.keeper.suspect(poller, epoch=epoch),
         )
         self.keeper = Keeper(
             life=life,
@@ -193,7 +194,7 @@ class Node:
             schedules=stores.schedules,
             place=place,
             tenants=self.tenants,
-            lanes=lambda: self._positions(CRON_CLIENT),
+            pollers=lambda: self._positions(CRON_CLIENT),
             trusted=self.heartbeater.trusted,
             budget=self.budget,
             clock=clock,
@@ -207,7 +208,7 @@ class Node:
             attempts=stores.attempts,
             place=place,
             tenants=self.tenants,
-            lanes=self._held,
+            pollers=self._held,
             trusted=self.heartbeater.trusted,
             budget=self.budget,
             clock=clock,
@@ -285,7 +286,7 @@ class Node:
         self.running = True
 
     async def stop(self) -> None:
-        """Hand every lane over, leave, stop."""
+        """Hand every poller over, leave, stop."""
         await self.hand_over.finish()
         await self.keeper.stop()
         await self.heartbeater.stop()
@@ -295,49 +296,49 @@ class Node:
 
     @property
     def draining(self) -> bool:
-        """Whether its lanes are being handed over, or are."""
+        """Whether its pollers are being handed over, or are."""
         return self.hand_over.begun
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
         return self._tasks.spawn(work, name=name)
 
-    # LaneHost.
+    # PollerHost.
 
-    def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
-        client_id = ClientId(lane.client_id)
+    def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
+        client_id = ClientId(poller.client_id)
         pollers = self._clients.get(client_id) or self._begin_client(client_id)
-        pollers.grant(PollerId(lane.poller_id), epoch=epoch, start=Minute(start))
+        pollers.grant(PollerId(poller.poller_id), epoch=epoch, start=Minute(start))
         self._shares.pop(client_id, None)
-        self._set_back.granted(lane, epoch, start)
+        self._set_back.granted(poller, epoch, start)
 
-    def position(self, lane: Lane) -> int:
-        return self._clients[ClientId(lane.client_id)].position(PollerId(lane.poller_id))
+    def position(self, poller: PollerKey) -> int:
+        return self._clients[ClientId(poller.client_id)].position(PollerId(poller.poller_id))
 
-    def credible(self, lane: Lane, mark: int) -> int:
-        return self._set_back.credible(lane, mark)
+    def credible(self, poller: PollerKey, mark: int) -> int:
+        return self._set_back.credible(poller, mark)
 
     def credible_floor(self, floor: int) -> int:
         return self._set_back.credible_floor(floor)
 
-    async def drain(self, lane: Lane) -> None:
-        pollers = self._clients.get(ClientId(lane.client_id))
+    async def drain(self, poller: PollerKey) -> None:
+        pollers = self._clients.get(ClientId(poller.client_id))
         if pollers is not None:
-            await pollers.drain(PollerId(lane.poller_id))
+            await pollers.drain(PollerId(poller.poller_id))
 
-    def revoked(self, lane: Lane) -> None:
-        client_id = ClientId(lane.client_id)
+    def revoked(self, poller: PollerKey) -> None:
+        client_id = ClientId(poller.client_id)
         pollers = self._clients.get(client_id)
         if pollers is None:
             return
-        pollers.revoke(PollerId(lane.poller_id))
+        pollers.revoke(PollerId(poller.poller_id))
         self._shares.pop(client_id, None)
-        if not pollers.lanes:
+        if not pollers.pollers:
             del self._clients[client_id]
             for task in self._client_tasks.pop(client_id):
                 task.cancel()
 
-    def gone(self, lane: Lane) -> None:
-        self._set_back.gone(lane)
+    def gone(self, poller: PollerKey) -> None:
+        self._set_back.gone(poller)
 
     def _begin_client(self, client_id: ClientId) -> ClientPollers:
         pollers = self._clients[client_id] = ClientPollers(
@@ -346,7 +347,7 @@ class Node:
             settings=self._settings.minute,
             stagger=self._randomness.fraction(),
             spawn=self._spawn,
-            on_lost=lambda poller_id, epoch: self.keeper.suspect(Lane(client_id, poller_id), epoch=epoch),
+            on_lost=lambda poller_id, epoch: self.keeper.suspect(PollerKey(client_id, poller_id), epoch=epoch),
             on_fault=self._on_fault,
         )
         self._client_tasks[client_id] = [
@@ -356,11 +357,11 @@ class Node:
         self._follow_state(client_id, pollers)
         return pollers
 
-    # Hints: a node tells itself of the rows it places in lanes it holds, and is told by others through its port.
+    # Hints: a node tells itself of the rows it places in pollers it holds, and is told by others through its port.
 
     def hint(self, partition: Partition, key: RowKey) -> None:
         pollers = self._clients.get(partition.client_id)
-        if pollers is not None and partition.poller_id in pollers.lanes:
+        if pollers is not None and partition.poller_id in pollers.pollers:
             self.hinted([(partition, key)])
         elif self._hints is not None:
             self._hints.hint(partition, key)
@@ -376,7 +377,7 @@ class Node:
 
     def _tenants_changed(self) -> None:
         self._shares.clear()
-        self.keeper.set_lanes({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self.tenants.all()})
+        self.keeper.set_pollers({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self.tenants.all()})
         for client_id, pollers in self._clients.items():
             self._follow_state(client_id, pollers)
         self.dispatcher.wake()
@@ -390,14 +391,14 @@ class Node:
             pollers.suspend()
 
     def _share(self, client_id: ClientId) -> float:
-        """This node's part of a client: of the lanes of its quota, those it holds. Lanes beyond a quota that shrank
+        """This node's part of a client: of the pollers of its quota, those it holds. Pollers beyond a quota that shrank
         don't count; a node that holds only such has the part of one."""
         share = self._shares.get(client_id)
         if share is None:
             pollers, tenant = self._clients.get(client_id), self.tenants.get(client_id)
             if pollers is None or tenant is None:
                 return 1.0
-            held = sum(poller_id < tenant.quota for poller_id in pollers.lanes)
+            held = sum(poller_id < tenant.quota for poller_id in pollers.pollers)
             share = self._shares[client_id] = min(max(held, 1) / max(tenant.quota, 1), 1.0)
         return share
 
@@ -408,21 +409,21 @@ class Node:
 
     def _positions(self, client_id: ClientId) -> dict[PollerId, Minute]:
         pollers = self._clients.get(client_id)
-        return {} if pollers is None else {poller_id: pollers.position(poller_id) for poller_id in pollers.lanes}
+        return {} if pollers is None else {poller_id: pollers.position(poller_id) for poller_id in pollers.pollers}
 
     def _held(self, client_id: ClientId) -> Collection[PollerId]:
-        """Lanes that are ours and not about to be handed over."""
+        """Pollers that are ours and not about to be handed over."""
         pollers = self._clients.get(client_id)
         if pollers is None or self.draining:
             return ()
-        return [poller_id for poller_id, lane in pollers.lanes.items() if not lane.leaving]
+        return [poller_id for poller_id, poller in pollers.pollers.items() if not poller.leaving]
 
     def _floor(self) -> int | None:
         return self.keeper.floor()
 
 
 class NodeTargets:
-    """Whom a node tells of rows that it places in others' lanes: the members as its own life sees them.
+    """Whom a node tells of rows that it places in others' pollers: the members as its own life sees them.
 
     `targets` is the same object until they change. Nobody, until `watch` was called.
     """

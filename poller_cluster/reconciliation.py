@@ -1,17 +1,17 @@
-"""Reconciliations are worked on by nodes: each client's by the owner of one of its lanes.
+"""Reconciliations are worked on by nodes: each client's by the owner of one of its pollers.
 
-    slots of all clients --those of our lanes that run--> a task each: slice, pause, slice, ... until it has ended
+    slots of all clients --those of our pollers that run--> a task each: slice, pause, slice, ... until it has ended
 
-The lane is given by a hash of the client, so the work moves with the lane when its owner dies or hands it over, and all
-that a client has running is paced by one node: redeliveries of several share what redeliveries may take. While a lane
-moves, two nodes may work on the same slice; `usecases.reconcile` says why that does nothing twice.
+The poller is given by a hash of the client, so the work moves with the poller when its owner dies or hands it over, and
+all that a client has running is paced by one node: redeliveries of several share what redeliveries may take. While a
+poller moves, two nodes may work on the same slice; `usecases.reconcile` says why that does nothing twice.
 
 What runs is found by a search: every `SEARCH_SECONDS` one cheap read tells whether anything was asked for since the
 last look, and only then, or after `LOOK_SECONDS`, the slots of all clients are read. There are ten a client at most,
 in a fixed number of partitions, so what it costs does not grow with the number of schedules, nor with that of clients
 that never reconcile. Ended ones are remembered while they hold a slot and not read again.
 
-How fast: redeliveries get instants, spread evenly in every lane over `redeliver_share` of what it is guaranteed, and
+How fast: redeliveries get instants, spread evenly in every poller over `redeliver_share` of what it is guaranteed, and
 the next slice waits until most of those of the last one have come. So what was asked to be redelivered arrives like
 calls that are due, little by little, and leaves the rest of the guarantee to them; a restart goes on where the instants
 ended. Cancels and reads are held to a rate by pauses.
@@ -63,7 +63,7 @@ _log = get_logger("minutehand.node")
 
 
 class Reconciler:
-    """`lanes` answers the lanes of a client that this node holds."""
+    """`pollers` answers the pollers of a client that this node holds."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Reconciler:
         store: ReconciliationStore,
         reconcile: Reconcile,
         tenant: Callable[[ClientId], Tenant | None],
-        lanes: Callable[[ClientId], Collection[PollerId]],
+        pollers: Callable[[ClientId], Collection[PollerId]],
         trusted: Callable[[], bool],
         budget: BackgroundBudget,
         clock: Clock,
@@ -87,7 +87,7 @@ class Reconciler:
         self._store = store
         self._reconcile = reconcile
         self._tenant = tenant
-        self._lanes = lanes
+        self._pollers = pollers
         self._trusted = trusted
         self._budget = budget
         self._clock = clock
@@ -177,7 +177,7 @@ class Reconciler:
         tenant = self._tenant(client_id)
         if tenant is None or not self._trusted():
             return False
-        return _lane_of(client_id, tenant.quota) in self._lanes(client_id)
+        return _poller_of(client_id, tenant.quota) in self._pollers(client_id)
 
     async def _work_safely(self, slot: Slot) -> None:
         try:
@@ -268,7 +268,7 @@ def _names(reconciliation: Reconciliation) -> dict[str, str]:
     }
 
 
-def _lane_of(client_id: ClientId, quota: int) -> int:
+def _poller_of(client_id: ClientId, quota: int) -> int:
     digest = hashlib.blake2b(client_id.encode(), digest_size=4, person=b"reconcile").digest()
     return int.from_bytes(digest, "big") % max(quota, 1)
 
@@ -280,7 +280,7 @@ def build_reconciler(
     attempts: AttemptStore,
     place: Place,
     tenants: Tenants,
-    lanes: Callable[[ClientId], Collection[PollerId]],
+    pollers: Callable[[ClientId], Collection[PollerId]],
     trusted: Callable[[], bool],
     budget: BackgroundBudget,
     clock: Clock,
@@ -289,7 +289,7 @@ def build_reconciler(
     spawn: Callable[[Coroutine[Any, Any, None], str], object],
     on_fault: Callable[[str, BaseException], None],
 ) -> Reconciler:
-    """`lanes` answers the lanes of a client that the node holds."""
+    """`pollers` answers the pollers of a client that the node holds."""
     edit = EditSchedule(schedules=schedules, place=place, clock=clock, randomness=randomness)
     return Reconciler(
         store=store,
@@ -304,7 +304,7 @@ def build_reconciler(
             on_fault=on_fault,
         ),
         tenant=tenants.get,
-        lanes=lanes,
+        pollers=pollers,
         trusted=trusted,
         budget=budget,
         clock=clock,

@@ -1,8 +1,8 @@
 """What a new owner reads next: from the watermark to the present, oldest first, occupied minutes only. Pure.
 
-Each recovering lane has a range [at, to) of minutes nobody has looked at under its new epoch. The walk takes the lanes
-of one client together, an hour of the index at a time, so that a thousand lanes of a dead node cost one read an hour.
-"""
+Each recovering poller has a range [at, to) of minutes nobody has looked at under its new epoch. The walk takes the
+pollers of one client together, an hour of the index at a time, so that a thousand pollers of a dead node cost one read
+an hour."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scheduler_service.domain.ids import MINUTES_PER_HOUR, Minute, PollerId
 
 @dataclass(slots=True)
 class Walk:
-    """One lane's range still to look at; `at` is the oldest minute of it."""
+    """One poller's range still to look at; `at` is the oldest minute of it."""
 
     poller_id: PollerId
     at: Minute
@@ -34,7 +34,7 @@ def next_chunk(walks: Iterable[Walk]) -> tuple[Minute, Minute] | None:
 
 
 def found(walks: Sequence[Walk], occupied: Mapping[Minute, Sequence[PollerId]]) -> list[tuple[Minute, Walk]]:
-    """The lanes' minutes to run, oldest first; equal minutes in the order of the lanes."""
+    """The pollers' minutes to run, oldest first; equal minutes in the order of the pollers."""
     by_poller = {walk.poller_id: walk for walk in walks}
     return [
         (minute, walk)

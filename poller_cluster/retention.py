@@ -1,8 +1,8 @@
 """Retention: whole partitions go, once they are settled, have nothing open, and are past the client's retention.
 
-There is no TTL on schedules: it would let a long outage or suspension eat calls not yet made. The lane's owner walks
+There is no TTL on schedules: it would let a long outage or suspension eat calls not yet made. The poller's owner walks
 the index of occupied minutes, oldest hour first, reads what became of every row, and deletes the partition as one. An
-hour that keeps something open is looked at again in the next round, all hours when a lane is taken over.
+hour that keeps something open is looked at again in the next round, all hours when a poller is taken over.
 
 Rows may be open that nobody will ever call: a create or a redelivery that was never answered and took effect when its
 minute was settled already. Once past retention they are cancelled, with reason `expired`; the partition goes in the
@@ -64,7 +64,7 @@ class _Archived:
 
 
 class Retention:
-    """`tenants()`: the clients; `positions(client_id)`: this node's lanes of one, each with its oldest open minute.
+    """`tenants()`: the clients; `positions(client_id)`: this node's pollers of one, each with its oldest open minute.
     `archives`: where to see what is archived; None where nothing waits for that."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Retention:
         self._randomness = randomness
         self._looked_through: set[Partition] = set()
         self._passed: dict[ClientId, tuple[Hour, frozenset[PollerId]]] = {}
-        """Before which hour nothing is left, in which lanes."""
+        """Before which hour nothing is left, in which pollers."""
 
     async def run(self) -> None:
         """A round now and then, until cancelled."""
@@ -102,19 +102,19 @@ class Retention:
                     continue
 
     async def sweep(self, tenant: Tenant) -> int:
-        """Delete what is past one client's retention in the lanes held here; answers how many partitions went."""
+        """Delete what is past one client's retention in the pollers held here; answers how many partitions went."""
         client_id = tenant.client_id
         positions = self._positions(client_id)
         if not positions:
             self._passed.pop(client_id, None)
             return 0
-        lanes = frozenset(positions)
+        pollers = frozenset(positions)
         until = minute_of(self._clock.wall_ms() - tenant.settings.retention_days * DAY_MS)
-        hour, passed_in = self._passed.get(client_id, (None, lanes))
-        if hour is None or not lanes <= passed_in:
-            # A lane's last owner may have left something of any hour.
+        hour, passed_in = self._passed.get(client_id, (None, pollers))
+        if hour is None or not pollers <= passed_in:
+            # A poller's last owner may have left something of any hour.
             hour = Hour(hour_of(minute_of(tenant.client.created_at)) - 1)
-        self._passed[client_id] = hour, lanes
+        self._passed[client_id] = hour, pollers
         archived = await self._archived(tenant, hour, until)
         deleted, all_gone = 0, True
         while hour * MINUTES_PER_HOUR < until and self._trusted():
@@ -125,7 +125,7 @@ class Retention:
             all_gone = all_gone and not left and last == first + MINUTES_PER_HOUR - 1
             hour = Hour(hour + 1)
             if all_gone:
-                self._passed[client_id] = hour, lanes
+                self._passed[client_id] = hour, pollers
             await self._clock.sleep(PAUSE_SECONDS)
         return deleted
 
@@ -145,7 +145,7 @@ class Retention:
         archived: _Archived,
         until: Minute,
     ) -> tuple[int, int]:
-        """How many partitions of [first, last] were deleted, and how many of the lanes held here are left. Minutes
+        """How many partitions of [first, last] were deleted, and how many of the pollers held here are left. Minutes
         before `until` are past retention."""
         gone = left = 0
         async with self._budget.slot(client_id):

@@ -1,18 +1,18 @@
-"""Where lanes go on when a wall clock was ahead and is set right.
+"""Where pollers go on when a wall clock was ahead and is set right.
 
 A minute is passed by the wall clock. If that was ahead, minutes were passed before rows came into them, and floors and
 watermarks may say so. Nothing that was recorded by a clock that was ahead is believed:
 
-    this node's clock is set back    every lane stops, and is taken again under a new epoch (as after a doubtful write)
+    this node's clock is set back    every poller stops, and is taken under a new epoch (as after a doubtful write)
                                      from the minute in which this life began, in the time that is accepted now
-    a lane is taken whose mark is    its recorder was ahead, since when is unknown: it is walked again from
+    a poller is taken whose mark is    its recorder was ahead, since when is unknown: it is walked again from
     still to come in `APART_MS`      `REWALK_MINUTES` before the present; one less far ahead passed no minute before its
-                                     grace, so the lane begins in the present
+                                     grace, so the poller begins in the present
     a floor is announced             it is at most the present
     the servers' clocks are behind   the present is theirs: nodes that all are ahead may have outvoted them
 
 To begin earlier than recorded costs reads: what has ended is read again and stays as it is. So floors need not fall,
-and no other rule of `membership` changes: a lane that is taken lags, and counts again when it has come to the highest
+and no other rule of `membership` changes: a poller that is taken lags, and counts again when it has come to the highest
 floor that this life ever sent.
 """
 
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from membership.clocks import APART_MS
-from membership.identity import Lane
+from membership.identity import PollerKey
 from scheduler_service.domain.ids import Minute, minute_of
 from scheduler_service.runtime.clock import Clock
 
@@ -29,16 +29,16 @@ REWALK_MINUTES = 24 * 60
 
 
 class Passing(Protocol):
-    """A client's lanes on this node."""
+    """A client's pollers on this node."""
 
     def set_back(self) -> None:
-        """Stand still until the lanes are granted again; go by the time that is accepted now."""
+        """Stand still until the pollers are granted again; go by the time that is accepted now."""
 
 
 class SetBack:
-    """`grace_ms`: from a minute's end to the instant at which it may be passed. `leases()`: the lanes that are held,
+    """`grace_ms`: from a minute's end to the instant at which it may be passed. `leases()`: the pollers that are held,
     with their epochs. `ahead_of_servers_ms()`: how far the wall clock is ahead of storage's. `clients()`: what passes
-    their minutes. `start_again(lane, epoch)`: let it go, and take it under a new epoch."""
+    their minutes. `start_again(poller, epoch)`: let it go, and take it under a new epoch."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class SetBack:
         clock: Clock,
         grace_ms: int,
         ahead_of_servers_ms: Callable[[], int],
-        leases: Callable[[], Mapping[Lane, int]],
+        leases: Callable[[], Mapping[PollerKey, int]],
         clients: Callable[[], Iterable[Passing]],
-        start_again: Callable[[Lane, int], None],
+        start_again: Callable[[PollerKey, int], None],
     ) -> None:
         self._clock = clock
         self._grace_ms = grace_ms
@@ -58,7 +58,7 @@ class SetBack:
         self._start_again = start_again
         self._begun = clock.monotonic()
         self._from = Minute(0)
-        self._pending: set[Lane] = set()
+        self._pending: set[PollerKey] = set()
 
     def present(self) -> Minute:
         """The first minute that can't be over by the accepted time, nor by the servers'."""
@@ -78,14 +78,14 @@ class SetBack:
         self._from = Minute(minute_of(round(self._clock.wall_ms() - lived_ms)) - 1)
         for client in self._clients():
             client.set_back()
-        for lane, epoch in list(self._leases().items()):
-            self._pending.add(lane)
-            self._start_again(lane, epoch)
+        for poller, epoch in list(self._leases().items()):
+            self._pending.add(poller)
+            self._start_again(poller, epoch)
 
-    def credible(self, lane: Lane, mark: int) -> int:
-        """The latest mark at which a lane may begin, or be released, that is recorded at `mark`."""
+    def credible(self, poller: PollerKey, mark: int) -> int:
+        """The latest mark at which a poller may begin, or be released, that is recorded at `mark`."""
         present = self.present()
-        if lane in self._pending:
+        if poller in self._pending:
             return min(mark, present, self._from)
         return min(mark, present) if mark <= self._present(by_others_ms=APART_MS) else present - REWALK_MINUTES
 
@@ -93,13 +93,13 @@ class SetBack:
         """The same for the floor of this life: one that is too low costs reads, no more."""
         return min(floor, self.present())
 
-    def granted(self, lane: Lane, epoch: int, start: int) -> None:
-        """A lane begins at `start`. Where that was decided before the clock was set right, it is given up again."""
-        self._pending.discard(lane)
+    def granted(self, poller: PollerKey, epoch: int, start: int) -> None:
+        """A poller begins at `start`. Where that was decided before the clock was set right, it is given up again."""
+        self._pending.discard(poller)
         if start > self.present() + 1:
-            self._pending.add(lane)
-            self._clock.call_later(0.0, lambda: self._start_again(lane, epoch))
+            self._pending.add(poller)
+            self._clock.call_later(0.0, lambda: self._start_again(poller, epoch))
 
-    def gone(self, lane: Lane) -> None:
-        """A lane is another life's, or nobody's: it is recorded where it goes on."""
-        self._pending.discard(lane)
+    def gone(self, poller: PollerKey) -> None:
+        """A poller is another life's, or nobody's: it is recorded where it goes on."""
+        self._pending.discard(poller)

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from membership.identity import Lane, Life, NodeId
+from membership.identity import Life, NodeId, PollerKey
 from membership.rendezvous import hint_for
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
@@ -45,12 +45,12 @@ class HintSettings:
     delay_seconds: float = 0.005
     """How long hints gather before they are sent. Longer: fewer requests, and calls due at once are that much later."""
     queue_rows: int = 20_000
-    """Rows that may wait to be told to one node. Of what comes on top only minutes and lanes are told, up to as many:
+    """Rows that may wait to be told to one node. Of what comes on top only minutes and pollers are told, up to as many:
     their owner reads those anew, which takes seconds."""
     timeout_seconds: float = 1.0
     """How long a node may take to accept hints before they are forgotten."""
     repeat_seconds: float = 5.0
-    """Hints as old as this are told again to a lane's new owner. Shorter than this process may see a change after the
+    """Hints as old as this are told again to a poller's new owner. Shorter than this process may see a change after the
     nodes do, and calls are late when nodes come and go; longer costs memory, `queue_rows` hints at most."""
 
     def __post_init__(self) -> None:
@@ -102,16 +102,17 @@ class _Queue:
 class HintForwarder:
     """Tells the nodes about rows that are due so soon that their owner may have read the minute already.
 
-        create --hint--> gathered for 5 ms --by lane's owner--> one queue a node --> POST http://NODE/hints
+        create --hint--> gathered for 5 ms --by poller's owner--> one queue a node --> POST http://NODE/hints
 
     Best effort, all of it: without a hint a row is found by its minute's sweep, late but never lost. So nothing here
     waits, raises, or grows: of rows that do not fit in a queue, or that a node does not take within a second, only the
     partition is told, once, and its owner reads it anew; what a node does not take then is forgotten.
 
-    Whom to tell: the node that the lane is hinted to (rendezvous over live nodes that do not drain), as the process's
+    Whom to tell: the node that the poller is hinted to (rendezvous over live nodes that do not drain), as the process's
     one reader of heartbeats sees them (`usecases.members`). The members see a change up to a read earlier than this
-    process does. Who takes a lane then reads its minutes at once, and would not hear of what is created after that and
-    told to the old owner: so when a lane's owner changes, the new one is told the hints of the last seconds again.
+    process does. Who takes a poller then reads its minutes at once, and would not hear of what is created after that
+    and told to the old owner: so when a poller's owner changes, the new one is told the hints of the last seconds
+    again.
 
     A `HintSender` and a `Service`.
     """
@@ -134,7 +135,7 @@ class HintForwarder:
         self._gathered: dict[tuple[Partition, RowKey | None], None] = {}
         self._gathering = False
         self._targets = members.targets
-        self._owners: dict[Lane, NodeId | None] = {}
+        self._owners: dict[PollerKey, NodeId | None] = {}
         self._queues: dict[str, _Queue] = {}
         self._told: deque[_Told] = deque(maxlen=settings.queue_rows)
         self._following = False
@@ -174,7 +175,7 @@ class HintForwarder:
         self._follow_owners()
         now, dropped = self._clock.monotonic(), 0
         for partition, key in gathered:
-            owner = self._owner(Lane(partition.client_id, partition.poller_id))
+            owner = self._owner(PollerKey(partition.client_id, partition.poller_id))
             self._told.append(_Told(now, owner, partition, key))
             dropped += not self._tell(owner, partition, key)
         if dropped:
@@ -202,7 +203,7 @@ class HintForwarder:
         self._targets = self._members.targets
         self._owners.clear()
         for told in self._told:
-            owner = self._owner(Lane(told.partition.client_id, told.partition.poller_id))
+            owner = self._owner(PollerKey(told.partition.client_id, told.partition.poller_id))
             if owner != told.owner:
                 told.owner = owner
                 self._tell(owner, told.partition, told.key)
@@ -225,13 +226,13 @@ class HintForwarder:
             return False
         return True
 
-    def _owner(self, lane: Lane) -> NodeId | None:
+    def _owner(self, poller: PollerKey) -> NodeId | None:
         try:
-            return self._owners[lane]
+            return self._owners[poller]
         except KeyError:
             if len(self._owners) >= self._settings.queue_rows:
                 self._owners.clear()
-            owner = self._owners[lane] = hint_for(lane, self._targets.weights)
+            owner = self._owners[poller] = hint_for(poller, self._targets.weights)
             return owner
 
     async def _send(self, address: str, queue: _Queue) -> None:

@@ -21,7 +21,7 @@ class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that must not be. None is what does not apply: it may be about a lane's minute, or about a cron."""
+    """One thing that must not be. None is what does not apply: it may be about a poller's minute, or about a cron."""
 
     kind: str
     detail: str

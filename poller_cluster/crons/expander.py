@@ -9,7 +9,7 @@ What makes their "call" is the expander, an engine beside the one that speaks HT
 Crons that are woken while others of their client are being expanded are expanded together next: the more wake-ups there
 are, the more of them share a request.
 
-An expansion that storage does not let happen is begun again until its node loses the lane; one that fails for another
+An expansion that storage does not let happen is begun again until its node loses the poller; one that fails for another
 reason is retried like any call. Both are harmless, and so are two expanders of one cron.
 """
 

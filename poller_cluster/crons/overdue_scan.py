@@ -1,8 +1,8 @@
 """The search through all crons, for those that were forgotten and those that are gone for good.
 
-Every `search_seconds` a node looks through the crons of those clients that fall to it (the owner of a `$cron` lane has
-the clients whose hash is that lane) for such as should have been looked at `OVERDUE_MS` ago, and expands them itself.
-It reads four columns of each: 100,000 crons are 100 pages.
+Every `search_seconds` a node looks through the crons of those clients that fall to it (the owner of a `$cron` poller
+has the clients whose hash is that poller) for such as should have been looked at `OVERDUE_MS` ago, and expands them
+itself. It reads four columns of each: 100,000 crons are 100 pages.
 
 No accident ends a chain so. Rows of crons that were deleted longer ago than their client keeps schedules are
 removed; they hold no callback any more.
@@ -38,7 +38,7 @@ class Expands(Protocol):
 
 
 class CronSearch:
-    """`lanes` answers the `$cron` lanes this node owns, `quota` how many there are."""
+    """`pollers` answers the `$cron` pollers this node owns, `quota` how many there are."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class CronSearch:
         crons: CronStore,
         expand: Expands,
         tenants: Callable[[], Collection[Tenant]],
-        lanes: Callable[[], Collection[PollerId]],
+        pollers: Callable[[], Collection[PollerId]],
         quota: Callable[[], int],
         trusted: Callable[[], bool],
         budget: BackgroundBudget,
@@ -58,7 +58,7 @@ class CronSearch:
         self._crons = crons
         self._expand = expand
         self._tenants = tenants
-        self._lanes = lanes
+        self._pollers = pollers
         self._quota = quota
         self._trusted = trusted
         self._budget = budget
@@ -71,9 +71,9 @@ class CronSearch:
             await self._clock.sleep(SEARCH_SECONDS)
             if not self._trusted():
                 continue
-            lanes, quota = set(self._lanes()), max(self._quota(), 1)
+            pollers, quota = set(self._pollers()), max(self._quota(), 1)
             for tenant in list(self._tenants()):
-                if tenant.active and not tenant.client.built_in and _lane_of(tenant.client_id, quota) in lanes:
+                if tenant.active and not tenant.client.built_in and _poller_of(tenant.client_id, quota) in pollers:
                     await self._search_safely(tenant)
 
     async def _search_safely(self, tenant: Tenant) -> None:
@@ -112,5 +112,5 @@ class CronSearch:
         return found
 
 
-def _lane_of(client_id: ClientId, quota: int) -> int:
+def _poller_of(client_id: ClientId, quota: int) -> int:
     return int.from_bytes(hashlib.blake2b(client_id.encode(), digest_size=4).digest(), "big") % quota

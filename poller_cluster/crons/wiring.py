@@ -20,7 +20,7 @@ from scheduler_service.usecases.place import Place
 
 
 class CronWork:
-    """`lanes` answers the `$cron` lanes that the node holds."""
+    """`pollers` answers the `$cron` pollers that the node holds."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class CronWork:
         schedules: ScheduleStore,
         place: Place,
         tenants: Tenants,
-        lanes: Callable[[], Collection[PollerId]],
+        pollers: Callable[[], Collection[PollerId]],
         trusted: Callable[[], bool],
         budget: BackgroundBudget,
         clock: Clock,
@@ -54,7 +54,7 @@ class CronWork:
             crons=crons,
             expand=self.expand,
             tenants=tenants.all,
-            lanes=lanes,
+            pollers=pollers,
             quota=self._quota,
             trusted=trusted,
             budget=budget,

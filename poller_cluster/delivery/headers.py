@@ -32,7 +32,7 @@ def callback_headers(
 
     `due_ms` is the nominal instant (Unix milliseconds), `attempt` counts from 1, `fence` is the lease epoch under which
     the call is made: a receiver may refuse a caller whose fence is lower than one it has seen for the same schedule's
-    lane. `in_doubt`: an earlier owner may have made this very call.
+    poller. `in_doubt`: an earlier owner may have made this very call.
     """
     ours = [
         ("webhook-id", schedule_id),

@@ -6,8 +6,8 @@ client's own limit (`destination_share`), so that one host that hangs leaves roo
 a bounded number of connections (`destination_connections`); the breaker (see `Breaker`) holds back what a failing host
 would get.
 
-The client's limits hold over all nodes: each node takes the part that its lanes are of the client's quota, and at
-least one call at a time. So they are kept without asking anybody, and a client whose load sits in few lanes may stay
+The client's limits hold over all nodes: each node takes the part that its pollers are of the client's quota, and at
+least one call at a time. So they are kept without asking anybody, and a client whose load sits in few pollers may stay
 below its limit. Breakers are each node's own opinion.
 
 Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a second's worth saved up (one at least),
@@ -147,12 +147,11 @@ def part_for(due_in_ms: int, *, lead_ms: int) -> float:
 
     How much of a limit rows may take up before they are due. Pure.
 
-    A claimed row holds its room until it has been called. Lanes don't know of each other's rows: what one of them
-    claims for later is missing to another one whose row is due now. With a limit of two to a host, and over eight lanes
-    ten calls a second that took 10 ms each, calls were 30 s late. So rows that are due may take up all of a limit, rows
-    that soon will be three quarters of it, the others half; of a limit of one nothing is given to rows that are not
-    due.
-    """
+    A claimed row holds its room until it has been called. Pollers don't know of each other's rows: what one of them
+    claims for later is missing to another one whose row is due now. With a limit of two to a host, and over eight
+    pollers ten calls a second that took 10 ms each, calls were 30 s late. So rows that are due may take up all of a
+    limit, rows that soon will be three quarters of it, the others half; of a limit of one nothing is given to rows that
+    are not due."""
     if due_in_ms <= 0:
         return DUE
     return SOON if due_in_ms <= lead_ms else LATER
@@ -335,7 +334,7 @@ class Destinations(Generic[J]):
         self._clients: dict[ClientId, _Client[J]] = {}
 
     def of(self, client_id: ClientId, url: str, settings: ClientSettings, *, share: float) -> Destination[J]:
-        """The destination of a URL. `settings` are effective; `share` is this node's part of the client's lanes."""
+        """The destination of a URL. `settings` are effective; `share` is this node's part of the client's pollers."""
         client = self._clients.get(client_id)
         if client is None:
             client = self._clients[client_id] = _Client()

@@ -84,7 +84,7 @@ class Dispatcher:
         share: Callable[[ClientId], float] = lambda client_id: 1.0,
         on_free: Callable[[ClientId], None] = lambda client_id: None,
     ) -> None:
-        """`share`: this node's part of a client's lanes, and so of its limits. `on_free`: rows of this client that
+        """`share`: this node's part of a client's pollers, and so of its limits. `on_free`: rows of this client that
         were not claimed because the client or their destination had no room may be claimed."""
         self.over_quota = 0
         """Rows submitted so far beyond what their poller is guaranteed."""
@@ -123,8 +123,8 @@ class Dispatcher:
         return 0
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
-        """How far ahead rows may be claimed: less when most of the client's room is taken, or a lane that claims for
-        later would keep those of other lanes waiting that are due now."""
+        """How far ahead rows may be claimed: less when most of the client's room is taken, or a poller that claims for
+        later would keep those of other pollers waiting that are due now."""
         tenant, taken = self._tenants.get(client_id), self._client(client_id).taken
         limit = 1 if tenant is None else self._limit(tenant)
         part = (taken + 1) / limit

@@ -1,4 +1,4 @@
-"""One lane's minute on its node: read, claimed, called, recorded, swept and settled.
+"""One poller's minute on its node: read, claimed, called, recorded, swept and settled.
 
 `machine` decides (pure, with `rows`, `partition`, `debts` and `steps`) and `runner` carries its steps out. `admission`
 says which rows may be claimed, `ordering` whose turn it is among rows of one key (`order_ahead` reads what a new owner

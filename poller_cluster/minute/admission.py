@@ -11,7 +11,7 @@ host that fails, or behind a head that is retried later, take no room from other
                      recovery has a long past to go through. Otherwise as a row behind its key
     no room          held, and claimed no sooner than when it is due where the host's room is scarce (`due_within`);
                      what is held counts for the minute's window, so a minute with more rows of one slow host than
-                     that delays what stands behind them in this minute of this lane
+                     that delays what stands behind them in this minute of this poller
     breaker open     put off until it may be tried again
 """
 

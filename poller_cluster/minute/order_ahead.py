@@ -1,8 +1,9 @@
-"""What a new owner of a lane must know of its ordering keys and can't learn from the past: rows that are retried later.
+"""What a new owner of a poller must know of its ordering keys and can't learn from the past: rows that are retried
+later.
 
 A row that failed before the takeover stands in line until it has ended, but its minute may be settled: then its copy
 waits in a minute to come, no further ahead than retries and put-off rows are placed. Those minutes are looked through
-once, when the first row with a key is met; lanes without keys never pay for it.
+once, when the first row with a key is met; pollers without keys never pay for it.
 
 What an API or an earlier owner places meanwhile is not missed: its pointer is in a minute that is not settled, which
 recovery reads. A schedule that asks for longer pauses than its client (`retry.cap_seconds`), or a client whose own were
@@ -34,7 +35,7 @@ async def look_ahead(
     last: Minute,
     budget: BackgroundBudget,
 ) -> None:
-    """Tell `order` of the lane's copies with a key in [first, last]. Raises StoreUnavailable."""
+    """Tell `order` of the poller's copies with a key in [first, last]. Raises StoreUnavailable."""
     async with budget.slot(client_id):
         occupied = await schedules.occupied(client_id, first=first, last=last)
     for minute in sorted(occupied):

@@ -1,20 +1,20 @@
-"""Ordering keys of one lane: which row of a key may start. Pure.
+"""Ordering keys of one poller: which row of a key may start. Pure.
 
-Rows of one (client, ordering_key) share a lane (`quotas.pinned_lane`), and go one at a time, by due. Ids sort by due,
-so the line of a key is its ids in order. A row may start when it is the first in its line; it leaves the line when its
-schedule's end is recorded, so a head that is retried keeps everybody behind it waiting.
+Rows of one (client, ordering_key) share a poller (`quotas.pinned_poller`), and go one at a time, by due. Ids sort by
+due, so the line of a key is its ids in order. A row may start when it is the first in its line; it leaves the line when
+its schedule's end is recorded, so a head that is retried keeps everybody behind it waiting.
 
     seen (read, or an attempt to be repeated)  --> in line, with the instant at which its row comes
     ended (recorded, or found ended)           --> out of line, never to come back
 
-The line is as good as what this owner has read. `LaneWork.knows_order` says from when on that is everything: recovery
+The line is as good as what this owner has read. `PollerWork.knows_order` says from when on that is everything: recovery
 has begun every older minute, each of them and the row's own was read to its end once, and copies waiting in minutes to
 come were looked for (`order_ahead`). Until then rows with a key are held.
 
 Ids that ended are remembered for a while, since a page that was read before may still say otherwise. Redeliveries are
 not in line: they were asked for one by one.
 
-Bounds: `LINE_IDS` ids of a lane stand in lines; a row beyond is not waited for by those behind it.
+Bounds: `LINE_IDS` ids of a poller stand in lines; a row beyond is not waited for by those behind it.
 """
 
 from bisect import bisect_left, insort
@@ -41,8 +41,8 @@ class _Line:
 
 
 class OrderingKeys:
-    """Of one lane under one epoch. `on_change`: somebody left a line, or will come later than was known. `on_wanted`: a
-    first row with a key was met, so it is worth knowing what else there is."""
+    """Of one poller under one epoch. `on_change`: somebody left a line, or will come later than was known. `on_wanted`:
+    a first row with a key was met, so it is worth knowing what else there is."""
 
     def __init__(self, *, on_change: Callable[[], None], on_wanted: Callable[[], None]) -> None:
         self._on_change = on_change

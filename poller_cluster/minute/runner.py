@@ -66,7 +66,7 @@ class RecordPace:
     """How long outcomes wait for others to share their advance: longer on a node with many busy minutes.
 
     An advance costs the store about as much as a hundred of its rows (2.7 ms of Cassandra's CPU for 30 rows, 6 ms for
-    250), so a node with many lanes that each call now and then would spend most of the cluster on them. What waits is
+    250), so a node with many pollers that each call now and then would spend most of the cluster on them. What waits is
     in doubt should the node crash: so it waits no longer than the rate of advances needs, and never beyond a bound.
 
     The rows of an advance are bounded too (`record_rows`). Cassandra's CPU seconds per 1,000 rows, and milliseconds of
@@ -105,7 +105,7 @@ class RowWindow:
     """How many rows each running minute may hold in memory: an even part of what the node has for rows.
 
     What does not fit stays in Cassandra and is read when there is room. A row takes about `ROW_BYTES` beside its texts
-    (1,000,000 rows of 200 bytes over 256 lanes took 1.3 GB where every minute held 2,000 of them).
+    (1,000,000 rows of 200 bytes over 256 pollers took 1.3 GB where every minute held 2,000 of them).
 
     One per node. Knows how large rows are from the pages that were read lately: at once of larger ones, by and by of
     smaller ones.
@@ -216,7 +216,7 @@ class MinuteRun:
         self._wake.set()
 
     def abandon(self) -> None:
-        """The lane is lost: write nothing more, start nothing more."""
+        """The poller is lost: write nothing more, start nothing more."""
         self.machine.phase = Phase.LOST
         self._give_back()
         self._wake.set()

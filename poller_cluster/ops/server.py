@@ -1,16 +1,16 @@
 """A node's own port: health, metrics, hints from the API, and what an operator asks of this one node.
 
     POST /hints    rows placed near their time; needs the cluster's token
-    POST /drain    hand over every lane: 202 when begun, 409 when another life is meant, or when no other node takes
-                   lanes and `force` is not set; needs the cluster's token
-    POST /undrain  take lanes again: 202, 409 when another life is meant, or this one is being stopped; needs the token
+    POST /drain    hand over every poller: 202 when begun, 409 when another life is meant, or when no other node takes
+                   pollers and `force` is not set; needs the cluster's token
+    POST /undrain  take pollers again: 202; 409 for another life, or one that is being stopped; needs the token
     GET  /livez    200 while the event loop turns
-    GET  /readyz   200 while the node is trusted and takes lanes, else 503; the body says why (`runtime.health`)
+    GET  /readyz   200 while the node is trusted and takes pollers, else 503; the body says why (`runtime.health`)
     GET  /metrics  Prometheus
 
 Nothing here answers questions about schedules. It listens on loopback unless configured otherwise; the token is all
 that stands before `/hints`, `/drain` and `/undrain`. A hint can do no more than make the node read a row earlier, and a
-drained node's lanes are the others'.
+drained node's pollers are the others'.
 
 It speaks plain HTTP, with the API's TLS or without: what goes over it are ids, numbers and health, never a callback or
 a key of a client's. Who can listen in between can learn the token, and with it drain nodes, which costs no call. Keep
@@ -52,7 +52,7 @@ from scheduler_service.runtime.metrics import CONTENT_TYPE, Metrics
 MAX_BODY_BYTES = 1 << 20
 LAST_NODE = "last-node"
 OnHints = Callable[[Sequence[tuple[Partition, RowKey | None]]], None]
-"""Hears of rows placed near their time, and of minutes of lanes with more of them than are named."""
+"""Hears of rows placed near their time, and of minutes of pollers with more of them than are named."""
 OnDrain = Callable[[bool], Awaitable[None]]
 """Begins to hand over; True forces it. Raises LastNode, NotSeen, StoreUnavailable."""
 _log = get_logger("minutehand.node")
@@ -127,7 +127,7 @@ class _Hint(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _Crowded(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A minute of a lane with more such rows than are named."""
+    """A minute of a poller with more such rows than are named."""
 
     client_id: Annotated[str, Meta(max_length=64)]
     poller_id: Annotated[int, Meta(ge=0, lt=MAX_POLLERS)]
@@ -153,7 +153,7 @@ class OpsServer:
     """A `Service` on a socket from `listen`. `unhealthy` answers why the node is not live, `unready` why not ready.
 
     `on_drain` begins to drain and may be called again; what it raises is the answer. `on_undrain` answers whether the
-    node takes lanes again.
+    node takes pollers again.
     """
 
     def __init__(

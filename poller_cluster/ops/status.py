@@ -19,7 +19,7 @@ class NodeNews:
     second.
 
         node-joined, node-draining, node-left, node-dead    another life, as this node sees it
-        leases-changed                                      how many lanes were taken and given up, and are held now
+        leases-changed                                      how many pollers were taken and given up, and are held now
         trust-lost                                          nobody may be called; `membership` says when it comes back
 
     Lives that are there when a node starts are nothing new.
@@ -86,7 +86,7 @@ def unready(node: Node, *, clock: Clock) -> Sequence[Reason]:
     """
     reasons = []
     if node.draining:
-        reasons.append(Reason(DRAINING, "its lanes are being handed over, or are"))
+        reasons.append(Reason(DRAINING, "its pollers are being handed over, or are"))
     if not node.running:
         reasons.append(Reason(STARTING, "it is no member yet: storage does not answer, or its former process lives on"))
     elif not node.heartbeater.trusted():

@@ -27,7 +27,7 @@ driver; the best of many rounds):
     a plain one, as a whole              45    the long way takes 92 (see `plain_creates`)
     aiohttp's parser                      5    its tasks, request, application and response take 40 on the long way
     clock, rate, decoding the body        3    msgspec, straight into one struct
-    rules, lane and id                    5    `draft` 3, of that the due 1
+    rules, poller and id                    5    `draft` 3, of that the due 1
     group commit                          8    see `cql.group_commit`; of that the row's bytes 3
     the answer's view, JSON and head      4    of that the view 2
 

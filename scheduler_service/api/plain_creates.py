@@ -1,6 +1,6 @@
 """Plain creates: the commonest request, answered without a task, a request object or a router.
 
-    bytes -> aiohttp's parser -> plain? --yes--> key -> rate -> decode -> rules, lane, id -> group commit -> answer
+    bytes -> aiohttp's parser -> plain? --yes--> key -> rate -> decode -> rules, poller, id -> group commit -> answer
         \\                        | \\--no, or anything is wrong---> aiohttp's request and task -> endpoint -> handler
          \\--headers known as plain-/
 

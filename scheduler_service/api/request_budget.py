@@ -23,7 +23,7 @@ Measured on a running API process (its CPU time, request after request, two busy
     GET schedules, a day without any          14            10
       100 of them, 1,000                      7, 19         10, and 4, 44 for the answer
     GET balance, an hour or a day of none     2.7, 20       2, and 1 an hour
-      30 minutes of 4 lanes, 10,000 open      72            2, 1, 30 for partitions, 40 for rows
+      30 minutes of 4 pollers, 10,000 open      72            2, 1, 30 for partitions, 40 for rows
     GET dead letters, a day of none           17            15
     GET 100 crons                             6             2, 2 for rows, 4 for the answer
       500 runs of one                         5             5, 7 for the answer

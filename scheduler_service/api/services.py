@@ -25,7 +25,7 @@ from scheduler_service.domain.ports import (
     SecretBox,
     UsageStore,
 )
-from scheduler_service.domain.quotas import LaneChooser
+from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
@@ -172,11 +172,11 @@ def build_services(
     redeliver = RedeliverSchedule(
         schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
     )
-    lanes = LaneChooser(randomness)
+    pollers = PollerChooser(randomness)
     admit = AdmitCreates(judge_clock=judge_clock)
     create = CreateSchedules(
         place=place,
-        lanes=lanes,
+        pollers=pollers,
         policy=settings.network,
         admit=admit,
         box=box,
@@ -185,7 +185,13 @@ def build_services(
         bounds=settings.clients,
     )
     reschedule = RescheduleSchedule(
-        schedules=storage.schedules, edit=edit, place=place, lanes=lanes, policy=settings.network, box=box, clock=clock
+        schedules=storage.schedules,
+        edit=edit,
+        place=place,
+        pollers=pollers,
+        policy=settings.network,
+        box=box,
+        clock=clock,
     )
     remember = RememberRequest(keys=storage.idempotency)
     change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, place=place, box=box, clock=clock)

@@ -17,7 +17,7 @@ from scheduler_service.domain.ids import UnixMillis, compose_schedule_id, due_of
 from scheduler_service.runtime.randomness import Randomness
 
 EntryId = NewType("EntryId", UUID)
-"""Built like a schedule_id of lane 0 (`domain.ids`), its instant in the place of the due: ids sort by time."""
+"""Built like a schedule_id of poller 0 (`domain.ids`), its instant in the place of the due: ids sort by time."""
 
 _HIGHEST_TAIL = -1
 

@@ -1,4 +1,4 @@
-"""What is recorded beside a schedule's own row: failed attempts, what gave up, the balance of a lane's minute.
+"""What is recorded beside a schedule's own row: failed attempts, what gave up, the balance of a poller's minute.
 
 Why a stored balance can be believed (`MinuteBalance.holds`). Every outcome is written by an advance or by an edit, and
 both change a static column of the partition in the same write: `version`, or `edits`. A balance carries the two as the
@@ -53,7 +53,7 @@ NO_STAMP = Stamp(None, None)
 
 
 class MinuteBalance(msgspec.Struct, frozen=True, kw_only=True):
-    """The books of one lane's minute: accepted = delivered + failed + cancelled + skipped + open.
+    """The books of one poller's minute: accepted = delivered + failed + cancelled + skipped + open.
 
     `lateness` is the histogram of first attempts over `LATENESS_BOUNDS_MS`, `max_lateness_ms` the latest of them.
     `version` and `edits` are the stamp under which it was counted, `epoch` orders its writers: a balance is never
@@ -236,7 +236,7 @@ class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterKey(NamedTuple):
-    """A place in the order of failing, which is that of a lane's hour."""
+    """A place in the order of failing, which is that of a poller's hour."""
 
     failed_at: UnixMillis
     schedule_id: ScheduleId

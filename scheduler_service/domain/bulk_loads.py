@@ -4,9 +4,9 @@
                       |  ^-------- run ---------- | (any number of times)
                       '--cut short--> partial (or still `running`, where nobody was left to say so)
 
-A row's id and its definition follow from the load and the row alone: the lanes and the creation instant are the load's,
-the id derives from client, load, key and due. So the same row inserted again has equal values, in whichever run.
-"""
+A row's id and its definition follow from the load and the row alone: the pollers and the creation instant are the
+load's, the id derives from client, load, key and due. So the same row inserted again has equal values, in whichever
+run."""
 
 from enum import StrEnum
 
@@ -27,13 +27,13 @@ class BulkState(StrEnum):
 
 
 class BulkLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """`load_id`: its name, one namespace of keys. `key_column`: where the input has them. `lanes`: over which rows are
-    spread, 0 to `lanes` - 1. `started_at`: when it was first begun, which is when its rows count as created."""
+    """`load_id`: its name, one namespace of keys. `key_column`: where the input has them. `pollers`: over which rows
+    are spread, 0 to `pollers` - 1. `started_at`: when it was first begun, which is when its rows count as created."""
 
     client_id: ClientId
     load_id: str
     key_column: str
-    lanes: int
+    pollers: int
     started_at: UnixMillis
     state: BulkState = BulkState.RUNNING
     state_at: UnixMillis

@@ -136,7 +136,7 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant. `poller_ceiling` is the highest quota ever granted: its lanes stay polled when the quota shrinks.
+    """A tenant. `poller_ceiling` is the highest quota ever granted: its pollers stay polled when the quota shrinks.
 
     `revision` grows by one with every change.
     """

@@ -1,7 +1,7 @@
 """How a schedule's rows point to each other. Pure.
 
 A retrying row names one instant, `next_attempt_at`; the copy of that instant is the row (instant, schedule_id) in that
-instant's minute of the same lane. An original points to its newest copy, a copy that points on has been left behind:
+instant's minute of the same poller. An original points to its newest copy, a copy that points on has been left behind:
 
     original --next_attempt_at--> copy --next_attempt_at--> copy ...
 
@@ -88,8 +88,8 @@ def definition_of(partition: Partition, row: Row) -> Definition:
 
 
 def rescheduled(client_id: ClientId, row: Row) -> Definition:
-    """What a cancelled original names in `rescheduled_to`: the same call, at the instant and in the lane of that id. It
-    is nobody's copy and no fire of its cron any more."""
+    """What a cancelled original names in `rescheduled_to`: the same call, at the instant and in the poller of that id.
+    It is nobody's copy and no fire of its cron any more."""
     assert row.rescheduled_to is not None
     new = ScheduleId(row.rescheduled_to)
     known = definition_of(partition_of(client_id, row.schedule_id), row)

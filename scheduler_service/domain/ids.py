@@ -71,7 +71,7 @@ def minute_end(minute: int) -> UnixMillis:
 
 
 def compose_schedule_id(*, due: int, poller_id: int, tail: int) -> ScheduleId:
-    """The id of a schedule due at `due` in lane `poller_id`; `tail` gives its 58 free bits."""
+    """The id of a schedule due at `due` in poller `poller_id`; `tail` gives its 58 free bits."""
     return ScheduleId(
         UUID(
             int=due << 80
@@ -89,7 +89,7 @@ def new_schedule_id(*, due: int, poller_id: int, randomness: Randomness) -> Sche
 
 
 def derived_schedule_id(*, due: int, poller_id: int, name: str) -> ScheduleId:
-    """The same id for the same due, lane and name, whoever derives it and however often (BLAKE2b of the name)."""
+    """The same id for the same due, poller and name, whoever derives it and however often (BLAKE2b of the name)."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     return compose_schedule_id(due=due, poller_id=poller_id, tail=int.from_bytes(digest, "big"))
 
@@ -104,7 +104,7 @@ def poller_of(schedule_id: UUID) -> PollerId:
 
 
 def is_schedule_id(value: UUID) -> bool:
-    """Whether a UUID has the form of ours: version 8 of the RFC's variant, and a lane that can exist."""
+    """Whether a UUID has the form of ours: version 8 of the RFC's variant, and a poller that can exist."""
     return value.int >> 76 & 0xF == 0x8 and value.int >> 62 & 0b11 == 0b10 and poller_of(value) < MAX_POLLERS
 
 

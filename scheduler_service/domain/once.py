@@ -3,16 +3,16 @@
     once = ASKED_AT "." POLLERS "." POLLER "." NONCE        1795442222123.4.2.9f0c2d6a1be84735
 
 Nothing is kept under a token. It holds all that a create takes beside its body: the instant it was asked at, the
-client's quota it was asked under, the lane to begin with, and something random. So every process, at any time,
+client's quota it was asked under, the poller to begin with, and something random. So every process, at any time,
 derives the same ids, and a repeat inserts equal values into the same cells of the same rows.
 
     tail of an id   BLAKE2b, under the client's id, of token and body, plus the item's position by golden steps
-    lane            of its ordering key under POLLERS; else POLLER, and the next one after every `ITEMS_PER_LANE` items
-                    of a batch that are due in one minute, whether or not they are found right
+    poller            of its ordering key under POLLERS; else POLLER, and the next one after every `ITEMS_PER_POLLER`
+                    items of a batch that are due in one minute, whether or not they are found right
     due, created_at as of ASKED_AT
 
 Why nobody can do harm with one: the partition begins with the client of the path, so only rows of that client are
-reached. Lanes are below the client's present quota, whatever it was when the token was made; choosing among them is
+reached. Pollers are below the client's present quota, whatever it was when the token was made; choosing among them is
 what ordering keys can do as well. A token is good for `MAX_AGE_MS`, which is far less than the shortest retention: a
 repeat can't bring back what was deleted.
 
@@ -35,7 +35,7 @@ import re
 from typing import Final, NamedTuple
 
 from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, compose_schedule_id, minute_of
-from scheduler_service.domain.quotas import pinned_lane
+from scheduler_service.domain.quotas import pinned_poller
 
 MAX_AGE_MS: Final = 15 * 60_000
 """Longer than callers repeat what got no answer."""
@@ -43,9 +43,9 @@ MAX_AHEAD_MS: Final = 60_000
 """For clocks that differ, and estimates of them."""
 ONCE_PATTERN: Final = r"^[1-9][0-9]{0,14}\.[1-9][0-9]{0,3}\.(0|[1-9][0-9]{0,3})\.[0-9A-Za-z_-]{16,64}$"
 
-ITEMS_PER_LANE: Final = 50
+ITEMS_PER_POLLER: Final = 50
 """Part of what a token stands for: with another number, a repeat in an API process of another version would create the
-later items of a batch a second time, in other lanes."""
+later items of a batch a second time, in other pollers."""
 
 _parts = re.compile(ONCE_PATTERN.strip("^$")).fullmatch
 _STEP: Final = 0x9E3779B97F4A7C15
@@ -81,8 +81,8 @@ def age_fault(once: Once, *, now: int) -> str | None:
 
 
 class OnceIds:
-    """The lanes and ids of one create. The same for the same client, token and body in every process. Positions
-    are to be asked for in order, since lanes are filled in turn."""
+    """The pollers and ids of one create. The same for the same client, token and body in every process. Positions
+    are to be asked for in order, since pollers are filled in turn."""
 
     def __init__(self, client_id: ClientId, once: Once, body: bytes) -> None:
         self.asked_at = once.asked_at
@@ -95,11 +95,11 @@ class OnceIds:
         self._counts: dict[int, int] = {}
 
     def at(self, position: int, *, due: int, ordering_key: str | None) -> tuple[PollerId, ScheduleId]:
-        """Lane and id of the item at a position, from 0 on."""
+        """Poller and id of the item at a position, from 0 on."""
         if ordering_key is not None:
-            poller_id = pinned_lane(self._client_id, ordering_key, quota=self._once.pollers)
+            poller_id = pinned_poller(self._client_id, ordering_key, quota=self._once.pollers)
         else:
-            turn = self.pass_over(due) // ITEMS_PER_LANE
+            turn = self.pass_over(due) // ITEMS_PER_POLLER
             poller_id = PollerId((self._once.poller + turn) % self._once.pollers)
         return poller_id, compose_schedule_id(due=due, poller_id=poller_id, tail=self._tail + position * _STEP)
 

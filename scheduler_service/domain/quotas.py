@@ -1,16 +1,16 @@
-"""Which lane a new schedule goes to. Pure but for the randomness it is given.
+"""Which poller a new schedule goes to. Pure but for the randomness it is given.
 
-With an ordering key the key decides: rendezvous hashing over the lanes of the quota, so that a growing quota moves only
-the keys that the new lanes win, and a shrinking one only those of the lanes that went. A key that moves leaves what was
-created before in its old lane: the two parts are each in order, but do not wait for one another.
+With an ordering key the key decides: rendezvous hashing over the pollers of the quota, so that a growing quota moves
+only the keys that the new pollers win, and a shrinking one only those of the pollers that went. A key that moves leaves
+what was created before in its old poller: the two parts are each in order, but do not wait for one another.
 
-Without one the choice is ours. Rows of one partition are written together cheaply, and every lane is guaranteed the
-same rate, so per client and minute the lanes are filled in turn, `RUN_LENGTH` rows at a time:
+Without one the choice is ours. Rows of one partition are written together cheaply, and every poller is guaranteed the
+same rate, so per client and minute the pollers are filled in turn, `RUN_LENGTH` rows at a time:
 
     0 0 0 0 … 1 1 1 1 … 2 2 2 2 … 0 0 0 0 …
 
-beginning at a random lane. However few or many rows a minute gets and however many processes create them, no process
-fills one lane more than one run above another, and over many minutes all lanes get the same.
+beginning at a random poller. However few or many rows a minute gets and however many processes create them, no process
+fills one poller more than one run above another, and over many minutes all pollers get the same.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from scheduler_service.domain.ids import ClientId, Minute, PollerId
 from scheduler_service.runtime.randomness import Randomness
 
 RUN_LENGTH = 200
-"""Rows in a row to one lane: what one write carries, and a divisor of what a lane is guaranteed a minute. Fewer spread
-the rows of a sparse minute over more lanes, each with an index row and writes of its own."""
+"""Rows in a row to one poller: what one write carries, and a divisor of what a poller is guaranteed a minute. Fewer
+spread the rows of a sparse minute over more pollers, each with an index row and writes of its own."""
 REMEMBERED_MINUTES = 65_536
-"""(client, minute) pairs whose turn is remembered. Forgetting one only begins a new turn at a random lane."""
+"""(client, minute) pairs whose turn is remembered. Forgetting one only begins a new turn at a random poller."""
 
 assert GUARANTEED_CALLS_PER_MINUTE % RUN_LENGTH == 0
 
@@ -31,8 +31,8 @@ _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
-class LaneChooser:
-    """Spreads one process's creates over the lanes of each client."""
+class PollerChooser:
+    """Spreads one process's creates over the pollers of each client."""
 
     def __init__(self, randomness: Randomness, *, remembered: int = REMEMBERED_MINUTES) -> None:
         self._randomness = randomness
@@ -40,7 +40,7 @@ class LaneChooser:
         self._placed: dict[tuple[ClientId, Minute], int] = {}
 
     def choose(self, client_id: ClientId, minute: Minute, *, quota: int) -> PollerId:
-        """The lane in 0..quota-1 for one more schedule without an ordering key."""
+        """The poller in 0..quota-1 for one more schedule without an ordering key."""
         if quota == 1:
             return PollerId(0)
         placed = self._placed
@@ -53,26 +53,26 @@ class LaneChooser:
         return PollerId(turn // RUN_LENGTH % quota)
 
 
-def derived_lane(client_id: ClientId, name: str, *, lanes: int) -> PollerId:
-    """The lane in 0..lanes-1 of something that needs no order but always the same lane (BLAKE2b of the name)."""
+def derived_poller(client_id: ClientId, name: str, *, pollers: int) -> PollerId:
+    """The poller in 0..pollers-1 of something that needs no order but always the same poller (BLAKE2b of the name)."""
     digest = hashlib.blake2b(name.encode(), digest_size=8, key=client_id.encode()).digest()
-    return PollerId(int.from_bytes(digest, "big") % lanes)
+    return PollerId(int.from_bytes(digest, "big") % pollers)
 
 
-def pinned_lane(client_id: ClientId, ordering_key: str, *, quota: int) -> PollerId:
-    """The lane in 0..quota-1 that an ordering key belongs to, the same in every process.
+def pinned_poller(client_id: ClientId, ordering_key: str, *, quota: int) -> PollerId:
+    """The poller in 0..quota-1 that an ordering key belongs to, the same in every process.
 
-    Highest score wins (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998). A lane's score
-    is the splitmix64 output (Steele, Lea and Flood, 2014) for the key's 64-bit BLAKE2b advanced by the lane's number.
-    """
+    Highest score wins (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998). A poller's
+    score is the splitmix64 output (Steele, Lea and Flood, 2014) for the key's 64-bit BLAKE2b advanced by the poller's
+    number."""
     digest = hashlib.blake2b(ordering_key.encode(), digest_size=8, key=client_id.encode()).digest()
     seed = int.from_bytes(digest, "big")
-    best_lane, best_score = 0, -1
-    for lane in range(quota):
-        mixed = seed + (lane + 1) * _GOLDEN & _MASK
+    best_poller, best_score = 0, -1
+    for poller in range(quota):
+        mixed = seed + (poller + 1) * _GOLDEN & _MASK
         mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
         mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
         mixed ^= mixed >> 31
         if mixed > best_score:
-            best_lane, best_score = lane, mixed
-    return PollerId(best_lane)
+            best_poller, best_score = poller, mixed
+    return PollerId(best_poller)

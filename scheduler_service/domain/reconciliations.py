@@ -264,7 +264,7 @@ def next_version(reconciliation: Reconciliation) -> int:
 
 
 class Pace:
-    """Gives out instants: in every lane one each `step_ms`, from `start` (Unix milliseconds) on."""
+    """Gives out instants: in every poller one each `step_ms`, from `start` (Unix milliseconds) on."""
 
     def __init__(self, *, start: int, step_ms: float) -> None:
         self._start = start
@@ -278,7 +278,7 @@ class Pace:
 
     @property
     def end(self) -> UnixMillis:
-        """The instant from which every lane is free again."""
+        """The instant from which every poller is free again."""
         return UnixMillis(self._start + round(max(self._given.values(), default=0) * self._step_ms))
 
 

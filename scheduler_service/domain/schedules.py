@@ -6,7 +6,7 @@ is still to come.
 
 A row is `scheduled` while it has no outcome. From there:
 
-    scheduled --advance--> delivered | failed | skipped | retrying      (by the lane's owner)
+    scheduled --advance--> delivered | failed | skipped | retrying      (by the poller's owner)
     scheduled --edit-----> cancelled | retrying (re-homed)              (by anyone)
     retrying  -----------> delivered | failed | cancelled | skipped, or retrying at a later instant
     delivered | failed | skipped --redeliver--> retrying

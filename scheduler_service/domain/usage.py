@@ -1,6 +1,6 @@
 """What a client used, by the day and the hour of the due: counted from the rows by Spark, shown by the API.
 
-A day is *complete* when every lane of its client is settled past its end and nothing of it is open: then only an
+A day is *complete* when every poller of its client is settled past its end and nothing of it is open: then only an
 explicit redelivery can change what it says.
 """
 

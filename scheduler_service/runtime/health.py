@@ -15,7 +15,7 @@ bring that back. It is served by the loop it is about, so a loop that stands sti
     clock-untrusted   the wall clock is in doubt: creates or calls are refused  API, node     /readyz
                       (an API's until it was compared with a node's)
     starting          not a member yet                                          node          /readyz
-    draining          lanes are being handed over, or are                       node          /readyz
+    draining          pollers are being handed over, or are                       node          /readyz
     trust-lost        heartbeats are not confirmed: nobody may be called        node          /readyz
 """
 

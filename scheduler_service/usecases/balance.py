@@ -28,7 +28,7 @@ MAX_PARTITIONS = 1_000
 MAX_ROWS = 50_000
 """Rows after which one call begins no more pages; it may read a page of each of 16 partitions beyond."""
 
-_FIRST_LANE = PollerId(0)
+_FIRST_POLLER = PollerId(0)
 
 PAGE_ROWS = 2_000
 
@@ -47,7 +47,7 @@ class Count:
 
 
 class CountMinute:
-    """Count a lane's minute from its rows, and store what was counted where that may be believed later.
+    """Count a poller's minute from its rows, and store what was counted where that may be believed later.
 
     Anybody may do so at any time, twice, late or never: why, is argued in `domain.books`. Storing spares others the
     count.
@@ -100,17 +100,18 @@ class CountMinute:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to go on: in this minute, at this lane, behind this row. `tally`: what was counted of the minute before."""
+    """Where to go on: in this minute, at this poller, behind this row. `tally`: what was counted of the minute
+    before."""
 
     minute: Minute
-    poller_id: PollerId = _FIRST_LANE
+    poller_id: PollerId = _FIRST_POLLER
     after: RowKey | None = None
     tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True, slots=True)
 class MinuteBooks:
-    """One minute over all lanes."""
+    """One minute over all pollers."""
 
     minute: Minute
     tally: Tally

@@ -1,10 +1,10 @@
 """Load: the rows of a bulk load become schedules, by the rules of a create, as often as somebody runs it.
 
-    item -> draft (every rule, every fault) -> lane and id (the load's) -> is it there? -> place -> acknowledged
+    item -> draft (every rule, every fault) -> poller and id (the load's) -> is it there? -> place -> acknowledged
                                                                            (see below)
 
 Differs from a create in this:
-- Ids, lanes and creation instants follow from the load and the item's key, so the same item is the same row again.
+- Ids, pollers and creation instants follow from the load and the item's key, so the same item is the same row again.
 - A due must be `AHEAD_MS` ahead when it is judged, right before it is sent. What storage does not answer is tried again
   for `RETRY_SECONDS` at most; so a row is acknowledged long before its minute, whatever storage did, and the ten
   minutes also cover the difference between the clocks of who loads and who calls. Should all of that fail, `place`
@@ -29,7 +29,7 @@ from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.ports import ScheduleStore, SecretBox
-from scheduler_service.domain.quotas import derived_lane, pinned_lane
+from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
@@ -132,7 +132,7 @@ class JudgeItems:
     ) -> None:
         self._check_url = remembering(policy.check_url, count=REMEMBERED)
         self._box = box
-        self._pinned_lane = lru_cache(maxsize=REMEMBERED)(pinned_lane)
+        self._pinned_poller = lru_cache(maxsize=REMEMBERED)(pinned_poller)
         self._clock = clock
         self._bounds = bounds
         self._ahead_ms = ahead_ms
@@ -196,9 +196,9 @@ class JudgeItems:
     def _definition(self, load: BulkLoad, key: str, drawn: Draft) -> Definition:
         client_id = load.client_id
         if drawn.ordering_key is None:
-            poller_id = derived_lane(client_id, key, lanes=load.lanes)
+            poller_id = derived_poller(client_id, key, pollers=load.pollers)
         else:
-            poller_id = self._pinned_lane(client_id, drawn.ordering_key, quota=load.lanes)
+            poller_id = self._pinned_poller(client_id, drawn.ordering_key, quota=load.pollers)
         return Definition(
             client_id=client_id,
             poller_id=poller_id,

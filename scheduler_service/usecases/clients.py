@@ -17,7 +17,7 @@ import msgspec
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Lane
+from membership.identity import PollerKey
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.crons.row import CRON_CLIENT
@@ -29,7 +29,7 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.keys import Keys
 
 WATERMARK_MARGIN_MINUTES = 1
-"""A new lane is watched from a little before now, so that no writer whose clock is behind ours creates a row in a
+"""A new poller is watched from a little before now, so that no writer whose clock is behind ours creates a row in a
 minute that already counts as settled."""
 
 MAX_TURNS = 20
@@ -108,13 +108,13 @@ class Registered(NamedTuple):
 class RegisterClient:
     """Register: a client comes to be, or gets another quota or other settings.
 
-    Lanes are there before anything can need them:
+    Pollers are there before anything can need them:
 
-        new      lanes 0..quota-1 -> the client's row
-        grown    lanes ceiling..quota-1 -> quota and ceiling
-        shrunk   quota; the ceiling stays, so that the old lanes stay polled and nothing is moved or lost
+        new      pollers 0..quota-1 -> the client's row
+        grown    pollers ceiling..quota-1 -> quota and ceiling
+        shrunk   quota; the ceiling stays, so that the old pollers stay polled and nothing is moved or lost
 
-    A crash in between leaves lanes that nobody uses yet; asking again carries on.
+    A crash in between leaves pollers that nobody uses yet; asking again carries on.
 
     Creates a client or replaces its quota and settings. Asking again with the same values changes its revision.
     """
@@ -150,7 +150,7 @@ class RegisterClient:
                 detail = "the settings of Minutehand's own clients can't be changed; leave them out"
                 raise Invalid([FieldError("/settings", detail)])
             if poller_quota > current.poller_ceiling:
-                await self._create_lanes(client_id, range(current.poller_ceiling, poller_quota))
+                await self._create_pollers(client_id, range(current.poller_ceiling, poller_quota))
             return msgspec.structs.replace(
                 current,
                 poller_quota=poller_quota,
@@ -170,7 +170,7 @@ class RegisterClient:
 
     async def _create(self, client_id: ClientId, poller_quota: int, settings: ClientSettings) -> Client | None:
         """None: somebody else registered it meanwhile."""
-        await self._create_lanes(client_id, range(poller_quota))
+        await self._create_pollers(client_id, range(poller_quota))
         client = Client(
             client_id=client_id,
             poller_quota=poller_quota,
@@ -190,9 +190,11 @@ class RegisterClient:
             case Unknown():
                 raise StoreUnavailable("the store did not say whether the client was registered; ask again")
 
-    async def _create_lanes(self, client_id: ClientId, poller_ids: Sequence[int]) -> None:
+    async def _create_pollers(self, client_id: ClientId, poller_ids: Sequence[int]) -> None:
         watermark = minute_of(self._clock.wall_ms()) - WATERMARK_MARGIN_MINUTES
-        await self._leases.create_lanes([Lane(client_id, poller_id) for poller_id in poller_ids], watermark=watermark)
+        await self._leases.create_pollers(
+            [PollerKey(client_id, poller_id) for poller_id in poller_ids], watermark=watermark
+        )
 
 
 class SuspendClient:

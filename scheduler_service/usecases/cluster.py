@@ -1,4 +1,4 @@
-"""The operator's view of the cluster: nodes, pollers of a client, and a node that is to hand over its lanes."""
+"""The operator's view of the cluster: nodes, pollers of a client, and a node that is to hand over its pollers."""
 
 import asyncio
 from collections import Counter
@@ -139,7 +139,7 @@ class ShowCluster:
 
     async def _owners(self, client: Client) -> Counter[Life | None]:
         rows = await self._leases.read_leases(client.client_id)
-        return Counter(row.owner for row in rows if row.lane.poller_id < client.poller_ceiling)
+        return Counter(row.owner for row in rows if row.poller.poller_id < client.poller_ceiling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,9 +182,9 @@ class ShowPollers:
         rows = [
             row
             for row in await self._leases.read_leases(client.client_id)
-            if row.lane.poller_id < client.poller_ceiling
+            if row.poller.poller_id < client.poller_ceiling
         ]
-        watermarks = {PollerId(row.lane.poller_id): self._watermark(row) for row in rows}
+        watermarks = {PollerId(row.poller.poller_id): self._watermark(row) for row in rows}
         minutes, read_until = await self._open_minutes(client, watermarks, present=minute_of(now))
         backlogs = {poller_id: _Backlog(cut=read_until < minute_of(now)) for poller_id in watermarks}
         waiting = _oldest_of_each(minutes)[:MAX_COUNTED]
@@ -241,7 +241,7 @@ class _Backlog:
 
 def _shown(row: LeaseRow, watermark: Minute, minutes: Sequence[Minute], backlog: _Backlog) -> PollerShown:
     return PollerShown(
-        poller_id=PollerId(row.lane.poller_id),
+        poller_id=PollerId(row.poller.poller_id),
         owner=row.owner,
         epoch=row.epoch,
         watermark=watermark,
@@ -259,9 +259,9 @@ def _oldest_of_each(minutes: Mapping[PollerId, Sequence[Minute]]) -> list[tuple[
 
 
 class DrainNode:
-    """Drain: ask a node to hand over all its lanes. It stays a member, as `draining`, until its process is stopped.
+    """Drain: ask a node to hand over all its pollers. It stays a member, as `draining`, until its process is stopped.
 
-    The last node that takes lanes refuses, unless it is forced: the node judges that, which sees the others' beats.
+    The last node that takes pollers refuses, unless it is forced: the node judges that, which sees the others' beats.
     Undrain takes it back. A node that is started again is live in any case: what drains is a life, not a name.
 
     Tells a node's newest life. Both may be repeated, and return when the node has begun.

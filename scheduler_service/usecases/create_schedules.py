@@ -1,10 +1,10 @@
-"""Create: a request becomes a row, in a lane of its client's quota, through `place`.
+"""Create: a request becomes a row, in a poller of its client's quota, through `place`.
 
-    request -> draft (every rule, every fault) -> lane and id -> place -> acknowledged
+    request -> draft (every rule, every fault) -> poller and id -> place -> acknowledged
 
 A batch is many of these at once: each item succeeds or fails for itself.
 
-Lane and id are chosen here, or derived from the caller's token (`domain.once`); then the request is judged as of the
+Poller and id are chosen here, or derived from the caller's token (`domain.once`); then the request is judged as of the
 instant in the token, and a repeat writes the same row. Its answer is that of the first one, whatever has become of the
 row since.
 """
@@ -29,7 +29,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.once import OnceIds
 from scheduler_service.domain.ports import SecretBox
 from scheduler_service.domain.ports.schedules import Answered
-from scheduler_service.domain.quotas import LaneChooser, pinned_lane
+from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
@@ -60,7 +60,7 @@ class CreateSchedules:
         self,
         *,
         place: Place,
-        lanes: LaneChooser,
+        pollers: PollerChooser,
         policy: NetworkPolicy,
         admit: AdmitCreates,
         box: SecretBox,
@@ -71,7 +71,7 @@ class CreateSchedules:
         self.admit = admit
         """To be asked before a body is read."""
         self._place = place
-        self._lanes = lanes
+        self._pollers = pollers
         self._check_url = remembering(policy.check_url, count=REMEMBERED_URLS)
         self._box = box
         self._clock = clock
@@ -189,9 +189,9 @@ class CreateSchedules:
     def _chosen(self, client: Client, drawn: Draft) -> tuple[PollerId, ScheduleId]:
         client_id, quota = client.client_id, client.poller_quota
         if drawn.ordering_key is None:
-            poller_id = self._lanes.choose(client_id, minute_of(drawn.due), quota=quota)
+            poller_id = self._pollers.choose(client_id, minute_of(drawn.due), quota=quota)
         else:
-            poller_id = pinned_lane(client_id, drawn.ordering_key, quota=quota)
+            poller_id = pinned_poller(client_id, drawn.ordering_key, quota=quota)
         return poller_id, new_schedule_id(due=drawn.due, poller_id=poller_id, randomness=self._randomness)
 
     def _definition(

@@ -39,7 +39,7 @@ from scheduler_service.domain.errors import Conflict, FieldError, Invalid, Inval
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.ports import CronStore, SecretBox
-from scheduler_service.domain.quotas import pinned_lane
+from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.admission import AdmitCreates
@@ -104,7 +104,7 @@ class ChangeCrons:
                 timezone=draft.timezone,
                 callback=self._sealed(client.client_id, draft.callback),
                 options=draft.options,
-                poller_id=pinned_lane(client.client_id, cron_id, quota=client.poller_quota),
+                poller_id=pinned_poller(client.client_id, cron_id, quota=client.poller_quota),
             )
             # A rule that had come to its end may go on under the new one.
             finished = known.state is CronState.FINISHED
@@ -205,7 +205,7 @@ class ChangeCrons:
             options=draft.options,
             state=CronState.ACTIVE,
             revision=revision,
-            poller_id=pinned_lane(client.client_id, cron_id, quota=client.poller_quota),
+            poller_id=pinned_poller(client.client_id, cron_id, quota=client.poller_quota),
             created_at=now,
             changed_at=now,
             expanded_through=now,

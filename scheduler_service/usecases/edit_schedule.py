@@ -125,7 +125,7 @@ class EditSchedule:
         """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
 
         What was left half done is completed: a pointer whose copy is missing, a cancel that reached only the copy, a
-        reschedule without its new row, a row without an outcome in a minute that its lane has left behind.
+        reschedule without its new row, a row without an outcome in a minute that its poller has left behind.
         `consistency` LOCAL_ONE is for tenants that look: what one replica does not have, and what would be acted upon,
         is read again at LOCAL_QUORUM.
         """

@@ -1,8 +1,8 @@
 """List: the schedules of a client by due time, out of as many partitions as a window has.
 
-The index of occupied minutes says which lanes have rows in which minute. Within a minute the lanes' pages are merged by
-(due, id); copies and pointers without a definition are hidden. One call does a bounded amount of work, so it may answer
-fewer rows than asked for, even none, and still say where to go on.
+The index of occupied minutes says which pollers have rows in which minute. Within a minute the pollers' pages are
+merged by (due, id); copies and pointers without a definition are hidden. One call does a bounded amount of work, so it
+may answer fewer rows than asked for, even none, and still say where to go on.
 
 Rows are judged without their content, which may be long: only what is answered is read whole, afterwards and a few rows
 at a time, as nobody knows how long they are. The caller is told of everything that is read, when it is.
@@ -40,7 +40,7 @@ from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, Told, next_step
 
 MAX_PAGES = 20
-"""Pages of rows that one call reads, beyond the first page of every lane of the minute it is in. The index is read
+"""Pages of rows that one call reads, beyond the first page of every poller of the minute it is in. The index is read
 besides, once for each hour of the window."""
 MAX_ROWS = 5_000
 PAGE_ROWS = 250
@@ -87,8 +87,8 @@ class Listing:
 
 
 @dataclass(slots=True)
-class _Lane:
-    """What was read of one lane of a minute and not yet looked at."""
+class _Poller:
+    """What was read of one poller of a minute and not yet looked at."""
 
     partition: Partition
     after: RowKey | None
@@ -226,42 +226,42 @@ class _Scan:
         return None
 
     async def _minute(self, minute: Minute, poller_ids: Sequence[PollerId], start: Position) -> Position | None:
-        """Merge the lanes of one minute. Where to go on; None when the minute is exhausted."""
+        """Merge the pollers of one minute. Where to go on; None when the minute is exhausted."""
         after = _before(start)
-        lanes = [_Lane(Partition(self._window.client_id, poller_id, minute), after) for poller_id in poller_ids]
-        page = max(10, min(PAGE_ROWS, 2 * self._limit // len(lanes)))
-        for several in _groups(lanes, CONCURRENT_READS):
-            await asyncio.gather(*(self._fill(lane, page) for lane in several))
-        heap = [(lane.head, lane.partition.poller_id, lane) for lane in lanes if lane.rows]
+        pollers = [_Poller(Partition(self._window.client_id, poller_id, minute), after) for poller_id in poller_ids]
+        page = max(10, min(PAGE_ROWS, 2 * self._limit // len(pollers)))
+        for several in _groups(pollers, CONCURRENT_READS):
+            await asyncio.gather(*(self._fill(poller, page) for poller in several))
+        heap = [(poller.head, poller.partition.poller_id, poller) for poller in pollers if poller.rows]
         heapq.heapify(heap)
         last = start
         while heap:
-            lane = heap[0][2]
-            if lane.head.due >= self._window.end:
+            poller = heap[0][2]
+            if poller.head.due >= self._window.end:
                 return None
             if self._full:
                 return last
-            last = self._take(lane)
-            if not lane.rows and lane.more:
+            last = self._take(poller)
+            if not poller.rows and poller.more:
                 if self._spent:
                     return last
-                await self._fill(lane, PAGE_ROWS)
-            if lane.rows:
-                heapq.heapreplace(heap, (lane.head, lane.partition.poller_id, lane))
+                await self._fill(poller, PAGE_ROWS)
+            if poller.rows:
+                heapq.heapreplace(heap, (poller.head, poller.partition.poller_id, poller))
             else:
                 heapq.heappop(heap)
         return None
 
-    def _take(self, lane: _Lane) -> Position:
-        listed = lane.rows.popleft()
+    def _take(self, poller: _Poller) -> Position:
+        listed = poller.rows.popleft()
         if _wanted(self._window, listed):
             self.items.append(listed)
         return Position(listed.row.due, listed.row.schedule_id)
 
-    async def _fill(self, lane: _Lane, limit: int) -> None:
+    async def _fill(self, poller: _Poller, limit: int) -> None:
         try:
             page = await self._schedules.read_page(
-                lane.partition, after=lane.after, limit=limit, lean=True, consistency=self._consistency
+                poller.partition, after=poller.after, limit=limit, lean=True, consistency=self._consistency
             )
         except StoreUnavailable:
             # Without an answer it may have cost what a full page does.
@@ -271,11 +271,11 @@ class _Scan:
         self._pages -= 1
         self._rows -= len(page.rows)
         in_flight = page.statics.in_flight
-        lane.more = page.more and bool(page.rows)
+        poller.more = page.more and bool(page.rows)
         if page.rows:
-            lane.after = page.rows[-1].key
-        lane.rows.extend(
-            Listed(lane.partition, row, row.state is None and row.schedule_id in in_flight) for row in page.rows
+            poller.after = page.rows[-1].key
+        poller.rows.extend(
+            Listed(poller.partition, row, row.state is None and row.schedule_id in in_flight) for row in page.rows
         )
 
 
@@ -287,9 +287,9 @@ def _hours(first: Minute, last: Minute) -> Iterator[tuple[Minute, Minute]]:
         first = Minute(end + 1)
 
 
-def _groups(lanes: Sequence[_Lane], size: int) -> Iterator[Sequence[_Lane]]:
-    for begin in range(0, len(lanes), size):
-        yield lanes[begin : begin + size]
+def _groups(pollers: Sequence[_Poller], size: int) -> Iterator[Sequence[_Poller]]:
+    for begin in range(0, len(pollers), size):
+        yield pollers[begin : begin + size]
 
 
 def _before(position: Position) -> RowKey | None:

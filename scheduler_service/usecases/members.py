@@ -75,7 +75,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class HintTargets:
-    """The nodes that lanes are hinted to: their addresses and weights. Replaced by another one when they change."""
+    """The nodes that pollers are hinted to: their addresses and weights. Replaced by another one when they change."""
 
     addresses: Mapping[NodeId, str] = field(default_factory=dict)
     weights: Mapping[NodeId, float] = field(default_factory=dict)
@@ -218,7 +218,8 @@ class MembersSeen:
         return self._read_at - max(advanced_at, self._watching_since) <= self._settings.dead_after_seconds
 
     def _new(self, life: Life) -> bool:
-        """First seen not long before the last read, and not by the first: the members give it lanes before it beats."""
+        """First seen not long before the last read, and not by the first: the members give it pollers before it
+        beats."""
         appeared_at = self._seen[life].appeared_at
         return appeared_at is not None and self._read_at - appeared_at <= self._settings.dead_after_seconds
 
@@ -333,7 +334,7 @@ class WatchMembers:
 
     @property
     def targets(self) -> HintTargets:
-        """The nodes that lanes are hinted to; the same object until they change."""
+        """The nodes that pollers are hinted to; the same object until they change."""
         return self._seen.targets
 
     def members(self) -> Sequence[Member]:

@@ -7,7 +7,7 @@ acknowledged later than minute end + 2 s cannot: before it answers, it looks for
     acknowledged late, serial read of statics and row:
         end state (a copy's is carried over to its original) ---------------------------> placed
         retrying: see that the copy it names is placed (the same rule) -----------------> placed
-        in flight under the lane's present epoch: the owner has it ---------------------> placed
+        in flight under the poller's present epoch: the owner has it ---------------------> placed
         in flight under an older epoch: a zombie's claim that no owner may ever see ----> re-home, in doubt
         nothing: nobody may ever look here again ---------------------------------------> re-home
 
@@ -28,7 +28,7 @@ from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
-from membership.identity import Lane, Life
+from membership.identity import Life, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
@@ -54,7 +54,7 @@ HINT_AHEAD_MS = 15_000
 FAR_MARGIN_MS = 5_000
 """Rows of minutes that begin this much later still are far, and are so when they are answered, storage permitting."""
 STRANDED_AFTER_MS = 600_000
-"""A row that has no outcome so long after its minute's end is looked after where its lane has gone on."""
+"""A row that has no outcome so long after its minute's end is looked after where its poller has gone on."""
 MAX_TURNS = 50
 """Rejections in a row after which a placement is given up as unavailable: the partition is contended beyond reason."""
 
@@ -132,15 +132,15 @@ class Place:
             await self(following)
 
     async def rescue(self, definition: Definition, statics: Statics) -> bool:
-        """See to a row that has no outcome where its lane is past its minute, so that nobody will look there again: its
-        create, or its placing, was never answered. True: it was re-homed, or had an outcome by then.
+        """See to a row that has no outcome where its poller is past its minute, so that nobody will look there again:
+        its create, or its placing, was never answered. True: it was re-homed, or had an outcome by then.
 
         Where an owner had opened the minute the row is in doubt from then on: its outcome may have been lost.
         """
         minute = minute_of(definition.due)
         if self._clock_doubted() or self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or statics.in_flight:
             return False
-        lease = await self._leases.read_lease(Lane(definition.client_id, definition.poller_id))
+        lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
         if lease is None:
             return False
         floor = None if lease.owner is None else self._floor_of(lease.owner)
@@ -274,7 +274,7 @@ class Place:
         raise StoreUnavailable("the minute of this schedule changes too often")
 
     async def _owner_has_it(self, definition: Definition, statics: Statics) -> bool:
-        lease = await self._leases.read_lease(Lane(definition.client_id, definition.poller_id))
+        lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
         return lease is not None and lease.epoch == statics.claim_epoch
 
     async def _edit_open_row(self, definition: Definition, statics: Statics, outcome: Outcome) -> bool:

@@ -2,8 +2,8 @@
 
     read a slice behind the place to go on -> handle each row it is about -> write place and counts IF version as read
 
-A slice is some minutes over all lanes, or a part of one busy minute: the lanes' pages are merged by (due, id), so that
-one key says where every lane goes on, and all lanes of a client get their part of the work at the same time.
+A slice is some minutes over all pollers, or a part of one busy minute: the pollers' pages are merged by (due, id), so
+that one key says where every poller goes on, and all pollers of a client get their part of the work at the same time.
 
 Rows are handled by the verbs that tenants have, each on condition of what it reads serially. To redeliver, it must not
 have been redelivered since the reconciliation was asked for; what is cancelled stays so. So a slice that is done twice,
@@ -81,8 +81,8 @@ from scheduler_service.usecases.redeliver import (
 
 SLICE_ROWS = 500
 """Rows after which a slice begins no further minute; and about what is read of one minute at a time."""
-LANE_ROWS = 25
-"""The least that is read of a lane at a time, however many lanes there are."""
+POLLER_ROWS = 25
+"""The least that is read of a poller at a time, however many pollers there are."""
 MOST_ROWS = 2_000
 SLICE_PARTITIONS = 100
 """Partitions after which a slice begins no further minute."""
@@ -166,7 +166,7 @@ class Reconcile:
         ours: Callable[[], bool],
         turn: Turn = nullcontext,
     ) -> SliceDone:
-        """Do the next slice of one that runs. `share`: of each lane's guaranteed rate, at which redeliveries are
+        """Do the next slice of one that runs. `share`: of each poller's guaranteed rate, at which redeliveries are
         spread. `ours`: whether to go on; asked between groups of rows. Raises StoreUnavailable and NotOurs: do it
         again, from the reconciliation as it is then stored.
         """
@@ -242,14 +242,14 @@ class Reconcile:
         return work, (minute, None) if minute <= last else None
 
     async def _minute(
-        self, reconciliation: Reconciliation, minute: Minute, lanes: Sequence[PollerId], work: _Slice, turn: Turn
+        self, reconciliation: Reconciliation, minute: Minute, pollers: Sequence[PollerId], work: _Slice, turn: Turn
     ) -> RowKey | None:
         """Rows of one minute in their order. The key to go on behind; None: there are no more."""
         place = reconciliation.progress
         after = place.after if place.minute == minute else None
         if after is None and reconciliation.start > minute_start(minute):
             after = RowKey(UnixMillis(reconciliation.start - 1), _LAST_ID)
-        limit = max(LANE_ROWS, SLICE_ROWS // len(lanes))
+        limit = max(POLLER_ROWS, SLICE_ROWS // len(pollers))
 
         async def page_of(poller_id: PollerId) -> ReviewPage:
             async with turn():
@@ -257,8 +257,8 @@ class Reconcile:
                     Partition(reconciliation.client_id, poller_id, minute), after=after, limit=limit
                 )
 
-        pages = await concurrently(page_of, lanes)
-        work.partitions += len(lanes)
+        pages = await concurrently(page_of, pollers)
+        work.partitions += len(pollers)
         work.read += sum(len(page.rows) for page in pages)
         # Beyond the end of the shortest page there may be rows that nobody has read yet.
         known = min((page.rows[-1].key for page in pages if page.more), default=None)

@@ -50,7 +50,7 @@ DELETION_MARGIN_MS = HOUR_MS
 """Rows this close to the end of their retention count as gone: their partition may be deleted while it is edited."""
 
 MAX_READS = 1_100
-"""Lanes' hours that one call begins to read, and never less than a whole hour."""
+"""Pollers' hours that one call begins to read, and never less than a whole hour."""
 
 _LAST_ID = ScheduleId(UUID(int=(1 << 128) - 1))
 
@@ -191,7 +191,7 @@ class RedeliverSchedule:
         return Redelivering(row)
 
     async def _complete(self, partition: Partition, row: Row) -> None:
-        """See that what a redelivery has come to is placed; of other pointers the lane's owner does. It may point on
+        """See that what a redelivery has come to is placed; of other pointers the poller's owner does. It may point on
         already: a copy that was placed late is re-homed, by whoever placed it."""
         outcome = outcome_of(row)
         if outcome is not None and row.state == State.RETRYING and row.redelivered_at is not None:
@@ -280,9 +280,9 @@ class LetterPage:
 class ListDeadLetters:
     """List: what gave up, by the instant at which it did, each with the present state of its schedule.
 
-    Letters are filed by hour and lane. The lanes of an hour are read side by side and merged; all of them have one
-    order, (failed_at, schedule_id), so one key says where every lane goes on. One call reads a bounded number of lanes'
-    hours, so it may answer fewer letters than asked for, even none, and still say where to go on.
+    Letters are filed by hour and poller. The pollers of an hour are read side by side and merged; all of them have one
+    order, (failed_at, schedule_id), so one key says where every poller goes on. One call reads a bounded number of
+    pollers' hours, so it may answer fewer letters than asked for, even none, and still say where to go on.
 
     A schedule that gave up again after a redelivery has a letter for each time.
 
@@ -308,12 +308,12 @@ class ListDeadLetters:
         """The same without their schedules, and where to go on."""
         behind = LetterKey(UnixMillis(start - 1), _LAST_ID) if after is None else after
         found: list[DeadLetter] = []
-        lanes, reads = client.poller_ceiling, 0
+        pollers, reads = client.poller_ceiling, 0
         whole_instant = behind.schedule_id == _LAST_ID
         for hour in range((behind.failed_at + whole_instant) // HOUR_MS, (end - 1) // HOUR_MS + 1):
-            if reads and reads + lanes > MAX_READS:
+            if reads and reads + pollers > MAX_READS:
                 return found, LetterKey(UnixMillis(hour * HOUR_MS - 1), _LAST_ID)
-            reads += lanes
+            reads += pollers
             for letter in await self._hour(client, Hour(hour), behind, limit - len(found) + 1):
                 if letter.failed_at >= end:
                     return found, None
@@ -323,7 +323,7 @@ class ListDeadLetters:
         return found, None
 
     async def _hour(self, client: Client, hour: Hour, behind: LetterKey, limit: int) -> list[DeadLetter]:
-        """The first `limit` letters of an hour, out of all its lanes."""
+        """The first `limit` letters of an hour, out of all its pollers."""
         pages = await concurrently(
             lambda poller_id: self._letters.read_page(
                 client.client_id, PollerId(poller_id), hour, after=behind, limit=limit

@@ -32,7 +32,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.ports import ScheduleStore, SecretBox
-from scheduler_service.domain.quotas import LaneChooser, pinned_lane
+from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row, Statics
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import (
@@ -77,7 +77,7 @@ class RescheduleSchedule:
         schedules: ScheduleStore,
         edit: EditSchedule,
         place: Place,
-        lanes: LaneChooser,
+        pollers: PollerChooser,
         policy: NetworkPolicy,
         box: SecretBox,
         clock: Clock,
@@ -85,7 +85,7 @@ class RescheduleSchedule:
         self._schedules = schedules
         self._edit = edit
         self._place = place
-        self._lanes = lanes
+        self._pollers = pollers
         self._check_url = policy.check_url
         self._box = box
         self._clock = clock
@@ -159,9 +159,9 @@ class RescheduleSchedule:
         if row.state is None and schedule_id in statics.in_flight:
             return InFlight(row)
         if row.ordering_key is None:
-            poller_id = self._lanes.choose(client.client_id, minute_of(due), quota=client.poller_quota)
+            poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)
         else:
-            poller_id = pinned_lane(client.client_id, row.ordering_key, quota=client.poller_quota)
+            poller_id = pinned_poller(client.client_id, row.ordering_key, quota=client.poller_quota)
         return derived_schedule_id(due=due, poller_id=poller_id, name=name), row
 
     async def _read(self, client: Client, schedule_id: ScheduleId) -> tuple[Statics, Row] | None:

@@ -18,7 +18,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.schedule_request import CallbackRequest, draft_callback
 
-_LANE = PollerId(0)
+_POLLER = PollerId(0)
 """What a sample's id names; it is never looked up there."""
 
 
@@ -73,9 +73,9 @@ class SendSample:
             options = ScheduleOptions(timeout_seconds=request.timeout_seconds)
         definition = Definition(
             client_id=client.client_id,
-            poller_id=_LANE,
+            poller_id=_POLLER,
             due=now,
-            schedule_id=new_schedule_id(due=now, poller_id=_LANE, randomness=self._randomness),
+            schedule_id=new_schedule_id(due=now, poller_id=_POLLER, randomness=self._randomness),
             method=callback.method,
             url=callback.url,
             headers=encode_headers(headers),

@@ -1,4 +1,4 @@
-"""Who is there, and how far the lanes are."""
+"""Who is there, and how far the pollers are."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from cql.members import CLUSTER
 from membership.ports import NodeState
 from spark.io.tables import Tables
-from spark.transforms.lanes import positions
+from spark.transforms.pollers import positions
 
 SILENT_MS = 60_000
 """A heartbeat that is older by the clock of who asks is nobody's who works. Good for a report, for nothing else."""
@@ -18,25 +18,24 @@ SILENT_MS = 60_000
 _NODE = "node_id string, incarnation long, state string, floor long, capacity_per_minute long, wall_ms long"
 
 
-class Lanes(NamedTuple):
+class Pollers(NamedTuple):
     """How many a client has. `settled_before`: every minute before it, Unix seconds, is settled in all of them."""
 
     known: int
     settled_before: int
 
 
-def lanes(session: SparkSession, tables: Tables, clients: Sequence[str]) -> Mapping[str, Lanes]:
+def pollers(session: SparkSession, tables: Tables, clients: Sequence[str]) -> Mapping[str, Pollers]:
     """Of each client that has any.
 
-    The floors are read before the rows of the lanes. The other way round a lane could be given up in between, and its
-    former owner's floor, which does not know it any more, be taken for its position.
-    """
+    The floors are read before the rows of the pollers. The other way round a poller could be given up in between, and
+    its former owner's floor, which does not know it any more, be taken for its position."""
     floors = session.createDataFrame(_nodes(session, tables).collect(), _NODE)
     names = session.createDataFrame([(name,) for name in clients], "client_id string")
     columns = ("poller_id", "owner_node", "owner_incarnation", "watermark", "lagging")
     behind = positions(tables.by_key(names, "pollers", columns), floors).groupBy("client_id")
     found = behind.agg(F.count(F.lit(1)), F.min(F.unix_seconds("settled_before"))).collect()
-    return {client_id: Lanes(count, settled_before) for client_id, count, settled_before in found}
+    return {client_id: Pollers(count, settled_before) for client_id, count, settled_before in found}
 
 
 def capacity_per_minute(session: SparkSession, tables: Tables, *, now: datetime) -> int:

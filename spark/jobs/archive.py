@@ -1,9 +1,9 @@
 """`archive`: rows of whole past days into Parquet, once for each client and day.
 
-    which days -> how far the lanes are -> the clients are this run's -> of one day after the other:
+    which days -> how far the pollers are -> the clients are this run's -> of one day after the other:
         rows -> DIR/_staging/RUN -> read back: nothing open, as many as were read -> renamed -> marked
 
-A day is archived when every lane of its client was settled past its end *before* its rows were read, and none of them
+A day is archived when every poller of its client was settled past its end *before* its rows were read, and none of them
 is open. A mark in `archived_days` is written last, and only by the run that still has the client; retention, where it
 waits, believes marks alone. So of a run that is cut short there are days that are archived, folders without a mark,
 which the next run replaces, and what was staged, which it deletes.
@@ -28,7 +28,7 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from spark.io.archive import STAGING
 from spark.io.files import Files
 from spark.io.marks import Marks, open_marks
-from spark.io.members import lanes
+from spark.io.members import pollers
 from spark.jobs.archive_days import Plan, Wanted, as_of, by_day, first_day, past_retention, plan
 from spark.jobs.archive_folders import Folders, sweep_up
 from spark.jobs.job import Context, Job, JobRefused, Report
@@ -98,7 +98,7 @@ def render(report: Report) -> Sequence[str]:
     ]
     reasons = {
         "already_archived": "archived by an earlier run",
-        "unsettled": "not yet: some lane is still to settle them",
+        "unsettled": "not yet: some poller is still to settle them",
         "past_retention": "past their client's retention: whole if nodes wait (node.retention_waits_for_archive)",
     }
     lines += [f"{report[name]:,} days of clients {why}" for name, why in reasons.items() if report[name]]
@@ -131,7 +131,7 @@ class _Archive:
         return plan(
             self._chosen.values(),
             self._marks.read(names, first=first, last=last),
-            lanes(self._context.session, self._context.tables, names),
+            pollers(self._context.session, self._context.tables, names),
             start=first,
             end=last,
             now_ms=self._now_ms,

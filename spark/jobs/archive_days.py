@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scheduler_service.domain.archives import CLOCKS_MS, ArchivedDay, day_of
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS
-from spark.io.members import Lanes
+from spark.io.members import Pollers
 from spark.jobs.tenants import Tenant, settled_before
 
 
@@ -41,7 +41,7 @@ def as_of(now_ms: int) -> int:
 def plan(
     tenants: Iterable[Tenant],
     marks: Iterable[ArchivedDay],
-    lanes: Mapping[str, Lanes],
+    pollers: Mapping[str, Pollers],
     *,
     start: int,
     end: int,
@@ -54,7 +54,7 @@ def plan(
     known: dict[tuple[str, int], ArchivedDay] = {(mark.client_id, mark.day): mark for mark in marks}
     made = Plan()
     for tenant in tenants:
-        settled = min(settled_before(tenant, lanes.get(tenant.client_id)) * 1000, as_of(now_ms))
+        settled = min(settled_before(tenant, pollers.get(tenant.client_id)) * 1000, as_of(now_ms))
         for at in range(max(start, first_day(tenant)), end, DAY_MS):
             before = known.get((tenant.client_id, at))
             one = Wanted(tenant.client_id, at, before)

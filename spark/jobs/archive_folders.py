@@ -23,7 +23,7 @@ from spark.transforms.archive import READS, archived, contents, digest, merged
 from spark.window import Window
 
 PARTITIONS_A_FILE = 1_440
-"""Minutes of lanes that share a file, about: a day of a lane."""
+"""Minutes of pollers that share a file, about: a day of a poller."""
 MAX_ROWS_A_FILE = 1_000_000
 ROW_GROUP_BYTES = 32 << 20
 """Smaller than usual: each task holds one in memory, and bodies may be large."""

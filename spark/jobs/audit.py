@@ -1,6 +1,6 @@
 """Reconcile: prove a window's books from its raw rows, and say what must not be (`transforms.findings`).
 
-    clients, nodes, pollers -> how far each lane is
+    clients, nodes, pollers -> how far each poller is
     occupied minutes -> rows -> counts, findings          first look
     what was found -> the same once more                  second look, a while later
     Parquet, repair, a report for each client
@@ -179,10 +179,10 @@ class _Reconcile:
     def find(self) -> tuple[DataFrame, list[Row]]:
         """What was found twice, and each client's counts."""
         tables, say = self._tables, self._context.say
-        lanes = read_positions(tables, self.clients)
+        pollers = read_positions(tables, self.clients)
         index = tables.occupied(self.names, self.window).localCheckpoint()
-        say(f"Reading {index.count():,} lanes' minutes of {len(self.names):,} clients.")
-        first = look(tables, spread(index, lanes), hours=tables.hours(self.names, self.window), lanes=lanes)
+        say(f"Reading {index.count():,} pollers' minutes of {len(self.names):,} clients.")
+        first = look(tables, spread(index, pollers), hours=tables.hours(self.names, self.window), pollers=pollers)
         totals = first.totals.collect()
         bare = self._unindexed(index)
         crons = self._overdue()
@@ -192,15 +192,15 @@ class _Reconcile:
         say(f"{suspected:,} findings; looking at them again in {self._again_after:g} s.")
         asyncio.run(SystemClock().sleep(self._again_after))
         again = crons.join(self._overdue(), ["client_id", "detail"], "left_semi")
-        found = findings.every([self._rows_again(first, lanes), self._unindexed_again(bare), again])
+        found = findings.every([self._rows_again(first, pollers), self._unindexed_again(bare), again])
         return found.localCheckpoint(), totals
 
-    def _rows_again(self, first: Found, lanes: DataFrame) -> DataFrame:
+    def _rows_again(self, first: Found, pollers: DataFrame) -> DataFrame:
         partitions = first.again.localCheckpoint()
         if partitions.isEmpty():
             return first.findings
         hours = partitions.select("client_id", F.date_trunc("hour", "minute").alias("hour")).distinct()
-        second = look(self._tables, spread(partitions, lanes), hours=hours.localCheckpoint(), lanes=lanes)
+        second = look(self._tables, spread(partitions, pollers), hours=hours.localCheckpoint(), pollers=pollers)
         return findings.found_again(second.findings, first.findings)
 
     def _unindexed(self, index: DataFrame) -> DataFrame:
@@ -209,7 +209,7 @@ class _Reconcile:
         if count <= MAX_PROBES:
             return unindexed(self._tables, candidates, index)
         self.left_out.append(
-            f"Whether rows are missing from the index was not looked at: {count:,} lanes' minutes are more than "
+            f"Whether rows are missing from the index was not looked at: {count:,} pollers' minutes are more than "
             f"{MAX_PROBES:,}. Take fewer hours, or single clients."
         )
         return unindexed(self._tables, candidates.limit(0), index)

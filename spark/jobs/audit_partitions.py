@@ -16,14 +16,14 @@ from pyspark.sql import functions as F
 from cql.members import CLUSTER
 from spark.io.tables import PARTITION, Tables
 from spark.transforms import books, findings
-from spark.transforms.lanes import positions, with_settled
+from spark.transforms.pollers import positions, with_settled
 from spark.window import HOUR, Window
 
 _COLUMNS = ("due", "schedule_id", *sorted({*findings.READS, *books.READS}))
 _PARTITIONS_OF_A_TASK = 250
 
 MAX_PROBES = 100_000
-"""Lanes' minutes that are tried for rows though the index does not name them; with more, none are."""
+"""Pollers' minutes that are tried for rows though the index does not name them; with more, none are."""
 OVERDUE_SECONDS = 600
 """A cron that waits this long for its expansion has been missed by the search for such crons, several times."""
 
@@ -38,7 +38,7 @@ class Found:
 
 
 def read_positions(tables: Tables, clients: DataFrame) -> DataFrame:
-    """How far the clients' lanes are, nodes read first (`transforms.lanes`)."""
+    """How far the clients' pollers are, nodes read first (`transforms.pollers`)."""
     cluster = clients.sparkSession.createDataFrame([(CLUSTER,)], "cluster string")
     nodes = tables.by_key(cluster, "nodes", ("node_id", "incarnation", "floor")).localCheckpoint()
     columns = ("poller_id", "owner_node", "owner_incarnation", "watermark", "lagging")
@@ -46,16 +46,17 @@ def read_positions(tables: Tables, clients: DataFrame) -> DataFrame:
     return positions(pollers, nodes).localCheckpoint()
 
 
-def spread(partitions: DataFrame, lanes: DataFrame) -> DataFrame:
+def spread(partitions: DataFrame, pollers: DataFrame) -> DataFrame:
     """The partitions, with whether each is settled, cut for reading: a key that was read costs one task, so tasks are
     many. Nothing of how they were found is left in it, so that it can be joined by key."""
     cores = partitions.sparkSession.sparkContext.defaultParallelism
     tasks = max(2 * cores, partitions.count() // _PARTITIONS_OF_A_TASK)
-    return with_settled(partitions.select(*PARTITION), lanes).repartition(tasks).localCheckpoint()
+    return with_settled(partitions.select(*PARTITION), pollers).repartition(tasks).localCheckpoint()
 
 
-def look(tables: Tables, partitions: DataFrame, *, hours: DataFrame, lanes: DataFrame) -> Found:
-    """`partitions`: from `spread`. `hours`: client_id and hour of all their minutes. `lanes`: from `read_positions`."""
+def look(tables: Tables, partitions: DataFrame, *, hours: DataFrame, pollers: DataFrame) -> Found:
+    """`partitions`: from `spread`. `hours`: client_id and hour of all their minutes. `pollers`: from
+    `read_positions`."""
     read = tables.by_key(partitions, "schedules", _COLUMNS, beside=("settled",))
     kept = read.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -67,7 +68,7 @@ def look(tables: Tables, partitions: DataFrame, *, hours: DataFrame, lanes: Data
     finally:
         kept.unpersist()
     doubled = findings.doubled_fires(fires)
-    others = _beside_others(tables, suspects, lanes)
+    others = _beside_others(tables, suspects, pollers)
     alone = findings.every([findings.wrong_by_itself(suspects), *others])
     by_rows = findings.every([doubled, alone.join(doubled, list(findings.ROW), "left_anti")]).localCheckpoint()
     found = findings.every(_with_books(tables, by_rows, counts, hours)).localCheckpoint()
@@ -80,14 +81,14 @@ def _fires(rows: DataFrame) -> DataFrame:
     return findings.fires_at(rows.limit(0) if doubled.isEmpty() else rows, doubled).localCheckpoint()
 
 
-def _beside_others(tables: Tables, suspects: DataFrame, lanes: DataFrame) -> Sequence[DataFrame]:
+def _beside_others(tables: Tables, suspects: DataFrame, pollers: DataFrame) -> Sequence[DataFrame]:
     """What takes other rows to tell; none are read for suspicions that nobody has."""
     suspicions = {row.suspicion for row in suspects.select("suspicion").distinct().collect()}
     told = []
     if findings.POINTER in suspicions:
         named = findings.named_copies(suspects).localCheckpoint()
         copies = tables.by_key(named, "schedules", ("created_at", "state")).localCheckpoint()
-        told.append(findings.unfollowed(suspects, with_settled(copies, lanes)))
+        told.append(findings.unfollowed(suspects, with_settled(copies, pollers)))
     if suspicions & {findings.WAITING, findings.UNDEFINED}:
         named = findings.named_originals(suspects).localCheckpoint()
         originals = tables.by_key(named, "schedules", ("state", "next_attempt_at")).localCheckpoint()
@@ -109,10 +110,10 @@ def _with_books(tables: Tables, by_rows: DataFrame, counts: DataFrame, hours: Da
 
 
 def planned(clients: DataFrame, window: Window) -> DataFrame:
-    """Every minute of the window for every lane that a client ever had. `clients`: client_id, poller_ceiling."""
+    """Every minute of the window for every poller that a client ever had. `clients`: client_id, poller_ceiling."""
     first, last = (F.timestamp_seconds(F.lit(int(at.timestamp()))) for at in (window.start, window.end - HOUR / 60))
-    lanes = F.sequence(F.lit(0), F.col("poller_ceiling") - 1)
-    each = clients.where(F.col("poller_ceiling") > 0).select("client_id", F.explode(lanes).alias("poller_id"))
+    pollers = F.sequence(F.lit(0), F.col("poller_ceiling") - 1)
+    each = clients.where(F.col("poller_ceiling") > 0).select("client_id", F.explode(pollers).alias("poller_id"))
     return each.select(
         "client_id", "poller_id", F.explode(F.sequence(first, last, F.expr("interval 1 minute"))).alias("minute")
     )

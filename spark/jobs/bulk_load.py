@@ -4,7 +4,7 @@
 
 Every row is judged as the API judges a create and becomes the same schedule in every run of the load
 (`usecases.bulk_load`, `domain.bulk_loads`). So a run that was cut short is simply started again: what is there
-stays as it is, what is missing is added. A load is known by its client and its name; lanes, key and creation instant
+stays as it is, what is missing is added. A load is known by its client and its name; pollers, key and creation instant
 are those of its first run.
 
 What is whole. A run that ends by itself has judged every row; those that are no schedules are in the rejects, which
@@ -86,7 +86,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--load", metavar="NAME", help="the load's name; without it: the input's path, as given")
     parser.add_argument(
-        "--lanes", type=_lanes, metavar="N", help="pollers to spread over; fixed at the first run. Without it: all"
+        "--pollers", type=_pollers, metavar="N", help="pollers to spread over; fixed at the first run. Without it: all"
     )
     parser.add_argument("--rejects", metavar="DIR", help="where rejects go, as JSON lines; without it: INPUT.rejects")
     parser.add_argument(
@@ -130,8 +130,8 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
         ahead_ms=ahead_ms,
     )
     pieces = max(math.ceil(found.rows / piece_rows), min(parallelism, math.ceil(found.rows / _FEW_ROWS)), 1)
-    per_lane = found.rows / max(found.minutes, 1) / start.load.lanes
-    salts = min(max(int(per_lane / _FEW_ROWS), 1), WAVE * parallelism)
+    per_poller = found.rows / max(found.minutes, 1) / start.load.pollers
+    salts = min(max(int(per_poller / _FEW_ROWS), 1), WAVE * parallelism)
     spread_rows = spread(rows, found.repeats, pieces=pieces, salts=salts)
     parts = spread_rows.toJSON(use_unicode=False).mapPartitions(partial(load_part, work))
     # What is kept can be asked twice without loading twice.
@@ -168,7 +168,7 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
         "client_id": start.load.client_id,
         "dry_run": not write,
         "first_run": not start.again,
-        "lanes": start.load.lanes,
+        "pollers": start.load.pollers,
         "started_at": format_instant(start.load.started_at),
         "rows": found.rows,
         **{name: counts[name] for name in _COUNTS},
@@ -183,14 +183,14 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
 def render(report: Report) -> Sequence[str]:
     lines = [
         f"{'Judged' if report['dry_run'] else 'Loaded'} {report['load_id']!r} for {report['client_id']}, "
-        f"{report['lanes']} lanes: {report['rows']:,} rows in {report['seconds']:,.1f} s "
+        f"{report['pollers']} pollers: {report['rows']:,} rows in {report['seconds']:,.1f} s "
         f"({report['rows_per_second']:,} a second)",
         f"{report['added']:>12,}  {'would be added' if report['dry_run'] else 'added'}",
         f"{report['present']:>12,}  there already",
         f"{report['repeated']:>12,}  the same as an earlier row of the input",
         f"{report['rejected']:>12,}  rejected" + (f", see {report['rejects']}" if report["rejects"] else ""),
     ]
-    guaranteed = GUARANTEED_CALLS_PER_MINUTE * report["lanes"]
+    guaranteed = GUARANTEED_CALLS_PER_MINUTE * report["pollers"]
     if report["fullest_minute_rows"] > guaranteed:
         lines.append(
             f"The minute {report['fullest_minute']} gets {report['fullest_minute_rows']:,} calls of this load; "
@@ -271,7 +271,7 @@ def _progress(counts: Counter[str], rows: int, seconds: float) -> str:
     return f"bulk_load: {done:,} of {rows:,} rows, {done / max(seconds, 0.001):,.0f} a second{rejected}"
 
 
-def _lanes(text: str) -> int:
+def _pollers(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MAX_POLLERS:
         raise ArgumentTypeError(f"must be from 1 to {MAX_POLLERS}")
     return int(text)
@@ -294,14 +294,14 @@ class Asked:
     client_id: ClientId
     load_id: str
     key: str
-    lanes: int | None
+    pollers: int | None
 
     @classmethod
     def of(cls, arguments: Namespace) -> "Asked":
         name: str = arguments.input if arguments.load is None else arguments.load
         if not name or not name.isprintable() or len(name) > MAX_NAME:
             raise JobRefused(f"the load's name must have 1 to {MAX_NAME} printable characters; give one with --load")
-        return cls(client_id=ClientId(arguments.client), load_id=name, key=arguments.key, lanes=arguments.lanes)
+        return cls(client_id=ClientId(arguments.client), load_id=name, key=arguments.key, pollers=arguments.pollers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,19 +328,21 @@ async def begin(storage: StorageSettings, asked: Asked, *, now: int, write: bool
             raise JobRefused(f"{asked.client_id!r} is Minutehand's own: it takes no schedules of yours")
         if client.state is ClientState.SUSPENDED:
             raise JobRefused(f"client {asked.client_id!r} is suspended: an administrator must resume it first")
-        lanes = client.poller_quota if asked.lanes is None else asked.lanes
+        pollers = client.poller_quota if asked.pollers is None else asked.pollers
         at = UnixMillis(now)
         load = BulkLoad(
             client_id=asked.client_id,
             load_id=asked.load_id,
             key_column=asked.key,
-            lanes=lanes,
+            pollers=pollers,
             started_at=at,
             state_at=at,
         )
         known = await stores.bulk_loads.read(asked.client_id, asked.load_id)
-        if known is None and lanes > client.poller_quota:
-            raise JobRefused(f"--lanes {lanes} is more than the {client.poller_quota} pollers of {asked.client_id!r}")
+        if known is None and pollers > client.poller_quota:
+            raise JobRefused(
+                f"--pollers {pollers} is more than the {client.poller_quota} pollers of {asked.client_id!r}"
+            )
         if known is None and write:
             match await stores.bulk_loads.begin(load):
                 case Applied():
@@ -365,8 +367,10 @@ def _check_same(asked: Asked, known: BulkLoad) -> None:
     begun = f"load {known.load_id!r} was begun at {format_instant(known.started_at)} with"
     if asked.key != known.key_column:
         raise JobRefused(f"{begun} --key {known.key_column}; other keys would be other schedules: take another --load")
-    if asked.lanes is not None and asked.lanes != known.lanes:
-        raise JobRefused(f"{begun} {known.lanes} lanes, which its ids name; leave out --lanes, or take another --load")
+    if asked.pollers is not None and asked.pollers != known.pollers:
+        raise JobRefused(
+            f"{begun} {known.pollers} pollers, which its ids name; leave out --pollers, or take another --load"
+        )
 
 
 async def noted(storage: StorageSettings, load: BulkLoad, state: BulkState, at: int) -> None:
@@ -387,10 +391,10 @@ def try_to_note(storage: StorageSettings, load: BulkLoad, state: BulkState, at: 
 def how_it_begins(start: Start, *, write: bool) -> str:
     """For who waits."""
     load = start.load
-    lanes = f"{load.lanes} lanes"
+    pollers = f"{load.pollers} pollers"
     if not start.again:
-        return f"load {load.load_id!r} begins, over {lanes}" if write else f"nothing is written, {lanes}"
-    begun = f"load {load.load_id!r} was begun at {format_instant(load.started_at)}, over {lanes}, and"
+        return f"load {load.load_id!r} begins, over {pollers}" if write else f"nothing is written, {pollers}"
+    begun = f"load {load.load_id!r} was begun at {format_instant(load.started_at)}, over {pollers}, and"
     ended = "was whole" if load.state is BulkState.WHOLE else "did not come to its end"
     return f"{begun} {ended}: what is there stays as it is, what is missing is {'added' if write else 'judged'}"
 

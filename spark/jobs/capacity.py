@@ -1,6 +1,6 @@
-"""`capacity`: what is to be called, against what lanes are guaranteed and what the nodes can send. Only reads.
+"""`capacity`: what is to be called, against what pollers are guaranteed and what the nodes can send. Only reads.
 
-    partitions that have rows -> calls of each lane's minute -> each client's figures, hottest minutes, the sum of all
+    partitions that have rows -> calls of each poller's minute -> each client's figures, hottest minutes, the sum of all
 
 The window reaches behind and ahead: rows of the future are there already, so the load of tomorrow is known as far as it
 was created; crons as far as they were expanded. Clients that are deleted, and Minutehand's own, whose rows are no
@@ -22,7 +22,7 @@ from spark.io.charts import Chart, draw
 from spark.io.members import capacity_per_minute
 from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.jobs.tenants import tenants
-from spark.transforms.load import READS, hottest, lane_minutes, loads, minutes, totals
+from spark.transforms.load import READS, hottest, loads, minutes, poller_minutes, totals
 from spark.window import HOUR, Window, add_clients, hour
 
 BEHIND_HOURS = 24
@@ -31,9 +31,9 @@ MAX_DAYS = 31
 CHARTED = 10
 """The clients with the fullest minutes have a chart each."""
 
-_FIGURES = ("calls", "lane_max", "lane_p99", "minute_max", "minute_p99", "recommended")
+_FIGURES = ("calls", "poller_max", "poller_p99", "minute_max", "minute_p99", "recommended")
 _HEAD = (
-    *("CLIENT", "QUOTA", "CALLS", "LANE MAX", "LANE P99", "LANE MEAN", "MINUTE MAX", "MINUTE P99", "SKEW"),
+    *("CLIENT", "QUOTA", "CALLS", "Poller MAX", "Poller P99", "Poller MEAN", "MINUTE MAX", "MINUTE P99", "SKEW"),
     *("RECOMMENDED",),
 )
 
@@ -61,13 +61,13 @@ def run(context: Context, arguments: Namespace) -> Report:
     quotas = context.session.createDataFrame(
         [(one.client_id, one.poller_quota) for one in chosen], "client_id string, quota int"
     )
-    lanes = lane_minutes(context.tables.rows([one.client_id for one in chosen], window, READS))
-    lanes.persist(StorageLevel.MEMORY_AND_DISK)
-    each = minutes(lanes).persist(StorageLevel.MEMORY_AND_DISK)
+    pollers = poller_minutes(context.tables.rows([one.client_id for one in chosen], window, READS))
+    pollers.persist(StorageLevel.MEMORY_AND_DISK)
+    each = minutes(pollers).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         now = F.timestamp_seconds(F.lit(int(context.now.timestamp())))
-        figures = [row.asDict() for row in loads(quotas, lanes, each).orderBy("client_id").collect()]
-        hot = _read(hottest(each, now=now), "client_id", "ahead", "lane_calls")
+        figures = [row.asDict() for row in loads(quotas, pollers, each).orderBy("client_id").collect()]
+        hot = _read(hottest(each, now=now), "client_id", "ahead", "poller_calls")
         sums = _read(totals(each))
         capacity = capacity_per_minute(context.session, context.tables, now=context.now)
         charts: list[str] = []
@@ -85,7 +85,7 @@ def run(context: Context, arguments: Namespace) -> Report:
             )
     finally:
         each.unpersist()
-        lanes.unpersist()
+        pollers.unpersist()
     return {
         "from": window.start.isoformat(),
         "to": window.end.isoformat(),
@@ -102,7 +102,7 @@ def render(report: Report) -> Sequence[str]:
     lines: list[Sequence[str]] = [_HEAD]
     for one in report["clients"]:
         shown = [_number(one[name]) for name in _FIGURES[:3]]
-        shown += [_number(one["lane_mean"], ".1f"), *(_number(one[name]) for name in _FIGURES[3:5])]
+        shown += [_number(one["poller_mean"], ".1f"), *(_number(one[name]) for name in _FIGURES[3:5])]
         lines.append(
             (one["client_id"], str(one["quota"]), *shown, _number(one["skew"], ".2f"), str(one["recommended"]))
         )
@@ -115,7 +115,7 @@ def render(report: Report) -> Sequence[str]:
     ]
     hot = [
         f"{one['client_id']}, hottest minutes {where}: "
-        + ", ".join(f"{each['minute']} {each['calls']:,} (a lane {each['lane_calls']:,})" for each in found)
+        + ", ".join(f"{each['minute']} {each['calls']:,} (a poller {each['poller_calls']:,})" for each in found)
         for one in report["clients"]
         for where in ("behind", "ahead")
         if (found := one["hottest"][where])
@@ -162,7 +162,7 @@ def _hottest(found: Iterable[Row], client_id: str) -> Report:
     own = sorted((one for one in found if one.client_id == client_id), key=lambda one: (-one.calls, one.at))
     return {
         where: [
-            {"minute": _told(one.at), "calls": one.calls, "lane_calls": one.lane_calls}
+            {"minute": _told(one.at), "calls": one.calls, "poller_calls": one.poller_calls}
             for one in own
             if one.ahead is ahead
         ]
@@ -234,9 +234,9 @@ def _draw(
 
     charts = [chart("all", title, sums, (("nodes can send", capacity),))]
     for one in charted:
-        client_id, lanes = one["client_id"], (("guaranteed", one["quota"]), ("recommended", one["recommended"]))
+        client_id, pollers = one["client_id"], (("guaranteed", one["quota"]), ("recommended", one["recommended"]))
         rows = [row for row in of_clients if row.client_id == client_id]
-        lines = [(label, quota * GUARANTEED_CALLS_PER_MINUTE) for label, quota in lanes]
+        lines = [(label, quota * GUARANTEED_CALLS_PER_MINUTE) for label, quota in pollers]
         charts.append(chart(f"client-{client_id}", client_id, rows, lines))
     try:
         return [str(path) for path in draw(charts, directory)]

@@ -7,7 +7,7 @@ import msgspec
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.clients import ClientSettings, ClientState
-from spark.io.members import Lanes
+from spark.io.members import Pollers
 from spark.jobs.job import Context, JobRefused
 
 _DEFAULTS = ClientSettings()
@@ -24,11 +24,11 @@ _settings = msgspec.json.Decoder(_Settings).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """`lanes`: those that may have schedules. `created`: Unix seconds."""
+    """`pollers`: those that may have schedules. `created`: Unix seconds."""
 
     client_id: str
     poller_quota: int
-    lanes: int
+    pollers: int
     state: ClientState
     retention_days: int
     created: int
@@ -42,7 +42,7 @@ def tenants(context: Context, named: Sequence[str]) -> list[Tenant]:
         row.client_id: Tenant(
             client_id=row.client_id,
             poller_quota=row.poller_quota,
-            lanes=row.poller_ceiling,
+            pollers=row.poller_ceiling,
             state=ClientState(row.state),
             retention_days=_settings(row.settings or "{}").retention_days,
             created=row.created,
@@ -56,6 +56,7 @@ def tenants(context: Context, named: Sequence[str]) -> list[Tenant]:
     return [known[name] for name in sorted(chosen)]
 
 
-def settled_before(tenant: Tenant, known: Lanes | None) -> int:
-    """Everything due before it is settled in all of the client's lanes; Unix seconds. 0 where a lane is not known."""
-    return known.settled_before if known is not None and known.known >= tenant.lanes else 0
+def settled_before(tenant: Tenant, known: Pollers | None) -> int:
+    """Everything due before it is settled in all of the client's pollers; Unix seconds. 0 where a poller is not
+    known."""
+    return known.settled_before if known is not None and known.known >= tenant.pollers else 0

@@ -1,11 +1,12 @@
 """`usage`: counts what each client used on each day, into `usage_by_day`.
 
-    which days -> how far the lanes are -> which partitions have rows -> the rows of one day after the other -> one row
+    which days -> how far the pollers are -> which partitions have rows -> the rows of one day after the other -> one
+    row
                                                                          for each client and day
 
-A day is counted as often as somebody asks, until it is complete: every lane was settled past its end *before* its rows
-were read, and none of them is open. Without days to count it takes those that are not complete, from the oldest that
-retention has left whole, up to today; so it may run every hour, and what it missed is made up for.
+A day is counted as often as somebody asks, until it is complete: every poller was settled past its end *before* its
+rows were read, and none of them is open. Without days to count it takes those that are not complete, from the oldest
+that retention has left whole, up to today; so it may run every hour, and what it missed is made up for.
 
 A client's day is one row and one write, which replaces all of it; so a run that is cut short has written whole days or
 nothing of them, and the next one does the others. Days past their client's retention are left as they were counted:
@@ -25,7 +26,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from scheduler_service.domain.usage import Used
-from spark.io.members import lanes
+from spark.io.members import pollers
 from spark.jobs.job import Context, Job, JobRefused, Report
 from spark.jobs.tenants import Tenant, settled_before, tenants
 from spark.transforms.usage import READS, days, failing_hosts, growing, usage, used
@@ -126,7 +127,7 @@ def run(context: Context, arguments: Namespace) -> Report:
     span = Window(datetime.fromtimestamp(first, UTC), end)
     names = [one.client_id for one in chosen]
     stored = _stored(context, names, span)
-    how_far = lanes(context.session, context.tables, names)
+    how_far = pollers(context.session, context.tables, names)
     busy = _busy(context, names, span)
     plan = Plan([])
     for one in chosen:

@@ -1,4 +1,4 @@
-"""The books, from raw rows: what each lane's minute holds, and whether the stored balance says the same.
+"""The books, from raw rows: what each poller's minute holds, and whether the stored balance says the same.
 
 A stored balance is compared only if its stamp is that of every row of its partition as read (`domain.books`: while the
 stamp stands, no outcome has changed). One of another stamp is out of date, not wrong.

@@ -1,4 +1,5 @@
-"""How many calls fall on each lane's minute, what that is against what a lane is guaranteed, and which quota would do.
+"""How many calls fall on each poller's minute, what that is against what a poller is guaranteed, and which quota would
+do.
 
 Only minutes that have calls are looked at: a client that is busy for one hour of the day is to be served in that hour.
 The 99th percentile is over them, so of a hundred busy minutes one may be fuller.
@@ -14,7 +15,7 @@ from spark.transforms.rows import in_state
 READS = ("created_at", "state")
 """The columns of `schedules` that it takes beside the key."""
 TARGET_SHARE = 0.7
-"""Of the guarantee: what a lane's 99th percentile minute is to stay within at the recommended quota. The rest is for
+"""Of the guarantee: what a poller's 99th percentile minute is to stay within at the recommended quota. The rest is for
 what is not known yet: retries, and the growth until somebody looks again."""
 TARGET = round(TARGET_SHARE * GUARANTEED_CALLS_PER_MINUTE)
 HOTTEST = 5
@@ -22,7 +23,7 @@ HOTTEST = 5
 _P99 = "percentile_disc(0.99) WITHIN GROUP (ORDER BY {})"
 
 
-def lane_minutes(rows: DataFrame) -> DataFrame:
+def poller_minutes(rows: DataFrame) -> DataFrame:
     """client_id, poller_id, minute, calls: the rows that are or were to be called there. Copies count, each is a call
     of its own; what was cancelled or skipped does not."""
     called = F.col("created_at").isNotNull() & ~in_state(F.col("state"), State.CANCELLED, State.SKIPPED)
@@ -30,10 +31,12 @@ def lane_minutes(rows: DataFrame) -> DataFrame:
     return counts.select("client_id", "poller_id", "minute", "calls")
 
 
-def minutes(lanes: DataFrame) -> DataFrame:
-    """client_id, minute, calls, lane_calls (of its fullest lane). `lanes` is of `lane_minutes`."""
-    summed = lanes.groupBy("client_id", "minute").agg(F.sum("calls").alias("calls"), F.max("calls").alias("lane_calls"))
-    return summed.select("client_id", "minute", "calls", "lane_calls")
+def minutes(pollers: DataFrame) -> DataFrame:
+    """client_id, minute, calls, poller_calls (of its fullest poller). `pollers` is of `poller_minutes`."""
+    summed = pollers.groupBy("client_id", "minute").agg(
+        F.sum("calls").alias("calls"), F.max("calls").alias("poller_calls")
+    )
+    return summed.select("client_id", "minute", "calls", "poller_calls")
 
 
 def totals(each: DataFrame) -> DataFrame:
@@ -42,47 +45,48 @@ def totals(each: DataFrame) -> DataFrame:
 
 
 def hottest(each: DataFrame, *, now: Column) -> DataFrame:
-    """client_id, ahead, minute, calls, lane_calls: each client's HOTTEST minutes before that of `now`, and from it on;
-    ties by time."""
+    """client_id, ahead, minute, calls, poller_calls: each client's HOTTEST minutes before that of `now`, and from it
+    on; ties by time."""
     placed = each.withColumn("ahead", F.col("minute") >= F.date_trunc("minute", now))
     order = Window.partitionBy("client_id", "ahead").orderBy(F.col("calls").desc(), "minute")
     ranked = placed.withColumn("rank", F.row_number().over(order)).where(F.col("rank") <= HOTTEST)
-    return ranked.select("client_id", "ahead", "minute", "calls", "lane_calls")
+    return ranked.select("client_id", "ahead", "minute", "calls", "poller_calls")
 
 
-def loads(clients: DataFrame, lanes: DataFrame, each: DataFrame) -> DataFrame:
+def loads(clients: DataFrame, pollers: DataFrame, each: DataFrame) -> DataFrame:
     """One row for each of `clients` (client_id, quota), with null or zero where nothing is to be called.
 
-    lane_max, lane_p99, lane_mean: calls of a lane's minute. minute_max, minute_p99: of a minute over its lanes. skew:
-    what the fullest lane got of all minutes, against the mean of the lanes; those of the quota that got nothing count.
+    poller_max, poller_p_99, poller_mean: calls of a poller's minute. minute_max, minute_p99: of a minute over its
+    pollers. skew: what the fullest poller got of all minutes, against the mean of the pollers; those of the quota that
+    got nothing count.
 
-    recommended: the quota at which a lane's 99th percentile minute stays within TARGET. That is as many lanes as the
-    99th percentile minute of the client needs if it is spread evenly. Where a lane's is beyond TARGET today, it is at
-    least the quota that brings that lane down in proportion: load that keys keep together is not spread evenly.
+    recommended: the quota at which a poller's 99th percentile minute stays within TARGET. That is as many pollers as
+    the 99th percentile minute of the client needs if it is spread evenly. Where a poller's is beyond TARGET today, it
+    is at least the quota that brings that poller down in proportion: load that keys keep together is not spread evenly.
     """
-    of_lanes = lanes.groupBy("client_id").agg(
-        F.max("calls").alias("lane_max"),
-        F.expr(_P99.format("calls")).cast("long").alias("lane_p99"),
-        F.avg("calls").alias("lane_mean"),
+    of_pollers = pollers.groupBy("client_id").agg(
+        F.max("calls").alias("poller_max"),
+        F.expr(_P99.format("calls")).cast("long").alias("poller_p99"),
+        F.avg("calls").alias("poller_mean"),
     )
     of_minutes = each.groupBy("client_id").agg(
         F.sum("calls").alias("calls"),
         F.max("calls").alias("minute_max"),
         F.expr(_P99.format("calls")).cast("long").alias("minute_p99"),
     )
-    of_lane = lanes.groupBy("client_id", "poller_id").agg(F.sum("calls").alias("calls"))
-    fullest = of_lane.groupBy("client_id").agg(F.max("calls").alias("fullest"), F.count(F.lit(1)).alias("used"))
+    of_poller = pollers.groupBy("client_id", "poller_id").agg(F.sum("calls").alias("calls"))
+    fullest = of_poller.groupBy("client_id").agg(F.max("calls").alias("fullest"), F.count(F.lit(1)).alias("used"))
     joined = clients
-    for one in (of_lanes, of_minutes, fullest):
+    for one in (of_pollers, of_minutes, fullest):
         joined = joined.join(one, "client_id", "left")
     quota = F.col("quota")
     even = F.ceil(F.col("minute_p99") / TARGET)
-    uneven = F.when(F.col("lane_p99") > TARGET, F.ceil(quota * F.col("lane_p99") / TARGET))
+    uneven = F.when(F.col("poller_p99") > TARGET, F.ceil(quota * F.col("poller_p99") / TARGET))
     return joined.select(
         "client_id",
         "quota",
         F.coalesce("calls", F.lit(0)).alias("calls"),
-        *("lane_max", "lane_p99", "lane_mean", "minute_max", "minute_p99"),
+        *("poller_max", "poller_p99", "poller_mean", "minute_max", "minute_p99"),
         (F.col("fullest") * F.greatest(quota, "used") / F.col("calls")).alias("skew"),
         F.greatest(F.lit(1), even, uneven).cast("int").alias("recommended"),
     )

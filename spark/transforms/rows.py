@@ -3,7 +3,7 @@
 What a schedule_id says, as columns. The layout is that of `scheduler_service.domain.ids`.
 
 The connector hands out a UUID as text: xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx. Its first twelve digits are the due; the
-three behind the version and four bits behind the variant are the lane.
+three behind the version and four bits behind the variant are the poller.
 """
 
 from collections.abc import Iterable
@@ -116,7 +116,7 @@ def due_of(schedule_id: Column) -> Column:
 
 
 def poller_of(schedule_id: Column) -> Column:
-    """The lane that the id names."""
+    """The poller that the id names."""
     high, low = _number(F.substring(schedule_id, 16, 3)), _number(F.substring(schedule_id, 20, 2))
     return (F.shiftleft(high, 4) + F.shiftright(low, 2).bitwiseAND(F.lit(0xF))).cast("int")
 

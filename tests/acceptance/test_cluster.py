@@ -56,10 +56,10 @@ def test_whatever_befalls_three_nodes_every_schedule_is_called(
         stages.begin("a quiet time", at_most_late=PLANNED_SECONDS)
         time.sleep(WARM_SECONDS)
 
-        lanes = lanes_of(client, "a")
+        pollers = pollers_of(client, "a")
         stage = stages.begin("a is killed", at_most_late=DEATH_SECONDS)
         trio.programs["a"].kill()
-        stage.doubt(lanes, since=stage.start, until=time.time())
+        stage.doubt(pollers, since=stage.start, until=time.time())
         trio.await_owners({"b", "c"}, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
         stages.begin("a comes back", at_most_late=PLANNED_SECONDS)
@@ -67,13 +67,13 @@ def test_whatever_befalls_three_nodes_every_schedule_is_called(
         trio.await_owners(NODES, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
 
-        lanes = lanes_of(client, "b")
+        pollers = pollers_of(client, "b")
         stage = stages.begin("b is frozen", at_most_late=DEATH_SECONDS)
         trio.programs["b"].send(signal.SIGSTOP)
-        stage.doubt(lanes, since=stage.start, until=time.time())
+        stage.doubt(pollers, since=stage.start, until=time.time())
         time.sleep(FROZEN_SECONDS)
         stage = stages.begin("b goes on", at_most_late=PLANNED_SECONDS)
-        stage.doubt_thawed(lanes, at=stage.start)
+        stage.doubt_thawed(pollers, at=stage.start)
         trio.programs["b"].send(signal.SIGCONT)
         trio.await_owners({"a", "c"}, pollers=QUOTA)
         time.sleep(PAUSE_SECONDS)
@@ -114,12 +114,12 @@ def test_whatever_befalls_three_nodes_every_schedule_is_called(
     assert not verdict.faults, verdict.told()
 
 
-def lanes_of(client: ClientScope, node_id: str) -> frozenset[int]:
-    """The lanes that a node owns now."""
-    pollers = client.pollers()
-    lanes = frozenset(one.poller_id for one in pollers if one.owner is not None and one.owner.node_id == node_id)
-    assert lanes, pollers
-    return lanes
+def pollers_of(client: ClientScope, node_id: str) -> frozenset[int]:
+    """The pollers that a node owns now."""
+    owned = client.pollers()
+    pollers = frozenset(one.poller_id for one in owned if one.owner is not None and one.owner.node_id == node_id)
+    assert pollers, owned
+    return pollers
 
 
 def await_end(cluster: Deployment, name: str) -> None:

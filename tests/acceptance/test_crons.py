@@ -113,11 +113,11 @@ def _befall(run: Run) -> None:
         cluster.await_owners(NODES, pollers=POLLERS)
         time.sleep(PAUSE_SECONDS)
 
-    lanes = _lanes_of(cluster, "b")
+    pollers = _pollers_of(cluster, "b")
     stages = run.begin("b is killed", at_most_late=DEATH_SECONDS)
     cluster.programs["b"].kill()
     for client, stage in stages.items():
-        stage.doubt(lanes[client], since=stage.start, until=time.time())
+        stage.doubt(pollers[client], since=stage.start, until=time.time())
     cluster.await_owners({"a"}, pollers=POLLERS)
     time.sleep(PAUSE_SECONDS)
     run.begin("b comes back", at_most_late=PLANNED_SECONDS)
@@ -126,7 +126,7 @@ def _befall(run: Run) -> None:
     time.sleep(QUIET_SECONDS)
 
 
-def _lanes_of(cluster: Deployment, node_id: str) -> dict[str, frozenset[int]]:
+def _pollers_of(cluster: Deployment, node_id: str) -> dict[str, frozenset[int]]:
     with cluster.admin() as api:
         owned = {client: api.client(client).pollers() for client in CLIENTS}
     return {

@@ -2,7 +2,7 @@
 
     old migrate, API, node --> new migrate --> new node, new API beside them --> the old ones are told to end
 
-Both APIs take schedules all the while, crons fire every minute, and lanes move from old to new. Nothing is lost, and
+Both APIs take schedules all the while, crons fire every minute, and pollers move from old to new. Nothing is lost, and
 nothing is called twice without saying so. MINUTEHAND_UPGRADE_FROM names another revision to come from.
 """
 

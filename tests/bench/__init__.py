@@ -21,7 +21,7 @@ through the public API, the calls to the receiver. It reports and judges nothing
     crons               `--crons N` of them, a quarter at one minute: how fast they are expanded, and how late; minutes
                         of their own, so not unless asked for
     neighbour ...       a quiet client's lateness beside 60,000 calls of another one, and beside bad receivers
-    scale               CPU against numbers of lanes, clients, hosts and bytes, and TLS; long, so not unless asked for
+    scale               CPU against numbers of pollers, clients, hosts and bytes, and TLS; long, so not unless asked for
     node ...            one of three nodes killed, one stopped: when its pollers fire again, and how late
     idle pollers        100,352 of them on three nodes: what they cost, and how fast a dead node's move
 

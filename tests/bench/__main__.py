@@ -189,7 +189,7 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             lambda bench: crons.crons(bench, count=arguments.crons),
         ),
         SCALE: (
-            "Creating and calling for more and more lanes, clients, hosts and bytes.",
+            "Creating and calling for more and more pollers, clients, hosts and bytes.",
             lambda bench: scaling.scale(
                 bench,
                 calls=arguments.scale_calls,
@@ -210,7 +210,7 @@ def _phases(arguments: argparse.Namespace) -> Phases:
             lambda bench: cluster.node_lost(bench, how=signal.SIGTERM, rate=arguments.lost_rate),
         ),
         "idle_pollers": (
-            f"Owning {arguments.idle_clients * cluster.LANES_A_CLIENT:,} idle pollers.",
+            f"Owning {arguments.idle_clients * cluster.POLLERS_A_CLIENT:,} idle pollers.",
             lambda bench: cluster.idle_pollers(bench, clients=arguments.idle_clients, seconds=arguments.idle_seconds),
         ),
     }

@@ -33,7 +33,7 @@ from tests.bench.spark_session import LocalSpark, add_memory, local_spark
 from tests.support.processes import Deployment, deployment
 
 CLIENT = "bench"
-LANES = 8
+POLLERS = 8
 ALONE_SECONDS = 20.0
 LEAD_SECONDS = 5.0
 UNLIMITED = "10000000"
@@ -51,7 +51,7 @@ def main() -> int:
         for rows in map(int, arguments.rows.split(",")):
             with deployment(local.cassandra, local.directory) as built:
                 built.start_api()
-                key = built.register(CLIENT, poller_quota=LANES)
+                key = built.register(CLIENT, poller_quota=POLLERS)
                 path = f"{local.directory}/{rows}.parquet"
                 _write(local.session, path, rows, arguments.minutes)
                 measure = partial(_measure, local, built, path, arguments.rate)

@@ -1,6 +1,6 @@
 """What calls cost one node process, in its own process: CPU microseconds each, the kernel's part of them.
 
-    python -m tests.bench.call_cost [--rows N] [--lanes N] [--rounds N] [--spread SECONDS] [--profile N]
+    python -m tests.bench.call_cost [--rows N] [--pollers N] [--rounds N] [--spread SECONDS] [--profile N]
 
 The minutes' runs, the dispatcher and the delivery engine are real, and so are the sockets to a receiver in a process of
 its own. Cassandra is not: pages are there at once, and advances are made into the bytes of their request and applied a
@@ -147,17 +147,17 @@ class ShiftedClock(SystemClock):
 class OneTenant(Tenants):
     """One client, known from the start."""
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, pollers: int) -> None:
         client = Client(
             client_id=CLIENT,
-            poller_quota=lanes,
-            poller_ceiling=lanes,
+            poller_quota=pollers,
+            poller_ceiling=pollers,
             state=ClientState.ACTIVE,
             settings=ClientSettings(),
             revision=1,
             created_at=UnixMillis(1),
         )
-        self._tenant = Tenant(client, client.settings.effective(poller_quota=lanes), (b"s" * 32,))
+        self._tenant = Tenant(client, client.settings.effective(poller_quota=pollers), (b"s" * 32,))
 
     def get(self, client_id: ClientId) -> Tenant | None:
         return self._tenant
@@ -176,8 +176,8 @@ class NoBalances:
 class Bench:
     """One node's parts, and the rounds that it makes calls in."""
 
-    def __init__(self, *, lanes: int, url: str) -> None:
-        self.lanes, self._url = lanes, url
+    def __init__(self, *, pollers: int, url: str) -> None:
+        self.pollers, self._url = pollers, url
         self.clock = ShiftedClock()
         self.connection = InstantConnection()
         self._settings = MinuteSettings()
@@ -194,7 +194,7 @@ class Bench:
             randomness=randomness,
         )
         store.packs = lambda: True
-        self._tenants = OneTenant(lanes)
+        self._tenants = OneTenant(pollers)
         policy = NetworkPolicy.parse(allow=["127.0.0.0/8"])
         self.engine = DeliveryEngine(clock=self.clock, policy=policy, settings=DeliverySettings())
         books = Bookkeeper(
@@ -240,22 +240,22 @@ class Bench:
         self._tasks.spawn(self.dispatcher.run(), name="dispatcher")
 
     def fill(self, rows: int, *, spread_ms: int, round_: int) -> Minute:
-        """Rows for each lane, and the clock at the end of the time in which they are due."""
+        """Rows for each poller, and the clock at the end of the time in which they are due."""
         minute = Minute(minute_of(int(time.time() * 1000)) + 10 + 10 * round_)
         start = minute_start(minute)
         connection = self.connection
         connection.rows.clear()
         content = pack_content("POST", self._url, "[]", b"x" * 200, "{}")
-        for lane in range(self.lanes):
+        for poller in range(self.pollers):
             found: list[tuple[Any, ...]] = []
-            for number in range(rows // self.lanes):
-                due = UnixMillis(start + number * abs(spread_ms) * self.lanes // rows)
-                id_ = compose_schedule_id(due=due, poller_id=lane, tail=number)
+            for number in range(rows // self.pollers):
+                due = UnixMillis(start + number * abs(spread_ms) * self.pollers // rows)
+                id_ = compose_schedule_id(due=due, poller_id=poller, tail=number)
                 found.append((due, id_, *UNSET_BEFORE, start, *UNSET_BEHIND, content))
-            connection.rows[lane] = found
+            connection.rows[poller] = found
         connection.states = {
-            lane: [(row[0], row[1], "call", start, "delivered", row[0] + 1, None, None, None) for row in found]
-            for lane, found in connection.rows.items()
+            poller: [(row[0], row[1], "call", start, "delivered", row[0] + 1, None, None, None) for row in found]
+            for poller, found in connection.rows.items()
         }
         self.clock.ahead_ms = start + max(spread_ms, 0) - int(time.time() * 1000)
         connection.recorded, connection.wanted = 0, rows
@@ -264,7 +264,7 @@ class Bench:
 
     async def call_all(self, minute: Minute) -> None:
         """Until every row is recorded."""
-        self._runs = [self._run(PollerId(lane), minute) for lane in range(self.lanes)]
+        self._runs = [self._run(PollerId(poller), minute) for poller in range(self.pollers)]
         work = [asyncio.create_task(run.run()) for run in self._runs]
         assert self.connection.all_recorded is not None
         await self.connection.all_recorded
@@ -307,7 +307,7 @@ def receiver() -> Iterator[str]:
 
 async def measure(options: argparse.Namespace, url: str, show: Callable[[str], None]) -> dict[str, float]:
     """The best round's CPU microseconds a call: of the process, and the kernel's part of the round with least of it."""
-    bench = Bench(lanes=options.lanes, url=url)
+    bench = Bench(pollers=options.pollers, url=url)
     await asyncio.sleep(0.5)
     await bench.start()
     figures: list[tuple[float, float]] = []
@@ -341,7 +341,7 @@ async def measure(options: argparse.Namespace, url: str, show: Callable[[str], N
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.call_cost", description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=32_000, help="calls of a round (default: %(default)s)")
-    parser.add_argument("--lanes", type=int, default=64, help="lanes they are spread over (default: %(default)s)")
+    parser.add_argument("--pollers", type=int, default=64, help="pollers they are spread over (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=6, help="rounds after the first (default: %(default)s)")
     parser.add_argument(
         "--spread", type=float, default=2.0, help="seconds in which they are due (default: %(default)s)"

@@ -16,11 +16,11 @@ NODES = 3
 LEAD_SECONDS = 10.0
 BEFORE_SECONDS = 5.0
 AFTER_SECONDS = 15.0
-LANES_A_CLIENT = 1_024
+POLLERS_A_CLIENT = 1_024
 PATIENCE_SECONDS = 120.0
 WAITING_SECONDS = 5.0
-"""Calls due this soon after a node was lost tell when its pollers fire again. Lanes are filled in runs, so that in less
-time the lost node may have had none."""
+"""Calls due this soon after a node was lost tell when its pollers fire again. Pollers are filled in runs, so that in
+less time the lost node may have had none."""
 
 
 def node_lost(bench: Bench, *, how: signal.Signals, rate: int) -> Figures:
@@ -89,9 +89,9 @@ def idle_pollers(bench: Bench, *, clients: int, seconds: float) -> Figures:
     began = time.monotonic()
     with bench.deployment.admin() as api:
         for number in range(clients):
-            api.clients.register(f"idle-{number:04}", poller_quota=LANES_A_CLIENT)
+            api.clients.register(f"idle-{number:04}", poller_quota=POLLERS_A_CLIENT)
     registered = time.monotonic() - began
-    pollers = clients * LANES_A_CLIENT + QUOTA
+    pollers = clients * POLLERS_A_CLIENT + QUOTA
     with ExitStack() as parts:
         began = time.monotonic()
         nodes = start_nodes(bench, parts, "idle")

@@ -222,8 +222,8 @@ def _least_lead(bench: Bench, names: list[str], minute: int, length: int) -> flo
             " WHERE client_id = ? AND poller_id = ? AND minute = ?"
         )
         for name in names:
-            for lane in range(QUOTA):
-                for row in session.execute(query, (name, lane, minute * MINUTE_MS)):
+            for poller in range(QUOTA):
+                for row in session.execute(query, (name, poller, minute * MINUTE_MS)):
                     if row.written is not None and row.due < minute * MINUTE_MS + length:
                         lead = row.due / 1000 - row.written / 1e6
                         least = lead if least is None else min(least, lead)

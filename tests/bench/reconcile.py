@@ -3,7 +3,7 @@
     python -m tests.bench.reconcile --rows 500000,1000000,2000000
 
 Starts a Cassandra of its own, writes an hour of rows with Spark, and audits it as `minutehand spark run` does, on two
-cores. Rows are spread over the lanes and minutes; most were delivered, a tenth are fires of crons.
+cores. Rows are spread over the pollers and minutes; most were delivered, a tenth are fires of crons.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from tests.bench.spark_session import add_memory, local_spark
 from tests.support.processes import deployment
 
 CLIENT = "bench"
-LANES = 64
+POLLERS = 64
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
 _START_MS = round(START.timestamp() * 1000)
 _FOR_EVER = 1 << 28
@@ -79,19 +79,19 @@ def _write(session: SparkSession, tables: Tables, rows: int) -> None:
     """An hour of rows, one of which has lost its outcome, and all that goes with them."""
     tables.append(
         session.createDataFrame(
-            [(CLIENT, LANES, LANES, "active", "{}", 1)],
+            [(CLIENT, POLLERS, POLLERS, "active", "{}", 1)],
             "client_id string, poller_quota int, poller_ceiling int, state string, settings string, revision bigint",
         ),
         "clients",
     )
-    lanes = session.range(LANES).select(
+    pollers = session.range(POLLERS).select(
         F.lit(CLIENT).alias("client_id"),
         F.col("id").cast("int").alias("poller_id"),
         F.lit(1).cast("bigint").alias("epoch"),
         F.lit(_FOR_EVER).cast("bigint").alias("watermark"),
         F.lit(True).alias("lagging"),
     )
-    tables.append(lanes, "pollers")
+    tables.append(pollers, "pollers")
     made = _rows(session, rows)
     tables.append(made, "schedules")
     ended = made.withColumn("state", F.coalesce("state", F.lit("delivered"))).withColumn("settled", F.lit(True))
@@ -112,7 +112,7 @@ def _write(session: SparkSession, tables: Tables, rows: int) -> None:
 
 def _rows(session: SparkSession, rows: int) -> DataFrame:
     number = F.col("id")
-    lane, minute = (number % LANES).cast("int"), (number / LANES).cast("long") % 60
+    poller, minute = (number % POLLERS).cast("int"), (number / POLLERS).cast("long") % 60
     due_ms = _START_MS + minute * 60_000 + (number * 7919) % 60_000
     text = F.concat(
         F.lpad(F.hex("due_ms"), 12, "0"),
@@ -132,7 +132,7 @@ def _rows(session: SparkSession, rows: int) -> DataFrame:
     fire = number % 10 == 3
     return (
         session.range(0, rows, 1, 8)
-        .select(number, lane.alias("poller_id"), due_ms.alias("due_ms"))
+        .select(number, poller.alias("poller_id"), due_ms.alias("due_ms"))
         .select(
             F.lit(CLIENT).alias("client_id"),
             "poller_id",

@@ -1,6 +1,6 @@
-"""What the rows of a lane's minute cost Cassandra and their owner, by how they are written and read.
+"""What the rows of a poller's minute cost Cassandra and their owner, by how they are written and read.
 
-python -m tests.bench.rows [--only NAMES] [--rounds N] [--rows N] [--lanes N]
+python -m tests.bench.rows [--only NAMES] [--rounds N] [--rows N] [--pollers N]
 
 One Cassandra, one process, one store. After rounds that only warm it up every way is measured once a round, in turn.
 CPU is in seconds per 1,000 rows, Cassandra's without its compilers and collector; milliseconds are of one advance, and
@@ -45,8 +45,8 @@ BEAT_SECONDS = 0.05
 SIZES = (130, 250, 500, 1_000)
 PAGE_ROWS = 1_000
 
-Lanes = Sequence[Sequence[Definition]]
-Way = Callable[["Bench", Lanes], Awaitable[None]]
+Pollers = Sequence[Sequence[Definition]]
+Way = Callable[["Bench", Pollers], Awaitable[None]]
 
 
 @dataclass
@@ -62,44 +62,46 @@ class Found:
 class Bench:
     """`advances_ms` and `beats_ms`: of the way that is measured now."""
 
-    def __init__(self, storage: Storage, pid: int, *, lanes: int, rows: int) -> None:
+    def __init__(self, storage: Storage, pid: int, *, pollers: int, rows: int) -> None:
         self.storage = storage
         self.advances_ms: list[float] = []
         self.beats_ms: list[float] = []
-        self._pid, self._lanes, self._rows = pid, lanes, rows
+        self._pid, self._pollers, self._rows = pid, pollers, rows
         self._minute = FIRST_MINUTE
         self._beat = 0
 
-    def fresh(self) -> Lanes:
-        """A minute of every lane that nobody has written to."""
+    def fresh(self) -> Pollers:
+        """A minute of every poller that nobody has written to."""
         self._minute += 1
-        return [[_definition(self._minute, lane, row, self._rows) for row in range(self._rows)] for lane in self.lanes]
+        return [
+            [_definition(self._minute, poller, row, self._rows) for row in range(self._rows)] for poller in self.pollers
+        ]
 
-    async def fill(self, lanes: Lanes, *, packs: bool) -> None:
+    async def fill(self, pollers: Pollers, *, packs: bool) -> None:
         """Write all of it."""
         self.storage.schedules.packs = lambda: packs
-        for rows in lanes:
+        for rows in pollers:
             errors = await self.storage.schedules.insert_many(rows)
             assert not any(errors), errors
 
     @property
-    def lanes(self) -> range:
-        return range(self._lanes)
+    def pollers(self) -> range:
+        return range(self._pollers)
 
     async def measure(self, way: Way, found: Found, *, prepared: Way | None = None) -> None:
-        lanes = self.fresh()
+        pollers = self.fresh()
         if prepared is not None:
-            await prepared(self, lanes)
+            await prepared(self, pollers)
         self.advances_ms, self.beats_ms = found.advances_ms, found.beats_ms
         beating = asyncio.ensure_future(self._beat_on())
         with self._accounting(found):
-            await way(self, lanes)
+            await way(self, pollers)
         beating.cancel()
         self.advances_ms, self.beats_ms = [], []
 
     @contextmanager
     def _accounting(self, found: Found) -> Iterator[None]:
-        thousands = self._lanes * self._rows / 1000
+        thousands = self._pollers * self._rows / 1000
         with watched(self._pid) as threads:
             server, own = cpu_seconds(self._pid) or 0.0, time.process_time()
             yield
@@ -117,17 +119,17 @@ class Bench:
 
 
 def advances(size: int, *, packs: bool) -> Way:
-    """Four lanes at a time claim `size` rows, record them while they claim the next, and so on."""
+    """Four pollers at a time claim `size` rows, record them while they claim the next, and so on."""
 
-    async def run(bench: Bench, lanes: Lanes) -> None:
+    async def run(bench: Bench, pollers: Pollers) -> None:
         bench.storage.schedules.packs = lambda: packs
         places = asyncio.Semaphore(4)
 
-        async def of_lane(rows: Sequence[Definition]) -> None:
+        async def of_poller(rows: Sequence[Definition]) -> None:
             async with places:
                 await _advance(bench, rows, size)
 
-        await asyncio.gather(*map(of_lane, lanes))
+        await asyncio.gather(*map(of_poller, pollers))
 
     return run
 
@@ -151,10 +153,10 @@ async def _advance(bench: Bench, rows: Sequence[Definition], size: int) -> None:
 
 
 def creates(*, packs: bool, scattered: bool = False) -> Way:
-    """Batches of a lane's rows; `scattered`: as many requests' worth of rows of as many lanes."""
+    """Batches of a poller's rows; `scattered`: as many requests' worth of rows of as many pollers."""
 
-    async def run(bench: Bench, lanes: Lanes) -> None:
-        await bench.fill([*zip(*lanes, strict=True)] if scattered else lanes, packs=packs)
+    async def run(bench: Bench, pollers: Pollers) -> None:
+        await bench.fill([*zip(*pollers, strict=True)] if scattered else pollers, packs=packs)
 
     return run
 
@@ -162,18 +164,18 @@ def creates(*, packs: bool, scattered: bool = False) -> Way:
 def then(*ways: Way) -> Way:
     """One after the other."""
 
-    async def run(bench: Bench, lanes: Lanes) -> None:
+    async def run(bench: Bench, pollers: Pollers) -> None:
         for way in ways:
-            await way(bench, lanes)
+            await way(bench, pollers)
 
     return run
 
 
 def pages(method: str) -> Way:
-    """One page of every lane."""
+    """One page of every poller."""
 
-    async def run(bench: Bench, lanes: Lanes) -> None:
-        for rows in lanes:
+    async def run(bench: Bench, pollers: Pollers) -> None:
+        for rows in pollers:
             page = await getattr(bench.storage.schedules, method)(rows[0].partition, limit=PAGE_ROWS)
             assert len(page.rows) == min(len(rows), PAGE_ROWS)
 
@@ -185,7 +187,7 @@ _NEW = {form: creates(packs=packs) for form, packs in _FORMS.items()}
 _ENDED = {form: then(_NEW[form], advances(500, packs=packs)) for form, packs in _FORMS.items()}
 WAYS: Mapping[str, tuple[Way, Way | None]] = {
     **{f"create in batches, {form}": (way, None) for form, way in _NEW.items()},
-    **{f"create over lanes, {form}": (creates(packs=packs, scattered=True), None) for form, packs in _FORMS.items()},
+    **{f"create over pollers, {form}": (creates(packs=packs, scattered=True), None) for form, packs in _FORMS.items()},
     **{
         f"advances of {size}, {form}": (advances(size, packs=packs), _NEW[form])
         for size in SIZES
@@ -221,7 +223,7 @@ async def _run(settings: StorageSettings, pid: int, arguments: argparse.Namespac
     await migrate(settings, clock=SystemClock(), randomness=SystemRandomness())
     storage = await open_storage(settings)
     try:
-        bench = Bench(storage, pid, lanes=arguments.lanes, rows=arguments.rows)
+        bench = Bench(storage, pid, pollers=arguments.pollers, rows=arguments.rows)
         chosen = {
             name: ways for name, ways in WAYS.items() if name.startswith(tuple(arguments.only.split(",")) or ("",))
         }
@@ -242,13 +244,13 @@ def _ms(took: Sequence[float], share: float) -> str:
     return f"{'':>8}" if value is None else f"{value:8.1f}"
 
 
-def _definition(minute: int, lane: int, row: int, rows: int) -> Definition:
+def _definition(minute: int, poller: int, row: int, rows: int) -> Definition:
     due = UnixMillis(minute_start(Minute(minute)) + row * 60_000 // rows)
     return Definition(
         client_id=ClientId("bench"),
-        poller_id=PollerId(lane),
+        poller_id=PollerId(poller),
         due=due,
-        schedule_id=compose_schedule_id(due=due, poller_id=lane, tail=row),
+        schedule_id=compose_schedule_id(due=due, poller_id=poller, tail=row),
         method="POST",
         url="http://127.0.0.1:24567/hook",
         headers="[]",
@@ -281,7 +283,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="NAMES", help="ways that begin with one of these, by comma")
     parser.add_argument("--rounds", type=int, default=4, help="in which every way is measured once")
     parser.add_argument("--warm-up", type=int, default=2, help="rounds before them")
-    parser.add_argument("--lanes", type=int, default=16, help="partitions of a minute")
+    parser.add_argument("--pollers", type=int, default=16, help="partitions of a minute")
     parser.add_argument("--rows", type=int, default=1_000, help="of each")
     return parser
 

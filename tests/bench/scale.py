@@ -1,12 +1,12 @@
 """The phase about cost as work grows: CPU seconds per 1,000 creates and per 1,000 calls, one thing larger at a time.
 
-    lanes      1, 8, 64, 512 of one client; 4,096 of four, who have 1,024 each
-    clients    1 to 10,000 with a lane each, in turn
+    pollers      1, 8, 64, 512 of one client; 4,096 of four, who have 1,024 each
+    clients    1 to 10,000 with a poller each, in turn
     hosts      1 to 1,000 addresses of one receiver, in turn
     bytes      100 to 65,536 in a body
     receiver   plain, TLS
 
-What is not said is one client of 64 lanes, one host, 200 bytes, plain. Creates are one a request, due in an hour, and
+What is not said is one client of 64 pollers, one host, 200 bytes, plain. Creates are one a request, due in an hour, and
 every client has made one before: what its first one costs is not measured. Calls are due within two seconds, more than
 the node can send in them, fewer where bodies are long. The same point stands on several axes and is measured for each:
 what differs between those is noise.
@@ -25,8 +25,8 @@ from tests.bench.phases import HOUR_MS, Bench, Figures, now_ms
 from tests.support.certificates import Authority
 from tests.support.processes import Receiver, Tables
 
-LANES = 64
-LANES_A_CLIENT = 1_024
+POLLERS = 64
+POLLERS_A_CLIENT = 1_024
 BODY_BYTES = 200
 MOST_BYTES = 100 * 1024 * 1024
 """Of all bodies of a point together."""
@@ -46,7 +46,7 @@ class Point:
     axis: str
     at: int
     clients: int = 1
-    lanes: int = LANES
+    pollers: int = POLLERS
     """Of each client."""
     hosts: int = 1
     body_bytes: int = BODY_BYTES
@@ -66,10 +66,15 @@ def points(count: int | None = None) -> list[Point]:
         [Point(axis="receiver", at=int(tls), tls=tls) for tls in (False, True)],
         [Point(axis="hosts", at=hosts, hosts=hosts) for hosts in (1, 10, 100, MOST_HOSTS)],
         [
-            Point(axis="lanes", at=lanes, clients=-(-lanes // LANES_A_CLIENT), lanes=min(lanes, LANES_A_CLIENT))
-            for lanes in (1, 8, 64, 512, 4_096)
+            Point(
+                axis="pollers",
+                at=pollers,
+                clients=-(-pollers // POLLERS_A_CLIENT),
+                pollers=min(pollers, POLLERS_A_CLIENT),
+            )
+            for pollers in (1, 8, 64, 512, 4_096)
         ],
-        [Point(axis="clients", at=clients, clients=clients, lanes=1) for clients in (1, 10, 100, 1_000, 10_000)],
+        [Point(axis="clients", at=clients, clients=clients, pollers=1) for clients in (1, 10, 100, 1_000, 10_000)],
     ]
     return [point for axis in axes for point in axis[:count]]
 
@@ -102,7 +107,7 @@ def scale(bench: Bench, *, calls: int, seconds: float, count: int | None) -> Fig
 def _measured(bench: Bench, wanted: list[Point], *, calls: int, seconds: float) -> Iterator[Figures]:
     registered: dict[tuple[int, int], tuple[list[tuple[str, str]], float]] = {}
     for number, point in enumerate(wanted):
-        names = (point.clients, point.lanes)
+        names = (point.clients, point.pollers)
         if names not in registered:
             registered[names] = _register(bench, f"scale-{number}", point)
         clients, took = registered[names]
@@ -160,13 +165,13 @@ def _targets(bench: Bench, clients: list[tuple[str, str]], point: Point) -> Figu
 
 
 def _register(bench: Bench, prefix: str, point: Point) -> tuple[list[tuple[str, str]], float]:
-    """The ids and keys of so many new clients, once their lanes are owned, and how many seconds that took."""
+    """The ids and keys of so many new clients, once their pollers are owned, and how many seconds that took."""
     began, before = time.monotonic(), _held(bench)
     clients = asyncio.run(_registered(bench, prefix, point))
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while _held(bench) < before + point.clients * point.lanes:
+    while _held(bench) < before + point.clients * point.pollers:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the lanes of {point} are not owned after {PATIENCE_SECONDS:.0f} s")
+            raise TimeoutError(f"the pollers of {point} are not owned after {PATIENCE_SECONDS:.0f} s")
         time.sleep(0.5)
     return clients, time.monotonic() - began
 
@@ -180,7 +185,7 @@ async def _registered(bench: Bench, prefix: str, point: Point) -> list[tuple[str
         async def register() -> None:
             settings: ClientSettings = {"create_rate_per_second": 1_000_000}
             for name in names:
-                await api.clients.register(name, poller_quota=point.lanes, settings=settings)
+                await api.clients.register(name, poller_quota=point.pollers, settings=settings)
                 client = api.client(name)
                 await client.signing_secrets.create()
                 made.append((name, (await client.keys.create()).key))

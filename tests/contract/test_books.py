@@ -115,7 +115,9 @@ async def test_a_partition_with_statics_only_counts_nothing(storage: Storage, na
 async def test_balances_of_a_span(storage: Storage, names: Names) -> None:
     client = names.client()
     wanted = [
-        balance(client, minute=MINUTE + offset, poller_id=lane) for offset in (0, 1, 59, 60, 1440) for lane in (0, 3)
+        balance(client, minute=MINUTE + offset, poller_id=poller)
+        for offset in (0, 1, 59, 60, 1440)
+        for poller in (0, 3)
     ]
     outside = [balance(client, minute=MINUTE + offset) for offset in (-1, 1441)]
     for one in reversed([*wanted, *outside]):

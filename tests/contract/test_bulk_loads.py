@@ -14,12 +14,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 AT = 1_795_253_400_123
 
 
-def begun(client_id: ClientId, load_id: str = "orders", *, lanes: int = 4, at: int = AT) -> BulkLoad:
+def begun(client_id: ClientId, load_id: str = "orders", *, pollers: int = 4, at: int = AT) -> BulkLoad:
     return BulkLoad(
         client_id=client_id,
         load_id=load_id,
         key_column="order id",
-        lanes=lanes,
+        pollers=pollers,
         started_at=UnixMillis(at),
         state_at=UnixMillis(at),
     )
@@ -30,9 +30,9 @@ async def test_the_first_one_decides(storage: Storage, names: Names) -> None:
     assert await loads.read(client, "orders") is None
     first = begun(client)
     assert await loads.begin(first) is APPLIED
-    assert await loads.begin(begun(client, lanes=8, at=AT + 1)) == Rejected(first)
-    assert await loads.begin(begun(client, "returns", lanes=8)) is APPLIED
-    assert await loads.begin(begun(names.client("other"), lanes=2)) is APPLIED
+    assert await loads.begin(begun(client, pollers=8, at=AT + 1)) == Rejected(first)
+    assert await loads.begin(begun(client, "returns", pollers=8)) is APPLIED
+    assert await loads.begin(begun(names.client("other"), pollers=2)) is APPLIED
     assert await loads.read(client, "orders") == first
 
 

@@ -42,9 +42,9 @@ async def insert(storage: Storage, *rows: Definition, packs: bool) -> None:
         await storage.schedules.insert(one)
 
 
-def three(names: Names, lane: int, **other: Any) -> list[Definition]:
-    """Rows of a lane, the middle one as `other` says."""
-    rows = [definition(names.client(), offset=number, tail=number, poller_id=lane) for number in range(3)]
+def three(names: Names, poller: int, **other: Any) -> list[Definition]:
+    """Rows of a poller, the middle one as `other` says."""
+    rows = [definition(names.client(), offset=number, tail=number, poller_id=poller) for number in range(3)]
     rows[1] = replace(rows[1], **other)
     return rows
 
@@ -73,12 +73,12 @@ async def test_every_read_shows_the_same(storage: Storage, names: Names, other: 
 
 
 async def test_copies_of_an_advance_show_the_same(storage: Storage, names: Names) -> None:
-    lanes = three(names, 1), three(names, 2)
-    for rows, packs in zip(lanes, (True, False), strict=True):
+    pollers = three(names, 1), three(names, 2)
+    for rows, packs in zip(pollers, (True, False), strict=True):
         await insert(storage, rows[0], rows[2], packs=packs)
         copies = (replace(rows[1], **COPY),)
         assert await storage.schedules.advance(advance(rows[0].partition, expect_epoch=None, copies=copies)) == APPLIED
-    assert await shown(storage, lanes[0]) == await shown(storage, lanes[1])
+    assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
 
 
 @pytest.mark.parametrize("announced", [True, False])

@@ -26,10 +26,10 @@ def form(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage.schedules, "packs", storage.schedules.packs)
 
 
-async def recorded(storage: Storage, names: Names, lane: int, *, packs: bool, **other: Any) -> Sequence[Definition]:
-    """Three rows of a lane, the middle one delivered; `other` than that says."""
+async def recorded(storage: Storage, names: Names, poller: int, *, packs: bool, **other: Any) -> Sequence[Definition]:
+    """Three rows of a poller, the middle one delivered; `other` than that says."""
     storage.schedules.packs = lambda: packs
-    rows = [definition(names.client(), offset=number, tail=number, poller_id=lane) for number in range(3)]
+    rows = [definition(names.client(), offset=number, tail=number, poller_id=poller) for number in range(3)]
     for one in rows:
         await storage.schedules.insert(one)
     end = delivered(rows[1])
@@ -74,25 +74,25 @@ async def test_a_text_that_nobody_can_read_hides_no_other_row(
 
 async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -> None:
     """A redelivery knows the end by its instant, keeps what it does not know, and its own end replaces the first."""
-    lanes = [await recorded(storage, names, lane, packs=packs) for lane, packs in ((1, True), (2, False))]
+    pollers = [await recorded(storage, names, poller, packs=packs) for poller, packs in ((1, True), (2, False))]
     at = UnixMillis(START + 900)
-    for rows in lanes:
+    for rows in pollers:
         one, where = rows[1], rows[0].partition
         stale = redelivered(one, at, expect=State.DELIVERED, ended_at=one.due + ENDED_AFTER_MS + 1)
         assert await storage.schedules.edit(edit(where, 3, stale, known=False)) != APPLIED
         again = redelivered(one, at, expect=State.DELIVERED, ended_at=one.due + ENDED_AFTER_MS)
         assert await storage.schedules.edit(edit(where, 4, again, known=False)) == APPLIED
-    assert await shown(storage, lanes[0]) == await shown(storage, lanes[1])
-    one = lanes[0][1]
+    assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
+    one = pollers[0][1]
     _, found = await storage.schedules.read_rows(one.partition, [one.key])
     row = found[one.key]
     assert (row.state, row.attempts, row.last_status) == ("retrying", 1, None)
     assert (row.first_attempt_at, row.fired_by, row.fired_epoch) == (one.due, "node-1@7", 1)
-    for rows in lanes:
+    for rows in pollers:
         outcome = Outcome(state=State.FAILED, attempts=2, finished_at=at, last_status=500, fired_by="node-2@1")
         end = write(rows[1], outcome, expect=State.RETRYING, expect_next=at)
         assert await storage.schedules.edit(edit(rows[0].partition, 5, end, known=False)) == APPLIED
-    assert await shown(storage, lanes[0]) == await shown(storage, lanes[1])
+    assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
 
 
 async def test_what_others_may_have_decided_is_not_packed(storage: Storage, names: Names) -> None:

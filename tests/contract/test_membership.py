@@ -8,7 +8,7 @@ import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Applied, Rejected
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import Heartbeat, LeaseChange, LeaseRow, LifeRecord, NodeState
 from scheduler_service.runtime.clock import SystemClock
 from tests.contract.conftest import Names
@@ -97,47 +97,53 @@ async def test_renewal_and_death_exclude_each_other(storage: Storage, names: Nam
     assert await members.read_life(mine) == dead
 
 
-async def test_lanes_are_created_once(storage: Storage, names: Names) -> None:
+async def test_pollers_are_created_once(storage: Storage, names: Names) -> None:
     client = names.client()
     leases = storage.leases
     assert await leases.read_leases(client) == []
-    assert await leases.read_lease(Lane(client, 0)) is None
-    await leases.create_lanes([Lane(client, number) for number in (1, 0, 1)], watermark=7)
-    free = [LeaseRow(lane=Lane(client, number), owner=None, epoch=0, watermark=7, lagging=True) for number in (0, 1)]
+    assert await leases.read_lease(PollerKey(client, 0)) is None
+    await leases.create_pollers([PollerKey(client, number) for number in (1, 0, 1)], watermark=7)
+    free = [
+        LeaseRow(poller=PollerKey(client, number), owner=None, epoch=0, watermark=7, lagging=True) for number in (0, 1)
+    ]
     assert await leases.read_leases(client) == free
     taken = replace(free[1], owner=life(names), epoch=1)
     assert await leases.write_lease(expected=free[1], new=taken) == APPLIED
-    await leases.create_lanes([Lane(client, number) for number in range(3)], watermark=9)
-    assert await leases.read_leases(client) == [free[0], taken, replace(free[0], lane=Lane(client, 2), watermark=9)]
-    assert await leases.read_lease(Lane(client, 1)) == taken
+    await leases.create_pollers([PollerKey(client, number) for number in range(3)], watermark=9)
+    assert await leases.read_leases(client) == [
+        free[0],
+        taken,
+        replace(free[0], poller=PollerKey(client, 2), watermark=9),
+    ]
+    assert await leases.read_lease(PollerKey(client, 1)) == taken
 
 
-async def test_many_lanes_of_several_clients(storage: Storage, names: Names) -> None:
-    lanes = [Lane(names.client(suffix), number) for number in range(230) for suffix in ("-a", "-b")]
-    await storage.leases.create_lanes(lanes, watermark=3)
+async def test_many_pollers_of_several_clients(storage: Storage, names: Names) -> None:
+    pollers = [PollerKey(names.client(suffix), number) for number in range(230) for suffix in ("-a", "-b")]
+    await storage.leases.create_pollers(pollers, watermark=3)
     for suffix in ("-a", "-b"):
         found = await storage.leases.read_leases(names.client(suffix))
-        assert [lease.lane.poller_id for lease in found] == list(range(230))
-    await storage.leases.create_lanes([], watermark=3)
+        assert [lease.poller.poller_id for lease in found] == list(range(230))
+    await storage.leases.create_pollers([], watermark=3)
 
 
-async def test_two_processes_create_the_same_lanes(storage: Storage, names: Names) -> None:
+async def test_two_processes_create_the_same_pollers(storage: Storage, names: Names) -> None:
     client = names.client()
-    lanes = [Lane(client, number) for number in range(30)]
-    await asyncio.gather(*(storage.leases.create_lanes(lanes[:count], watermark=count) for count in (10, 20, 30)))
+    pollers = [PollerKey(client, number) for number in range(30)]
+    await asyncio.gather(*(storage.leases.create_pollers(pollers[:count], watermark=count) for count in (10, 20, 30)))
     found = await storage.leases.read_leases(client)
-    assert [lease.lane for lease in found] == lanes
+    assert [lease.poller for lease in found] == pollers
     assert {lease.epoch for lease in found} == {0}
     assert {lease.watermark for lease in found} <= {10, 20, 30}
 
 
 async def test_a_lease_changes_only_from_all_that_was_read(storage: Storage, names: Names) -> None:
-    lane = Lane(names.client(), 0)
+    poller = PollerKey(names.client(), 0)
     leases = storage.leases
-    free = LeaseRow(lane=lane, owner=None, epoch=0, watermark=7, lagging=True)
+    free = LeaseRow(poller=poller, owner=None, epoch=0, watermark=7, lagging=True)
     mine = replace(free, owner=life(names), epoch=1)
     assert await leases.write_lease(expected=free, new=mine) == Rejected(None)
-    await leases.create_lanes([lane], watermark=7)
+    await leases.create_pollers([poller], watermark=7)
     for wrong in (
         replace(free, owner=life(names)),
         replace(free, epoch=1),
@@ -151,15 +157,15 @@ async def test_a_lease_changes_only_from_all_that_was_read(storage: Storage, nam
     assert await leases.write_lease(expected=other_life, new=free) == Rejected(mine)
     released = replace(mine, owner=None, watermark=9, lagging=False)
     assert await leases.write_lease(expected=mine, new=released) == APPLIED
-    assert await leases.read_lease(lane) == released
+    assert await leases.read_lease(poller) == released
     with pytest.raises(ValueError, match="can't become"):
-        await leases.write_lease(expected=free, new=replace(free, lane=Lane(names.client(), 1)))
+        await leases.write_lease(expected=free, new=replace(free, poller=PollerKey(names.client(), 1)))
 
 
 async def test_several_leases_change_together_or_not_at_all(storage: Storage, names: Names) -> None:
     client = names.client()
     leases = storage.leases
-    await leases.create_lanes([Lane(client, number) for number in range(80)], watermark=7)
+    await leases.create_pollers([PollerKey(client, number) for number in range(80)], watermark=7)
     free = await leases.read_leases(client)
     mine = [replace(row, owner=life(names), epoch=1) for row in free]
     changes = [LeaseChange(expected=old, new=new) for old, new in zip(free, mine, strict=True)]
@@ -172,15 +178,15 @@ async def test_several_leases_change_together_or_not_at_all(storage: Storage, na
 
 
 async def test_of_two_takers_one_wins(storage: Storage, names: Names) -> None:
-    lane = Lane(names.client(), 0)
-    await storage.leases.create_lanes([lane], watermark=7)
-    free = LeaseRow(lane=lane, owner=None, epoch=0, watermark=7, lagging=True)
+    poller = PollerKey(names.client(), 0)
+    await storage.leases.create_pollers([poller], watermark=7)
+    free = LeaseRow(poller=poller, owner=None, epoch=0, watermark=7, lagging=True)
     takers = [replace(free, owner=life(names, number), epoch=1) for number in range(4)]
     answers = await asyncio.gather(*(storage.leases.write_lease(expected=free, new=one) for one in takers))
     winners = [taker for taker, answer in zip(takers, answers, strict=True) if isinstance(answer, Applied)]
     # Unknown is an honest answer under contention; a second winner is not.
     assert len(winners) <= 1
-    settled = await storage.leases.read_lease(lane)
+    settled = await storage.leases.read_lease(poller)
     if winners:
         assert settled == winners[0]
     assert all(answer.current in takers for answer in answers if isinstance(answer, Rejected))

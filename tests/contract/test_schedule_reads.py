@@ -289,7 +289,7 @@ async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names)
     assert (joined.state, joined.next_attempt_at, joined.last_error) == ("retrying", at, "timeout")
 
 
-async def test_the_index_names_occupied_lanes_by_minute(storage: Storage, names: Names) -> None:
+async def test_the_index_names_occupied_pollers_by_minute(storage: Storage, names: Names) -> None:
     client = names.client()
     for offset, poller_id in ((0, 0), (30_000, 0), (0, 7), (60_000, 1), (3_600_000, 2), (-60_000, 3)):
         await storage.schedules.insert(definition(client, offset=offset, poller_id=poller_id))

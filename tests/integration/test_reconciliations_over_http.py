@@ -37,7 +37,7 @@ async def harness(cassandra: SuiteCassandra) -> AsyncIterator[ApiHarness]:
 
 
 async def work(api: ApiHarness, found: Reconciliation) -> None:
-    """What the owner of the lane does."""
+    """What the owner of the poller does."""
     faults: list[BaseException] = []
     store, client = api.storage.reconciliations, await api.storage.clients.read_client(ClientId("shop"))
     assert client is not None

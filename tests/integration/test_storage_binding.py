@@ -111,13 +111,13 @@ async def test_the_memory_tables_have_the_servers_columns(session: Session) -> N
             assert keys[role][position] == column
 
 
-def _batch(rows: int, size: int, lanes: int) -> list[Item]:
+def _batch(rows: int, size: int, pollers: int) -> list[Item]:
     every = {"label": "l", "ordering_key": "k", "cron_id": "c", "nominal_due": START, "origin_due": START}
     definitions = [
-        definition("sizes", offset=number, tail=number, poller_id=number % lanes, body=bytes(size), **every)
+        definition("sizes", offset=number, tail=number, poller_id=number % pollers, body=bytes(size), **every)
         for number in range(rows)
     ]
-    assert sum(map(definition_bytes, definitions)) <= StorageSettings().group_commit_bytes or lanes == 1
+    assert sum(map(definition_bytes, definitions)) <= StorageSettings().group_commit_bytes or pollers == 1
     return [definition_item(one) for one in definitions]
 
 
@@ -178,7 +178,7 @@ async def test_what_has_ended_waits_for_no_search_for_cycles(session: Session) -
 
 
 async def test_the_servers_of_a_partition_are_known(session: Session) -> None:
-    one, other = (session.replicas(*definition_item(definition("home", poller_id=lane))) for lane in (0, 1))
+    one, other = (session.replicas(*definition_item(definition("home", poller_id=poller))) for poller in (0, 1))
     assert one
     if session._cluster.metadata.all_hosts()[1:] == []:
         assert one == other, "one server holds everything"

@@ -13,7 +13,7 @@ from cql.session import Session
 from cql.storage import Storage, open_storage
 from membership.conditional import APPLIED, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from minutehand.local import RunningCassandra
 from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import Statics
@@ -135,7 +135,7 @@ async def test_heartbeats_do_not_queue_behind_other_requests(storage: Storage) -
     life = Life(NodeId("one"), Incarnation(1))
     assert await storage.members.begin_life(life) == APPLIED
     assert await storage.members.renew_life(life, renewals=0) == APPLIED
-    await storage.own_leases.create_lanes([Lane("shop", 0)], watermark=1)
+    await storage.own_leases.create_pollers([PollerKey("shop", 0)], watermark=1)
     assert len(await storage.own_leases.read_leases("shop")) == 1
     assert not waiting.done()
     for _ in range(REQUESTS_IN_FLIGHT):

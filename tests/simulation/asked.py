@@ -47,8 +47,8 @@ def out_of_order(asked: Iterable[Asked]) -> tuple[ScheduleId, ScheduleId] | None
     keys: dict[tuple[ClientId, PollerId, str], list[Asked]] = {}
     for each in asked:
         if each.ordering_key is not None and each.calls_in_line and each.in_time:
-            lane = poller_of(each.schedule_id)  # another quota may have moved the key
-            keys.setdefault((each.client_id, lane, each.ordering_key), []).append(each)
+            poller = poller_of(each.schedule_id)  # another quota may have moved the key
+            keys.setdefault((each.client_id, poller, each.ordering_key), []).append(each)
     for rows in keys.values():
         rows.sort(key=lambda each: each.schedule_id)
         for earlier, later in pairwise(rows):

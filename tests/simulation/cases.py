@@ -13,7 +13,7 @@ from tests.support.virtual_loop import virtual_loop
 
 
 async def a_zombie_records_after_the_takeover(world: World) -> None:
-    """A's call is answered 500; it is stopped while its record is on the way. B takes the lane, calls again and
+    """A's call is answered 500; it is stopped while its record is on the way. B takes the poller, calls again and
     delivers; A goes on, and its record arrives."""
     await world.add_client("shop", settings=ClientSettings(retry=RetrySettings(base_seconds=60)))
     world.add_node("a")
@@ -40,8 +40,8 @@ async def a_zombie_records_after_the_takeover(world: World) -> None:
     assert (row.state, len(asked.calls)) == (State.DELIVERED, 2)
 
 
-async def a_lane_that_lags_behind_its_owners_floor(world: World) -> None:
-    """A suspended client's lane stands still while the others' floor goes on; then its owner dies."""
+async def a_poller_that_lags_behind_its_owners_floor(world: World) -> None:
+    """A suspended client's poller stands still while the others' floor goes on; then its owner dies."""
     await world.add_client("busy", quota=4)
     await world.add_client("still")
     world.add_node("a")
@@ -89,7 +89,7 @@ async def books_are_read_before_their_minute_is_over(world: World) -> None:
 
 
 async def a_zombie_writes_a_balance(world: World) -> None:
-    """A is stopped with the balance of a minute on its way. B takes the lane and settles the minute under its own
+    """A is stopped with the balance of a minute on its way. B takes the poller and settles the minute under its own
     epoch; A's write arrives."""
     await world.add_client("shop")
     world.add_node("a")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Container
 
-from membership.identity import Lane
+from membership.identity import PollerKey
 from scheduler_service.domain.clients import ClientSettings
 from scheduler_service.domain.ids import ClientId, key_of, partition_of
 from scheduler_service.domain.schedules import State
@@ -11,40 +11,40 @@ from tests.simulation.receivers import Call
 from tests.simulation.world import World
 
 SHOP = ClientId("shop")
-LANES = 6
+POLLERS = 6
 GRACEFUL_MS = 2_000
 """How late a planned move may make a call."""
 
 
 async def three_nodes(
-    world: World, *, quota: int = LANES, settings: ClientSettings | None = None, names: str = "abc"
+    world: World, *, quota: int = POLLERS, settings: ClientSettings | None = None, names: str = "abc"
 ) -> None:
     """Nodes that own everything there is."""
     await world.add_client(SHOP, quota=quota, settings=settings)
     for name in names:
         world.add_node(name)
     await until(world, lambda: owned(world) >= everything(quota), within=20.0)
-    # From here on the wall clocks' offsets are known, and no lane moves by itself.
+    # From here on the wall clocks' offsets are known, and no poller moves by itself.
     await world.advance(5.0)
 
 
-def everything(quota: int = LANES) -> set[Lane]:
-    return {Lane(SHOP, poller_id) for poller_id in range(quota)}
+def everything(quota: int = POLLERS) -> set[PollerKey]:
+    return {PollerKey(SHOP, poller_id) for poller_id in range(quota)}
 
 
-def owned(world: World) -> set[Lane]:
+def owned(world: World) -> set[PollerKey]:
     """What the nodes there are believe to hold; two may do so only while one of them is not trusted."""
     held = [set(node.node.keeper.leases()) for node in world.nodes.values() if node.node.heartbeater.trusted()]
-    assert sum(map(len, held)) == len(set().union(*held)), "a lane has two trusted owners"
+    assert sum(map(len, held)) == len(set().union(*held)), "a poller has two trusted owners"
     return set().union(*held)
 
 
-def lanes_of(world: World, name: str) -> set[int]:
-    return {lane.poller_id for lane in world.nodes[name].node.keeper.leases()}
+def pollers_of(world: World, name: str) -> set[int]:
+    return {poller.poller_id for poller in world.nodes[name].node.keeper.leases()}
 
 
 def owner_of(world: World, poller_id: int) -> str:
-    return next(name for name in world.nodes if poller_id in lanes_of(world, name))
+    return next(name for name in world.nodes if poller_id in pollers_of(world, name))
 
 
 def dead_lives(world: World) -> set[str]:
@@ -90,13 +90,13 @@ def calls_since(world: World, at_ms: float, *, node: str | None = None) -> list[
     return [call for call in world.receiver.calls if call.at_ms >= at_ms and node in (None, call.node)]
 
 
-async def in_doubt(world: World, lanes: Container[int]) -> set[str]:
-    """The ids of these lanes that the store has as possibly on the wire."""
+async def in_doubt(world: World, pollers: Container[int]) -> set[str]:
+    """The ids of these pollers that the store has as possibly on the wire."""
     found = set()
     for asked in world.asked.values():
         partition = partition_of(asked.client_id, asked.schedule_id)
         statics, _ = await world.truth.schedules.read_rows(partition, [key_of(asked.schedule_id)], serial=True)
-        if asked.schedule_id in statics.in_flight and partition.poller_id in lanes:
+        if asked.schedule_id in statics.in_flight and partition.poller_id in pollers:
             found.add(str(asked.schedule_id))
     return found
 

@@ -209,7 +209,7 @@ class Crons:
 
 
 async def with_crons(world: World, *, names: str = "ab", quota: int = 2, wakers: int = 4) -> Crons:
-    """Nodes that own every lane there is."""
+    """Nodes that own every poller there is."""
     await world.add_client(SHOP, quota=quota)
     await world.add_client(CRON_CLIENT, quota=wakers)
     for name in names:

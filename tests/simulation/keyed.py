@@ -6,7 +6,7 @@ from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.idempotency import Keyed, fingerprint_of
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.domain.quotas import LaneChooser
+from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.create_schedules import CreateSchedules
@@ -54,12 +54,12 @@ class Callers:
         )
         place.world = world
         edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
-        lanes = LaneChooser(randomness)
+        pollers = PollerChooser(randomness)
         self.once = AskOnce(
             remember=RememberRequest(keys=storage.idempotency),
             create=CreateSchedules(
                 place=place,
-                lanes=lanes,
+                pollers=pollers,
                 policy=NetworkPolicy(),
                 admit=AdmitCreates(
                     judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000)
@@ -75,7 +75,7 @@ class Callers:
                 schedules=storage.schedules,
                 edit=edit,
                 place=place,
-                lanes=lanes,
+                pollers=pollers,
                 policy=NetworkPolicy(),
                 box=ClearBox(),
                 clock=clock,

@@ -64,8 +64,8 @@ def death_without_the_conditional_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CqlMemberStore, "declare_dead", declared)
 
 
-def floor_over_a_lagging_lane(patch: pytest.MonkeyPatch) -> None:
-    """A taker believes the owner's floor although the lane lags."""
+def floor_over_a_lagging_poller(patch: pytest.MonkeyPatch) -> None:
+    """A taker believes the owner's floor although the poller lags."""
 
     def start(row: LeaseRow, *, owners_floor: int | None) -> int:
         return start_of(row, owners_floor=None) if owners_floor is None else max(row.watermark, owners_floor)
@@ -198,7 +198,7 @@ PLANTS: dict[str, Plant] = {
         no_epoch_check,
         no_trust_check,
         death_without_the_conditional_write,
-        floor_over_a_lagging_lane,
+        floor_over_a_lagging_poller,
         no_sweep,
         advance_without_edits,
         edit_without_version,

@@ -105,7 +105,7 @@ def steps_of_other_machines_are_unknown(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_passed_early_stays_passed(patch: pytest.MonkeyPatch) -> None:
-    """A node whose clock is set right goes on with the lanes it has, at the minutes to which it had come."""
+    """A node whose clock is set right goes on with the pollers it has, at the minutes to which it had come."""
 
     def go_on(self: SetBack, step_ms: int) -> None:
         return

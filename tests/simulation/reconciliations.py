@@ -27,7 +27,7 @@ GIVES_UP = ClientSettings(retry=RetrySettings(max_attempts=1))
 def small_slices(patch: pytest.MonkeyPatch) -> None:
     """A few rows each, so that a window has several and busy minutes are cut."""
     patch.setattr(reconcile, "SLICE_ROWS", 4)
-    patch.setattr(reconcile, "LANE_ROWS", 2)
+    patch.setattr(reconcile, "POLLER_ROWS", 2)
     patch.setattr(reconcile, "TOGETHER", 3)
 
 
@@ -145,7 +145,7 @@ class Reconciliations:
 
 
 async def given_up(world: World, count: int, *, spread_ms: int = 3_000) -> list[Asked]:
-    """Schedules over some minutes of both lanes that were called once and have failed. Called again, every other one
+    """Schedules over some minutes of both pollers that were called once and have failed. Called again, every other one
     fails once more."""
     world.receiver.script = lambda call: 410 if call.attempt == 1 or int(call.schedule_id[-1], 16) % 2 else 200
     start = world.now_ms() + 2_000

@@ -11,7 +11,7 @@ from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ScheduleId, due_of
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.domain.quotas import LaneChooser
+from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reschedule_schedule import (
@@ -49,7 +49,7 @@ class DyingApi:
                 schedules=self.storage.schedules, place=place, clock=world.api_clock, randomness=world.api_randomness
             ),
             place=place,
-            lanes=LaneChooser(world.api_randomness),
+            pollers=PollerChooser(world.api_randomness),
             policy=NetworkPolicy(),
             box=ClearBox(),
             clock=world.api_clock,
@@ -79,7 +79,7 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
         schedules=world.api_storage.schedules,
         edit=world.edit,
         place=world.place,
-        lanes=LaneChooser(world.api_randomness),
+        pollers=PollerChooser(world.api_randomness),
         policy=NetworkPolicy(),
         box=ClearBox(),
         clock=world.api_clock,

@@ -9,7 +9,7 @@ import pytest
 
 from cql.connection import Item
 from membership.errors import StoreUnavailable
-from membership.identity import Lane
+from membership.identity import PollerKey
 from scheduler_service.domain.clients import ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.usecases.authenticate import Catalog
@@ -98,8 +98,8 @@ def test_a_client_whose_api_died_before_telling_anybody_is_served_within_a_minut
         api = await begin(world)
         await api.dies_before_the_announcement(api.register(BANK, poller_quota=3, settings=None))
         await world.advance(HEARD_SECONDS)
-        owned = {lane for node in world.nodes.values() for lane in node.node.keeper.leases()}
-        assert owned >= {Lane(BANK, number) for number in range(3)}
+        owned = {poller for node in world.nodes.values() for poller in node.node.keeper.leases()}
+        assert owned >= {PollerKey(BANK, number) for number in range(3)}
 
     simulate(scenario)
 

@@ -13,9 +13,9 @@ from tests.simulation.cluster import (
     begin_load,
     calls_since,
     everything,
-    lanes_of,
     lateness_ms,
     owned,
+    pollers_of,
     three_nodes,
     until,
 )
@@ -71,7 +71,8 @@ def test_a_lone_node_that_is_set_right_looks_at_the_minutes_it_had_passed(second
 
 
 def test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_right() -> None:
-    """The other lanes are given up and taken again before this one has ended: the client is never without a lane."""
+    """The other pollers are given up and taken again before this one has ended: the client is never without a
+    poller."""
 
     async def scenario(world: World) -> None:
         world.called = lambda node, call: None  # type: ignore[method-assign]
@@ -196,7 +197,7 @@ def test_two_nodes_set_right_together_believe_the_one_that_was_right() -> None:
             world.nodes[name].clock.step(-AHEAD_MS)
         await world.advance(60)
         assert owned(world) >= everything()
-        assert all(lanes_of(world, name) for name in "abc")
+        assert all(pollers_of(world, name) for name in "abc")
         await all_called_in_time(world, late_ms=75_000)
 
     simulate(scenario)
@@ -213,7 +214,7 @@ def test_two_nodes_that_step_together_do_not_outvote_the_one_whose_clock_stayed(
             world.nodes[name].clock.step(AHEAD_MS)
         await load
         assert not any(asked.calls for asked in later)
-        assert all(lanes_of(world, name) for name in "abc")
+        assert all(pollers_of(world, name) for name in "abc")
         await world.advance(AHEAD_MS / 1000)
         await all_delivered_once(world)
 

@@ -11,9 +11,9 @@ from tests.simulation.cluster import (
     calls_since,
     dead_lives,
     everything,
-    lanes_of,
     lateness_ms,
     owned,
+    pollers_of,
     three_nodes,
     until,
 )
@@ -45,7 +45,7 @@ def test_clocks_that_differ_and_drift_fire_nothing_early(seed: int) -> None:
 def test_a_node_whose_clock_is_ahead_fires_that_much_later(skew_ms: int) -> None:
     async def scenario(world: World) -> None:
         await ahead_and_known(world, skew_ms)
-        assert lanes_of(world, "a")
+        assert pollers_of(world, "a")
         known_ms = world.now_ms()
         await begin_load(world, seconds=30)
         await all_delivered_once(world)
@@ -88,13 +88,13 @@ def test_a_node_whose_clock_is_off_by_a_second_gives_up_its_pollers(skew_ms: int
     async def scenario(world: World) -> None:
         await ahead_and_known(world, skew_ms)
         off = world.nodes["a"]
-        assert not lanes_of(world, "a")
+        assert not pollers_of(world, "a")
         assert owned(world) == everything()
         known_ms = world.now_ms()
         await begin_load(world, seconds=20)
         assert not calls_since(world, known_ms, node="a")
         off.clock.step(-skew_ms)
-        await until(world, lambda: bool(lanes_of(world, "a")), within=60.0)
+        await until(world, lambda: bool(pollers_of(world, "a")), within=60.0)
         await begin_load(world, seconds=20)
         await all_delivered_once(world)
         assert max(call.due_ms - call.at_ms for call in calls_since(world, known_ms)) < 20

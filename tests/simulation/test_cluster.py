@@ -19,9 +19,9 @@ from tests.simulation.cluster import (
     dead_lives,
     everything,
     in_doubt,
-    lanes_of,
     lateness_ms,
     owned,
+    pollers_of,
     repeated,
     three_nodes,
     until,
@@ -40,7 +40,7 @@ def test_a_node_that_joins_under_load_loses_repeats_and_delays_nothing(seed: int
         await world.advance(12 + world.rng.random())
         world.add_node("c")
         await load
-        assert lanes_of(world, "c")
+        assert pollers_of(world, "c")
         await all_delivered_once(world)
         assert lateness_ms(world) <= GRACEFUL_MS
 
@@ -70,7 +70,7 @@ def test_a_node_that_is_drained_under_load_loses_repeats_and_delays_nothing(seed
         await world.advance(12 + world.rng.random())
         world.nodes["a"].node.hand_over.begin()
         await load
-        assert not lanes_of(world, "a")
+        assert not pollers_of(world, "a")
         await all_delivered_once(world)
         assert lateness_ms(world) <= GRACEFUL_MS
 
@@ -124,7 +124,7 @@ def test_a_crash_of_one_of_three_repeats_only_what_is_in_doubt(
         plan = world.nodes["a"].connection.plan
         plan.hook = lambda kind, items: fault if meets(items) and not crashed.is_set() else None
         plan.crash = crashed.set
-        orphaned = lanes_of(world, "a")
+        orphaned = pollers_of(world, "a")
         await asyncio.wait_for(crashed.wait(), 60.0)
         await world.kill("a")
         killed_ms, back_ms = world.now_ms(), world.now_ms() + FIRES_AGAIN_MS
@@ -208,7 +208,7 @@ def test_everything_due_while_all_nodes_were_down_for_hours_arrives_and_delays_n
         await all_delivered_once(world)
         last = max(asked.calls[0].at_ms for asked in missed)
         assert last - back_ms < 3 * MINUTE_MS
-        # Lanes are granted one after another: those that were first have begun by then.
+        # Pollers are granted one after another: those that were first have begun by then.
         minutes = [one.due // MINUTE_MS for one in sorted(missed, key=lambda one: one.calls[0].at_ms)]
         assert all(after >= before - 2 for before, after in pairwise(minutes[24:]))
 
@@ -230,7 +230,7 @@ def test_quotas_that_grow_and_shrink_under_load_lose_and_repeat_nothing() -> Non
     simulate(scenario)
 
 
-def test_cancels_while_lanes_move_have_one_winner() -> None:
+def test_cancels_while_pollers_move_have_one_winner() -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world)
         base = minute_start(world.now_ms() // MINUTE_MS + 1)

@@ -10,8 +10,10 @@ from tests.simulation.world import World, simulate
 
 
 def owner_of(world: World, poller_id: int) -> str:
-    lanes = [row for row in world.memory.rows("pollers") if row["client_id"] == SHOP and row["poller_id"] == poller_id]
-    return str(lanes[0]["owner_node"])
+    pollers = [
+        row for row in world.memory.rows("pollers") if row["client_id"] == SHOP and row["poller_id"] == poller_id
+    ]
+    return str(pollers[0]["owner_node"])
 
 
 @pytest.mark.parametrize("change", ["same-rule", "other-rule", "pause", "delete"])

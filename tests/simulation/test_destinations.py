@@ -92,7 +92,7 @@ def test_a_host_that_hangs_takes_no_more_than_its_share() -> None:
 def test_rows_due_later_do_not_hold_the_room_of_those_that_are_due(
     limit: int, calls_per_second: int, takes: float
 ) -> None:
-    """What the host may get is more than enough, but the rows are in lanes that don't know of each other."""
+    """What the host may get is more than enough, but the rows are in pollers that don't know of each other."""
 
     async def scenario(world: World) -> None:
         only = {"up.test": DestinationLimit(max_in_flight=limit)}

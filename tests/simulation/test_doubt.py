@@ -25,7 +25,7 @@ async def found(world: World, asked: Asked) -> Row:
 
 
 async def created_in(world: World, poller_id: int, due_ms: float) -> Asked:
-    """A schedule of this lane."""
+    """A schedule of this poller."""
     while True:
         asked, definition = world.define("shop", due_ms)
         if definition.poller_id == PollerId(poller_id):

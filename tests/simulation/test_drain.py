@@ -13,8 +13,8 @@ from tests.simulation.cluster import (
     begin_load,
     calls_since,
     everything,
-    lanes_of,
     owned,
+    pollers_of,
     three_nodes,
     until,
 )
@@ -41,7 +41,7 @@ def test_the_last_node_does_not_hand_over() -> None:
         await three_nodes(world)
         load = begin_load(world, seconds=60)
         assert [await drained(world, name) for name in "abc"] == [[True], [True], [False]]
-        await until(world, lambda: len(lanes_of(world, "c")) == len(everything()), within=30.0)
+        await until(world, lambda: len(pollers_of(world, "c")) == len(everything()), within=30.0)
         await load
         await all_delivered_once(world)
         state = world.nodes["c"].node.heartbeater.view.heartbeats[world.nodes["c"].node.life].state
@@ -104,7 +104,7 @@ def test_all_nodes_drained_by_force_call_nobody_until_one_is_told_to_take_poller
         await world.advance(30.0)
         assert not calls_since(world, drained_at)
         assert hand_over(world, "b").take_back()
-        await until(world, lambda: lanes_of(world, "b") == set(range(6)), within=10.0)
+        await until(world, lambda: pollers_of(world, "b") == set(range(6)), within=10.0)
         await all_delivered_once(world)
         assert {call.node for one in asked for call in one.calls} == {"b"}
 
@@ -157,11 +157,11 @@ def test_a_drain_that_is_taken_back_while_it_is_judged_does_not_begin(seconds: f
 def test_a_drain_that_is_taken_back_as_it_begins_releases_nothing() -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world)
-        held = lanes_of(world, "a")
+        held = pollers_of(world, "a")
         hand_over(world, "a").begin()
         assert hand_over(world, "a").take_back()
         await world.advance(5.0)
-        assert lanes_of(world, "a") == held
+        assert pollers_of(world, "a") == held
 
     simulate(scenario)
 
@@ -173,12 +173,12 @@ def test_nothing_is_handed_over_before_a_drain_is_granted(seed: int) -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world, names="ab")
         slow_storage(world, "a", "b")
-        held = {name: lanes_of(world, name) for name in "ab"}
+        held = {name: pollers_of(world, name) for name in "ab"}
         asked = [asyncio.get_running_loop().create_task(hand_over(world, name).ask()) for name in "ab"]
         for _ in range(400):
             await world.advance(0.02)
             for name in "ab":
-                assert hand_over(world, name).begun or lanes_of(world, name) >= held[name]
+                assert hand_over(world, name).begun or pollers_of(world, name) >= held[name]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         assert any(isinstance(answer, LastNode) for answer in answers)
 
@@ -196,9 +196,9 @@ def test_a_drain_that_is_taken_back_under_way_loses_and_repeats_nothing(seconds:
         assert hand_over(world, "a").take_back()
         await until(world, lambda: owned(world) == everything(), within=20.0)
         await load
-        assert lanes_of(world, "a")
+        assert pollers_of(world, "a")
         hand_over(world, "a").begin()
-        await until(world, lambda: not lanes_of(world, "a"), within=20.0)
+        await until(world, lambda: not pollers_of(world, "a"), within=20.0)
         await all_delivered_once(world)
 
     simulate(scenario)

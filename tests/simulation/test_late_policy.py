@@ -6,7 +6,7 @@ from scheduler_service.domain.clients import ClientSettings, LatePolicy
 from scheduler_service.domain.ids import minute_of, minute_start
 from scheduler_service.domain.schedules import State
 from tests.simulation.asked import Asked
-from tests.simulation.cluster import SHOP, begin_load, calls_since, everything, lanes_of, owned, until
+from tests.simulation.cluster import SHOP, begin_load, calls_since, everything, owned, pollers_of, until
 from tests.simulation.world import World, simulate
 
 
@@ -63,25 +63,25 @@ def test_what_is_overdue_after_an_outage_is_skipped_before_clocks_are_compared_t
     simulate(scenario)
 
 
-@pytest.mark.parametrize("lanes", [1, 6])
-@pytest.mark.parametrize("busy", [False, True], ids=["idle lanes", "busy lanes"])
+@pytest.mark.parametrize("pollers", [1, 6])
+@pytest.mark.parametrize("busy", [False, True], ids=["idle pollers", "busy pollers"])
 @pytest.mark.parametrize("crash", [False, True], ids=["one owner", "partition opened before"])
-def test_a_punctual_create_whose_hint_is_lost_is_called_when_it_is_found(lanes: int, busy: bool, crash: bool) -> None:
+def test_a_punctual_create_whose_hint_is_lost_is_called_when_it_is_found(pollers: int, busy: bool, crash: bool) -> None:
     async def scenario(world: World) -> None:
-        await world.add_client(SHOP, quota=lanes, settings=skip_after(2))
+        await world.add_client(SHOP, quota=pollers, settings=skip_after(2))
         world.add_node("a")
-        await until(world, lambda: len(lanes_of(world, "a")) == lanes, within=20.0)
+        await until(world, lambda: len(pollers_of(world, "a")) == pollers, within=20.0)
         here = minute_start(minute_of(world.now_ms())) + 120_000
         if busy:
-            for number in range(5 * lanes):
+            for number in range(5 * pollers):
                 await world.create(SHOP, here + 3_000 + 100 * number)
         await world.advance_to(here + 8_000)
         if crash:
             await world.kill("a")
             world.add_node("b")
-            await until(world, lambda: len(lanes_of(world, "b")) == lanes, within=20.0)
+            await until(world, lambda: len(pollers_of(world, "b")) == pollers, within=20.0)
         world.hints_lost = 1.0
-        for number in range(5 * lanes):
+        for number in range(5 * pollers):
             await world.create(SHOP, world.now_ms() + 3_000 + 100 * number)
         await all_called(world)
 
@@ -92,7 +92,7 @@ def test_a_create_told_late_is_called_though_its_owner_reads_the_minute_again_on
     async def scenario(world: World) -> None:
         await world.add_client(SHOP, settings=skip_after(0.2))
         world.add_node("a")
-        await until(world, lambda: len(lanes_of(world, "a")) == 1, within=20.0)
+        await until(world, lambda: len(pollers_of(world, "a")) == 1, within=20.0)
         here = minute_start(minute_of(world.now_ms())) + 60_000
         await world.create(SHOP, here + 50_000)
         await world.advance_to(here + 3_000)
@@ -108,14 +108,14 @@ def test_what_an_outage_made_late_is_skipped_though_rows_were_found_since() -> N
     async def scenario(world: World) -> None:
         await world.add_client(SHOP, settings=skip_after(5))
         world.add_node("a")
-        await until(world, lambda: len(lanes_of(world, "a")) == 1, within=20.0)
+        await until(world, lambda: len(pollers_of(world, "a")) == 1, within=20.0)
         here = minute_start(minute_of(world.now_ms())) + 60_000
         overdue = [await world.create(SHOP, here + 10_000 + 100 * number) for number in range(20)]
         await world.advance_to(here + 2_000)
         await world.kill("a")
         await world.advance_to(here + 30_000)
         world.add_node("b")
-        await until(world, lambda: len(lanes_of(world, "b")) == 1, within=20.0)
+        await until(world, lambda: len(pollers_of(world, "b")) == 1, within=20.0)
         world.hints_lost = 1.0
         fresh = [await world.create(SHOP, world.now_ms() + 1_000 + 50 * number) for number in range(20)]
         await world.settle_down()

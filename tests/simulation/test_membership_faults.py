@@ -16,9 +16,9 @@ from tests.simulation.cluster import (
     calls_since,
     dead_lives,
     everything,
-    lanes_of,
     lateness_ms,
     owned,
+    pollers_of,
     repeated,
     three_nodes,
     until,
@@ -206,15 +206,15 @@ def test_a_death_that_nobody_could_write_down_frees_nothing() -> None:
 
         for name in "bc":
             world.nodes[name].connection.plan.hook = refuse
-        mine = lanes_of(world, "a")
+        mine = pollers_of(world, "a")
         world.pause("a")
         await world.advance(15)
         world.resume("a")
         await until(world, lambda: world.nodes["a"].node.heartbeater.trusted(), within=2.0)
         assert declared
-        assert lanes_of(world, "a") == mine
+        assert pollers_of(world, "a") == mine
         await load
-        assert lanes_of(world, "a") == mine
+        assert pollers_of(world, "a") == mine
         await all_delivered_once(world)
 
     simulate(scenario)
@@ -222,8 +222,8 @@ def test_a_death_that_nobody_could_write_down_frees_nothing() -> None:
 
 @pytest.mark.parametrize("fault", ["lose", "late", "refuse"])
 def test_no_answer_about_a_lagging_flag_loses_a_call(fault: str) -> None:
-    """A suspended client's lanes stand still while the floor goes on; nobody hears what became of the flags; then their
-    owners die."""
+    """A suspended client's pollers stand still while the floor goes on; nobody hears what became of the flags; then
+    their owners die."""
 
     async def scenario(world: World) -> None:
         await world.add_client("still", quota=3)
@@ -272,14 +272,14 @@ def test_a_node_alone_cut_off_from_the_store_is_replaced_and_calls_nothing_more(
         assert cut.over == DEAD
         await world.revive()
         await load
-        assert lanes_of(world, "a")
+        assert pollers_of(world, "a")
         await all_delivered(world)
 
     simulate(scenario)
 
 
 @pytest.mark.parametrize("stale", ["nodes.read", "pollers.list"])
-def test_nodes_that_see_different_members_never_act_for_one_lane(stale: str) -> None:
+def test_nodes_that_see_different_members_never_act_for_one_poller(stale: str) -> None:
     """While others join, leave and die, one node's plain reads show the cluster as it was some seconds ago."""
 
     async def scenario(world: World) -> None:
@@ -317,7 +317,7 @@ def test_a_second_process_of_a_node_waits_until_the_first_has_ended() -> None:
         assert not second.node.heartbeater.trusted()
         stopping = asyncio.get_running_loop().create_task(first.stop(), name="stop")
         await stopping
-        await until(world, lambda: bool(lanes_of(world, "a")), within=5.0)
+        await until(world, lambda: bool(pollers_of(world, "a")), within=5.0)
         await load
         assert owned(world) == everything()
         await all_delivered_once(world)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from membership.identity import Lane
+from membership.identity import PollerKey
 from membership.ports import NodeState
 from poller_cluster.ops.metrics import show_node
 from scheduler_service.domain.clients import ClientState
@@ -27,14 +27,14 @@ async def begin(world: World, *, quota: int) -> None:
     assert owned(world) == everything(quota)
 
 
-def owned(world: World) -> set[Lane]:
+def owned(world: World) -> set[PollerKey]:
     held = [set(node.node.keeper.leases()) for node in world.nodes.values()]
-    assert sum(map(len, held)) == len(set().union(*held)), "a lane has two owners"
+    assert sum(map(len, held)) == len(set().union(*held)), "a poller has two owners"
     return set().union(*held)
 
 
-def everything(quota: int) -> set[Lane]:
-    return {Lane(SHOP, poller_id) for poller_id in range(quota)}
+def everything(quota: int) -> set[PollerKey]:
+    return {PollerKey(SHOP, poller_id) for poller_id in range(quota)}
 
 
 def limits(world: World) -> list[int]:
@@ -76,7 +76,7 @@ def test_a_shrunk_quota_holds_everywhere_within_five_seconds_and_loses_nothing()
         await world.settle_down()
         assert len(world.receiver.calls) == 60
         assert max(call.at_ms - call.due_ms for call in world.receiver.calls) < 100
-        assert owned(world) == everything(12), "lanes that may still hold rows stay polled"
+        assert owned(world) == everything(12), "pollers that may still hold rows stay polled"
 
     simulate(scenario)
 

@@ -141,7 +141,10 @@ def test_a_stuck_key_holds_few_rows_and_delays_no_other() -> None:
         assert max(call.at_ms - call.due_ms for call in rows_calls(world, free)) < 100
         node = world.nodes["a"].node
         held = [
-            run for pollers in node._clients.values() for lane in pollers.lanes.values() for run in lane.runs.values()
+            run
+            for pollers in node._clients.values()
+            for poller in pollers.pollers.values()
+            for run in poller.runs.values()
         ]
         assert sum(len(run.machine.rows) for run in held) < 250
         await world.settle_down(within=1_500)
@@ -170,7 +173,7 @@ STUCK_ROWS, WAITING_KEYS = 1_000, 7
 
 @pytest.mark.parametrize("takeover", [False, True])
 def test_a_stuck_key_delays_no_other_key_where_the_order_is_not_known_yet(takeover: bool) -> None:
-    """On a lane that has just begun, and after a takeover: the first rows of a key wait in memory, however many rows
+    """On a poller that has just begun, and after a takeover: the first rows of a key wait in memory, however many rows
     of another one there are before them."""
 
     async def scenario(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Who may act for a lane that moves: records, creates, pointers and cancels that cross the move."""
+"""Who may act for a poller that moves: records, creates, pointers and cancels that cross the move."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from tests.simulation.cluster import SHOP, all_delivered_once, everything, owned
 from tests.simulation.world import Asked, World, simulate
 
 
-async def one_lane(world: World, *, settings: ClientSettings | None = None) -> None:
-    """A node that owns the only lane there is."""
+async def one_poller(world: World, *, settings: ClientSettings | None = None) -> None:
+    """A node that owns the only poller there is."""
     await world.add_client(SHOP, settings=settings)
     world.add_node("a")
     await until(world, lambda: owned(world) == everything(1), within=5.0)
 
 
 async def moved(world: World, to: str) -> None:
-    """The lane is owned by `to`."""
+    """The poller is owned by `to`."""
     await until(world, lambda: owned(world) == everything(1) and bool(world.nodes[to].node.keeper.leases()), within=15)
 
 
@@ -58,7 +58,7 @@ def test_a_prefetch_read_before_the_old_owners_last_record_is_thrown_away() -> N
     """The record of the dead owner arrives between the new owner's read of the minute and its open."""
 
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         asked = await world.create(SHOP, world.now_ms() + 12_000)
         world.add_node("b")
         await world.advance(0.5)
@@ -82,7 +82,7 @@ def test_a_record_that_arrives_after_the_new_owners_open_changes_nothing() -> No
     """The dead owner's record says 500; the new owner has called again and delivers."""
 
     async def scenario(world: World) -> None:
-        await one_lane(world, settings=ClientSettings(retry=RetrySettings(base_seconds=60)))
+        await one_poller(world, settings=ClientSettings(retry=RetrySettings(base_seconds=60)))
         world.receiver.script = lambda call: 500 if call.node == "a" else 200
         asked = await world.create(SHOP, world.now_ms() + 12_000)
         record = await crash_at(world, "a", lambda kind, items: is_record(items))
@@ -102,7 +102,7 @@ def test_a_claim_that_arrives_after_the_new_owners_open_is_void() -> None:
     """Nothing of a minute is written under an epoch that did not open it."""
 
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         first = await world.create(SHOP, world.now_ms() + 8_000)
         asked = await world.create(SHOP, first.due + 9_000)
         await world.advance_to(first.due + 2_000)
@@ -117,8 +117,8 @@ def test_a_claim_that_arrives_after_the_new_owners_open_is_void() -> None:
     simulate(scenario)
 
 
-def test_a_lane_that_lags_is_not_skipped_by_its_dead_owners_floor() -> None:
-    simulate(cases.a_lane_that_lags_behind_its_owners_floor, seed=3)
+def test_a_poller_that_lags_is_not_skipped_by_its_dead_owners_floor() -> None:
+    simulate(cases.a_poller_that_lags_behind_its_owners_floor, seed=3)
 
 
 def test_a_zombies_record_after_the_takeover_is_void() -> None:
@@ -141,12 +141,12 @@ def test_a_zombies_record_after_the_takeover_is_void() -> None:
 
 @pytest.mark.parametrize("ends", ["leaves", "dies"])
 @pytest.mark.parametrize("when", ["idle", "open", "settled"])
-def test_a_create_acknowledged_after_the_sweep_is_rehomed_to_the_lanes_new_owner(when: str, ends: str) -> None:
+def test_a_create_acknowledged_after_the_sweep_is_rehomed_to_the_pollers_new_owner(when: str, ends: str) -> None:
     """Its insert takes effect when the minute was passed as empty, is still open, or was settled; then, before it is
-    acknowledged, the lane moves."""
+    acknowledged, the poller moves."""
 
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         minute = minute_of(world.now_ms()) + 1
         if when != "idle":
             world.receiver.latency_seconds = 12.0 if when == "open" else 0.01
@@ -175,11 +175,11 @@ def test_a_create_acknowledged_after_the_sweep_is_rehomed_to_the_lanes_new_owner
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_creates_acknowledged_late_while_the_lane_moves_are_called_once(seed: int) -> None:
-    """Inserts take effect anywhere from the claim to long after the sweep; the lane moves to and fro meanwhile."""
+def test_creates_acknowledged_late_while_the_poller_moves_are_called_once(seed: int) -> None:
+    """Inserts take effect anywhere from the claim to long after the sweep; the poller moves to and fro meanwhile."""
 
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         base = minute_start(minute_of(world.now_ms()) + 1)
         late = []
 
@@ -219,7 +219,7 @@ def test_a_create_that_only_the_dead_owner_saw_is_rehomed_in_doubt() -> None:
     empty; then the claim arrives, and then the insert."""
 
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         minute = minute_of(world.now_ms()) + 1
         asked, definition = world.define(SHOP, minute_start(minute) + 30_000)
         await world.advance_to(asked.due - 10_000)
@@ -245,7 +245,7 @@ def test_a_crash_between_pointer_and_copy_is_completed_by_another_node(cancelled
     """With the pointer written and its copy missing, a cancel wins for good; without one the other node places it."""
 
     async def scenario(world: World) -> None:
-        await one_lane(world, settings=ClientSettings(retry=RetrySettings(base_seconds=90)))
+        await one_poller(world, settings=ClientSettings(retry=RetrySettings(base_seconds=90)))
         world.receiver.script = lambda call: 500 if call.attempt == 1 else 200
         asked = await world.create(SHOP, world.now_ms() + 10_000)
         await crash_at(world, "a", is_copy)
@@ -267,9 +267,9 @@ def test_a_crash_between_pointer_and_copy_is_completed_by_another_node(cancelled
 
 @pytest.mark.parametrize("lead_ms", [9_000, 5_100, 3_000, 1_010, 995, 300, 0])
 @pytest.mark.parametrize("ends", ["leaves", "dies", "is dead"])
-def test_a_cancel_against_a_claim_has_one_winner_while_the_lane_moves(lead_ms: int, ends: str) -> None:
+def test_a_cancel_against_a_claim_has_one_winner_while_the_poller_moves(lead_ms: int, ends: str) -> None:
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         asked = [await world.create(SHOP, world.now_ms() + 25_000 + 10 * number) for number in range(60)]
         world.add_node("b")
         await world.advance_to(asked[0].due - lead_ms - 20 - (5_000 if ends == "is dead" else 0))
@@ -295,7 +295,7 @@ def test_a_cancel_against_a_claim_has_one_winner_while_the_lane_moves(lead_ms: i
 
 def test_cancels_that_cross_the_new_owners_first_claim_have_one_winner() -> None:
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         asked = [await world.create(SHOP, world.now_ms() + 15_000 + 2 * number) for number in range(60)]
         world.add_node("b")
         claiming = asyncio.Event()
@@ -317,7 +317,7 @@ def test_cancels_that_cross_the_new_owners_first_claim_have_one_winner() -> None
 
 def test_hundreds_of_cancels_a_second_in_one_partition_while_its_owner_dies() -> None:
     async def scenario(world: World) -> None:
-        await one_lane(world)
+        await one_poller(world)
         base = world.now_ms() + 15_000
         asked = [await world.create(SHOP, base + 40 * number) for number in range(250)]
         world.add_node("b")

@@ -77,18 +77,18 @@ def test_a_window_is_redelivered_and_what_fails_again_is_left_alone() -> None:
     simulate(scenario)
 
 
-def test_redeliveries_are_spread_over_a_share_of_what_every_lane_is_guaranteed() -> None:
+def test_redeliveries_are_spread_over_a_share_of_what_every_poller_is_guaranteed() -> None:
     async def scenario(world: World) -> None:
         reconciliations = await shop(world, count=120, spread_ms=50)
         world.receiver.calls.clear()
         await redelivered_once(world, reconciliations)
-        lanes: dict[tuple[str, int], int] = Counter()
+        pollers: dict[tuple[str, int], int] = Counter()
         for call in world.receiver.calls:
             asked = world.asked[call.schedule_id]
-            lanes[str(asked.schedule_id.int >> 58 & 0xF), int(call.at_ms // 1_000)] += 1
+            pollers[str(asked.schedule_id.int >> 58 & 0xF), int(call.at_ms // 1_000)] += 1
         # 500 a minute are 8.3 a second.
-        assert max(lanes.values()) <= 9
-        assert len(lanes) >= 12
+        assert max(pollers.values()) <= 9
+        assert len(pollers) >= 12
 
     simulate(scenario)
 
@@ -158,7 +158,7 @@ def test_two_work_on_it_while_answers_get_lost_and_one_dies(seed: int) -> None:
     simulate(scenario, seed=seed)
 
 
-def test_the_work_moves_with_its_lane_and_a_zombie_that_wakes_changes_nothing() -> None:
+def test_the_work_moves_with_its_poller_and_a_zombie_that_wakes_changes_nothing() -> None:
     async def scenario(world: World) -> None:
         reconciliations = await shop(world, names="ab")
         asked_id = await reconciliations.ask(Action.REDELIVER, State.FAILED, **window(world))

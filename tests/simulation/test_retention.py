@@ -97,7 +97,7 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
 
 
 @pytest.mark.parametrize("before", [(1,), (0, 1)], ids=["taken-over", "back-again"])
-def test_a_lane_that_is_taken_over_is_looked_at_from_its_beginning(before: Sequence[int]) -> None:
+def test_a_poller_that_is_taken_over_is_looked_at_from_its_beginning(before: Sequence[int]) -> None:
     """Its last owner may have left what this node's sweeps have passed."""
 
     async def scenario(world: World) -> None:
@@ -119,7 +119,7 @@ def test_a_lane_that_is_taken_over_is_looked_at_from_its_beginning(before: Seque
     simulate(scenario)
 
 
-def test_no_hour_is_looked_at_twice_while_the_lanes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_hour_is_looked_at_twice_while_the_pollers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
         await world.advance(200)
@@ -363,7 +363,7 @@ def test_who_asks_for_what_nobody_would_call_sets_it_going(strand: Strand) -> No
     simulate(scenario)
 
 
-def test_what_waits_for_its_lane_is_left_alone() -> None:
+def test_what_waits_for_its_poller_is_left_alone() -> None:
     """A suspended client's schedules are late, and somebody asks for one."""
 
     async def scenario(world: World) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from cql.connection import Connection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
-from membership.identity import Lane
+from membership.identity import PollerKey
 from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.copies import IN_DOUBT
@@ -35,7 +35,7 @@ from scheduler_service.domain.ids import (
     poller_of,
 )
 from scheduler_service.domain.options import encode_headers
-from scheduler_service.domain.quotas import pinned_lane
+from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
@@ -226,8 +226,8 @@ class World:
             revision=1,
             created_at=UnixMillis(self.now_ms()),
         )
-        await self.truth.leases.create_lanes(
-            [Lane(name, poller) for poller in range(quota)], watermark=minute_of(self.now_ms())
+        await self.truth.leases.create_pollers(
+            [PollerKey(name, poller) for poller in range(quota)], watermark=minute_of(self.now_ms())
         )
         await self.truth.clients.create_client(client)
         self.clients[name] = client
@@ -237,8 +237,8 @@ class World:
         old = self.clients[name]
         new = msgspec.structs.replace(old, revision=old.revision + 1, **changes)
         new = msgspec.structs.replace(new, poller_ceiling=max(old.poller_ceiling, new.poller_quota))
-        await self.truth.leases.create_lanes(
-            [Lane(name, poller) for poller in range(old.poller_ceiling, new.poller_ceiling)],
+        await self.truth.leases.create_pollers(
+            [PollerKey(name, poller) for poller in range(old.poller_ceiling, new.poller_ceiling)],
             watermark=minute_of(self.now_ms()),
         )
         await self.truth.clients.update_client(expected_revision=old.revision, client=new)
@@ -250,7 +250,7 @@ class World:
         due, quota = UnixMillis(int(due_ms)), self.clients[client].poller_quota
         poller = PollerId(self.rng.randrange(quota))
         if ordering_key is not None:
-            poller = pinned_lane(ClientId(client), ordering_key, quota=quota)
+            poller = pinned_poller(ClientId(client), ordering_key, quota=quota)
         schedule_id = new_schedule_id(due=due, poller_id=poller, randomness=self.api_randomness)
         asked = self.asked[str(schedule_id)] = Asked(ClientId(client), schedule_id, due, ordering_key)
         return asked, Definition(
@@ -289,7 +289,7 @@ class World:
         return result
 
     def hint(self, partition: Partition, key: RowKey) -> None:
-        """HintSender of API and nodes: reaches the lane's owner unless it is lost, with or without the row's name."""
+        """HintSender of API and nodes: reaches the poller's owner unless it is lost, with or without the row's name."""
         luck = self.rng.random()
         if luck < self.hints_lost:
             return
@@ -338,7 +338,7 @@ class World:
                 asked.end = state
 
     def lease_of(self, asked: Asked) -> tuple[str, int, int] | None:
-        """Owner and epoch of a schedule's lane as the store has them at this instant."""
+        """Owner and epoch of a schedule's poller as the store has them at this instant."""
         poller_id = poller_of(asked.schedule_id)
         for row in self.memory.rows("pollers"):
             if row["client_id"] == asked.client_id and row["poller_id"] == poller_id:

@@ -15,7 +15,7 @@ from scheduler_service.domain.archives import CLOCKS_MS, ArchivedDay
 from scheduler_service.domain.clients import ClientState
 from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from spark.io.export import write_file
-from spark.io.members import Lanes
+from spark.io.members import Pollers
 from spark.jobs.archive_days import Plan, plan
 from spark.jobs.job import JobRefused
 from spark.jobs.tenants import Tenant
@@ -114,7 +114,7 @@ def test_copies_are_no_schedules(spark: SparkSession) -> None:
 
 
 def tenant(**other: Any) -> Tenant:
-    values = {"poller_quota": 2, "lanes": 2, "retention_days": 7, "created": AT // 1000 - 2 * 86_400 + 1800}
+    values = {"poller_quota": 2, "pollers": 2, "retention_days": 7, "created": AT // 1000 - 2 * 86_400 + 1800}
     return Tenant(**{"client_id": "shop", "state": ClientState.ACTIVE, **values, **other})
 
 
@@ -123,10 +123,10 @@ def mark(days: int, **other: Any) -> ArchivedDay:
     return ArchivedDay(day=UnixMillis(AT + days * DAY_MS), **{**given, **other})
 
 
-def planned(*marks: ArchivedDay, lanes: Lanes | None = None, **other: Any) -> Plan:
-    far = Lanes(2, AT // 1000 + 10 * 86_400)
+def planned(*marks: ArchivedDay, pollers: Pollers | None = None, **other: Any) -> Plan:
+    far = Pollers(2, AT // 1000 + 10 * 86_400)
     given = {"start": AT - 9 * DAY_MS, "end": AT + DAY_MS, "now_ms": AT + DAY_MS + CLOCKS_MS, "place": "file:/here"}
-    return plan([tenant()], marks, {"shop": lanes or far}, **{**given, "again": False, **other})
+    return plan([tenant()], marks, {"shop": pollers or far}, **{**given, "again": False, **other})
 
 
 def days(plan: Plan) -> list[int]:
@@ -139,10 +139,10 @@ def test_days_are_archived_from_the_clients_first_one_on() -> None:
     assert days(planned(start=AT - DAY_MS)) == [-1, 0]
 
 
-def test_a_day_is_over_when_all_lanes_are_past_it_and_clocks_may_differ() -> None:
+def test_a_day_is_over_when_all_pollers_are_past_it_and_clocks_may_differ() -> None:
     assert days(planned(now_ms=AT + DAY_MS + CLOCKS_MS - 1)) == [-3, -2, -1]
-    assert days(planned(lanes=Lanes(2, AT // 1000 + 86_399))) == [-3, -2, -1]
-    assert len(planned(lanes=Lanes(1, AT // 1000 + 86_400)).unsettled) == 4
+    assert days(planned(pollers=Pollers(2, AT // 1000 + 86_399))) == [-3, -2, -1]
+    assert len(planned(pollers=Pollers(1, AT // 1000 + 86_400)).unsettled) == 4
 
 
 def test_what_is_archived_is_skipped_unless_it_is_stale() -> None:

@@ -228,8 +228,8 @@ def test_another_run_adds_nothing_and_changes_nothing(spark: SparkSession, syste
     path = table_file(rows, tmp_path)
     first, said = load(spark, system, path, "parquet", "again", "--load", "orders", piece_rows=500)
     assert counts(first) == (3_000, 3_000, 0, 0, 0)
-    assert (first["lanes"], first["fullest_minute_rows"], first["rejects"]) == (4, 300, None)
-    assert "load 'orders' begins, over 4 lanes" in said[0]
+    assert (first["pollers"], first["fullest_minute_rows"], first["rejects"]) == (4, 300, None)
+    assert "load 'orders' begins, over 4 pollers" in said[0]
     assert len(said) == 3
     before = stored(system, "again"), stored(system, "again", "occupied_minutes")
     assert (len(before[0]), len(before[1])) == (3_000, 40)
@@ -241,10 +241,13 @@ def test_another_run_adds_nothing_and_changes_nothing(spark: SparkSession, syste
     before = stored(system, "again"), before[1]
     again, said = load(spark, system, path, "parquet", "again", "--load", "orders")
     assert counts(again) == (3_000, 0, 3_000, 0, 0)
-    assert (again["lanes"], again["first_run"], again["started_at"]) == (4, False, first["started_at"])
+    assert (again["pollers"], again["first_run"], again["started_at"]) == (4, False, first["started_at"])
     assert "was whole: what is there stays" in said[0]
     assert (stored(system, "again"), stored(system, "again", "occupied_minutes")) == before
-    for arguments, told in ((["--key", "label"], "was begun at .* with --key id"), (["--lanes", "2"], "with 4 lanes")):
+    for arguments, told in (
+        (["--key", "label"], "was begun at .* with --key id"),
+        (["--pollers", "2"], "with 4 pollers"),
+    ):
         with pytest.raises(JobRefused, match=told):
             load(spark, system, path, "parquet", "again", "--load", "orders", *arguments)
 
@@ -295,7 +298,7 @@ def test_a_load_that_can_not_be_is_refused(spark: SparkSession, system: Deployme
         load(spark, system, path, "csv", "refused")
     system.register("refused", poller_quota=2)
     for arguments, told in (
-        ((path, "csv", "--lanes", "3"), "more than the 2 pollers"),
+        ((path, "csv", "--pollers", "3"), "more than the 2 pollers"),
         ((str(tmp_path / "absent"), "parquet"), "can't be read as parquet"),
         ((text_file(tmp_path, "less.csv", ["id,url"]), "csv"), "has no column 'due'"),
         ((path, "csv", "--load", "x" * 257), "1 to 256 printable characters"),
@@ -360,11 +363,11 @@ def test_what_is_loaded_is_called(spark: SparkSession, system: Deployment, tmp_p
 def test_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     good = ["bulk_load", "--input", "a", "--format", "csv", "--client", "shop", "--key", "id"]
     _, known = parse(good, program="test")
-    assert (known.rate, known.lanes, known.dry_run) == (bulk_load.RATE, None, False)
+    assert (known.rate, known.pollers, known.dry_run) == (bulk_load.RATE, None, False)
     for wrong, told in (
         (["--rate", "0"], "at least 1"),
         (["--rate", "fast"], "number of rows"),
-        (["--lanes", "1025"], "from 1 to 1024"),
+        (["--pollers", "1025"], "from 1 to 1024"),
         (["--format", "xml"], "invalid choice"),
     ):
         with pytest.raises(SystemExit):

@@ -120,8 +120,8 @@ def test_what_spark_submit_is_told_of_the_operators_rules() -> None:
     assert submitted_secrets(conf) == SecretSettings(key_ring_file="/etc/ring", encrypt_headers=False)
     with pytest.raises(ValueError, match=r"secrets.encrypt_headers is 'no'; write true or false"):
         submitted_secrets(SparkConf(loadDefaults=False).set("spark.minutehand.secrets.encrypt_headers", "no"))
-    with pytest.raises(ValueError, match=r"spark.minutehand.clients.lanes is no setting; there are "):
-        submitted_bounds(SparkConf(loadDefaults=False).set("spark.minutehand.clients.lanes", "3"))
+    with pytest.raises(ValueError, match=r"spark.minutehand.clients.pollers is no setting; there are "):
+        submitted_bounds(SparkConf(loadDefaults=False).set("spark.minutehand.clients.pollers", "3"))
 
 
 def test_what_spark_submit_is_told_of_the_login() -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from minutehand.client import Callback
 from spark.io.charts import Chart, draw
 from spark.jobs.job import JobRefused
-from spark.transforms.load import hottest, lane_minutes, loads, minutes, totals
+from spark.transforms.load import hottest, loads, minutes, poller_minutes, totals
 from tests.spark.jobs import run_job
 from tests.support.processes import Deployment
 
@@ -21,10 +21,10 @@ MINUTE = datetime(2026, 11, 21, 9, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def lanes_of(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFrame:
+def pollers_of(spark: SparkSession, *rows: tuple[str, int, int, int]) -> DataFrame:
     """client_id, poller_id, minute (of the hour), calls."""
     at = int(MINUTE.timestamp())
-    made = [(client, lane, at + 60 * minute, calls) for client, lane, minute, calls in rows]
+    made = [(client, poller, at + 60 * minute, calls) for client, poller, minute, calls in rows]
     found = spark.createDataFrame(made, "client_id string, poller_id int, at long, calls long")
     return found.select("client_id", "poller_id", F.timestamp_seconds("at").alias("minute"), "calls")
 
@@ -35,15 +35,15 @@ def told(found: DataFrame, *columns: str) -> set[tuple[Any, ...]]:
     return {tuple(one) for one in shown.select(*columns).collect()}
 
 
-def test_what_is_called_in_a_lanes_minute(spark: SparkSession) -> None:
-    def row(lane: int, minute: int, state: str | None, created: bool = True) -> tuple[Any, ...]:
-        return ("shop", lane, MINUTE + timedelta(minutes=minute), MINUTE if created else None, state)
+def test_what_is_called_in_a_pollers_minute(spark: SparkSession) -> None:
+    def row(poller: int, minute: int, state: str | None, created: bool = True) -> tuple[Any, ...]:
+        return ("shop", poller, MINUTE + timedelta(minutes=minute), MINUTE if created else None, state)
 
     states = [None, "retrying", "delivered", "failed", "cancelled", "skipped"]
     rows = [*(row(0, 1, state) for state in states), row(0, 1, "retrying", created=False), row(0, 2, "skipped")]
     rows += [row(1, 1, None), row(1, 3, None), row(1, 3, None)]
     schema = "client_id string, poller_id int, minute timestamp, created_at timestamp, state string"
-    found = lane_minutes(spark.createDataFrame(rows, schema))
+    found = poller_minutes(spark.createDataFrame(rows, schema))
     assert told(found, "client_id", "poller_id", "minute", "calls") == {
         ("shop", 0, 1, 4),
         ("shop", 1, 1, 1),
@@ -52,9 +52,9 @@ def test_what_is_called_in_a_lanes_minute(spark: SparkSession) -> None:
 
 
 def test_minutes_of_clients_and_of_all(spark: SparkSession) -> None:
-    lanes = lanes_of(spark, ("shop", 0, 1, 4), ("shop", 1, 1, 6), ("shop", 1, 2, 5), ("other", 0, 1, 7))
-    each = minutes(lanes)
-    assert told(each, "client_id", "minute", "calls", "lane_calls") == {
+    pollers = pollers_of(spark, ("shop", 0, 1, 4), ("shop", 1, 1, 6), ("shop", 1, 2, 5), ("other", 0, 1, 7))
+    each = minutes(pollers)
+    assert told(each, "client_id", "minute", "calls", "poller_calls") == {
         ("shop", 1, 10, 6),
         ("shop", 2, 5, 5),
         ("other", 1, 7, 7),
@@ -64,8 +64,8 @@ def test_minutes_of_clients_and_of_all(spark: SparkSession) -> None:
 
 def test_the_hottest_minutes_behind_and_ahead(spark: SparkSession) -> None:
     rows = [("shop", 0, minute, 10 + minute % 7) for minute in range(60)]
-    found = hottest(minutes(lanes_of(spark, *rows, ("other", 3, 30, 1))), now=F.lit(NOW))
-    assert told(found, "client_id", "ahead", "minute", "calls", "lane_calls") == {
+    found = hottest(minutes(pollers_of(spark, *rows, ("other", 3, 30, 1))), now=F.lit(NOW))
+    assert told(found, "client_id", "ahead", "minute", "calls", "poller_calls") == {
         *(("shop", False, minute, 16, 16) for minute in (6, 13, 20, 27)),
         ("shop", False, 5, 15, 15),
         *(("shop", True, minute, 16, 16) for minute in (34, 41, 48, 55)),
@@ -74,27 +74,27 @@ def test_the_hottest_minutes_behind_and_ahead(spark: SparkSession) -> None:
     }
 
 
-FIGURES = ("client_id", "quota", "calls", "lane_max", "lane_p99", "lane_mean", "minute_max", "minute_p99", "skew")
+FIGURES = ("client_id", "quota", "calls", "poller_max", "poller_p99", "poller_mean", "minute_max", "minute_p99", "skew")
 
 
-def figures(spark: SparkSession, quotas: Sequence[tuple[str, int]], lanes: DataFrame) -> set[tuple[Any, ...]]:
+def figures(spark: SparkSession, quotas: Sequence[tuple[str, int]], pollers: DataFrame) -> set[tuple[Any, ...]]:
     clients = spark.createDataFrame(list(quotas), "client_id string, quota int")
-    return told(loads(clients, lanes, minutes(lanes)), *FIGURES, "recommended")
+    return told(loads(clients, pollers, minutes(pollers)), *FIGURES, "recommended")
 
 
 def test_what_each_client_has_of_its_quota(spark: SparkSession) -> None:
-    lanes = lanes_of(
+    pollers = pollers_of(
         spark,
-        *(("even", lane, minute, 350) for lane in range(4) for minute in range(3)),
+        *(("even", poller, minute, 350) for poller in range(4) for minute in range(3)),
         *(("pinned", 0, minute, 980) for minute in range(2)),
         ("small", 3, 0, 10),
-        # Lane 5 is one that the quota had once.
-        *(("shrunk", lane, 0, calls) for lane, calls in ((0, 10), (1, 20), (5, 30))),
+        # Poller 5 is one that the quota had once.
+        *(("shrunk", poller, 0, calls) for poller, calls in ((0, 10), (1, 20), (5, 30))),
         ("wide", 0, 0, 700),
         ("wide", 1, 0, 1),
     )
     quotas = [("even", 4), ("pinned", 2), ("small", 4), ("shrunk", 2), ("wide", 5), ("idle", 3)]
-    assert figures(spark, quotas, lanes) == {
+    assert figures(spark, quotas, pollers) == {
         ("even", 4, 4200, 350, 350, 350.0, 1400, 1400, 1.0, 2),
         ("pinned", 2, 1960, 980, 980, 980.0, 980, 980, 2.0, 3),
         ("small", 4, 10, 10, 10, 10.0, 10, 10, 4.0, 1),
@@ -105,14 +105,14 @@ def test_what_each_client_has_of_its_quota(spark: SparkSession) -> None:
 
 
 def test_of_a_hundred_minutes_one_may_be_fuller(spark: SparkSession) -> None:
-    lanes = lanes_of(
+    pollers = pollers_of(
         spark,
         *(("one", 0, minute, 100) for minute in range(99)),
         ("one", 0, 99, 5000),
         *(("two", 0, minute, 100) for minute in range(98)),
         *(("two", 0, minute, 5000) for minute in (98, 99)),
     )
-    found = {one[0]: (one[3], one[4], one[7], one[9]) for one in figures(spark, [("one", 1), ("two", 1)], lanes)}
+    found = {one[0]: (one[3], one[4], one[7], one[9]) for one in figures(spark, [("one", 1), ("two", 1)], pollers)}
     assert found == {"one": (5000, 100, 100, 1), "two": (5000, 5000, 5000, 8)}
 
 

@@ -17,18 +17,18 @@ ROWS = (
 )
 
 
-def id_of(due: float, lane: int = 3, tail: int = 1) -> str:
-    return str(compose_schedule_id(due=round((START.timestamp() + due) * 1000), poller_id=lane, tail=tail))
+def id_of(due: float, poller: int = 3, tail: int = 1) -> str:
+    return str(compose_schedule_id(due=round((START.timestamp() + due) * 1000), poller_id=poller, tail=tail))
 
 
-def call(due: float, *, tail: int = 1, lane: int = 3, **other: Any) -> dict[str, Any]:
+def call(due: float, *, tail: int = 1, poller: int = 3, **other: Any) -> dict[str, Any]:
     """A row as it should be, in a settled minute, delivered."""
     return {
         "client_id": "shop",
-        "poller_id": lane,
+        "poller_id": poller,
         "minute": at(due // 60 * 60),
         "due": at(due),
-        "schedule_id": id_of(due, lane, tail),
+        "schedule_id": id_of(due, poller, tail),
         "kind": "call",
         "created_at": at(-100),
         "state": "delivered",
@@ -57,7 +57,7 @@ def test_what_is_wrong_by_itself(spark: SparkSession) -> None:
         call(2, state=None),
         call(3, state=None, settled=False),
         call(4, state="done", settled=False),
-        call(5, schedule_id=id_of(5, lane=4)),
+        call(5, schedule_id=id_of(5, poller=4)),
         call(6, schedule_id=id_of(66)),
         call(7, minute=at(60)),
         copy(8, -60, origin_due=at(-61)),
@@ -72,7 +72,7 @@ def test_what_is_wrong_by_itself(spark: SparkSession) -> None:
     assert named(findings.wrong_by_itself(lost)) == {
         (2, id_of(2), "stranded", "has no outcome, and its minute is settled"),
         (4, id_of(4), "unknown-state", "is in a state that there is not: done"),
-        (5, id_of(5, lane=4), *elsewhere),
+        (5, id_of(5, poller=4), *elsewhere),
         (6, id_of(66), *elsewhere),
         (7, id_of(7), *elsewhere),
         (8, id_of(-60), *elsewhere),

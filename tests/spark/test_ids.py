@@ -7,15 +7,15 @@ from scheduler_service.domain.ids import MAX_DUE, MAX_POLLERS, compose_schedule_
 from spark.transforms.rows import due_of, poller_of
 
 DUES = (0, 1, 999, 1_795_300_000_123, MAX_DUE // 2)
-LANES = (0, 1, 15, 16, 255, 256, MAX_POLLERS - 1)
+POLLERS = (0, 1, 15, 16, 255, 256, MAX_POLLERS - 1)
 TAILS = (0, 1, (1 << 58) - 1, 0x2AAAAAAAAAAAAAA)
 
 
-def test_an_id_names_its_due_and_its_lane(spark: SparkSession) -> None:
+def test_an_id_names_its_due_and_its_poller(spark: SparkSession) -> None:
     wanted = [
-        (str(compose_schedule_id(due=due, poller_id=lane, tail=tail)), due, lane)
+        (str(compose_schedule_id(due=due, poller_id=poller, tail=tail)), due, poller)
         for due in DUES
-        for lane in LANES
+        for poller in POLLERS
         for tail in TAILS
     ]
     frame = spark.createDataFrame([(one[0],) for one in wanted], "id string")

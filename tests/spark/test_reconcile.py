@@ -39,7 +39,7 @@ from tests.support.cassandra import session_of
 from tests.support.processes import Deployment
 
 SHOP = ClientId("shop")
-LANES = 2
+POLLERS = 2
 T = TypeVar("T")
 
 
@@ -76,14 +76,14 @@ class Shop:
 
         return asyncio.run(acted())
 
-    def row(self, minutes_ago: int, *, tail: int, lane: int = 0, **other: Any) -> Definition:
+    def row(self, minutes_ago: int, *, tail: int, poller: int = 0, **other: Any) -> Definition:
         due = UnixMillis(round(self.now.timestamp() * 1000) - minutes_ago * 60_000)
         return Definition(
             **{
                 "client_id": SHOP,
-                "poller_id": PollerId(lane),
+                "poller_id": PollerId(poller),
                 "due": due,
-                "schedule_id": compose_schedule_id(due=due, poller_id=lane, tail=tail),
+                "schedule_id": compose_schedule_id(due=due, poller_id=poller, tail=tail),
                 "method": "POST",
                 "url": self.cluster.receiver.url,
                 "headers": "[]",
@@ -101,7 +101,7 @@ class Shop:
             return list(session.execute(statement, parameters))
 
     def await_settled(self, minute: Minute) -> None:
-        """Until the minute of both lanes is over, swept and written off."""
+        """Until the minute of both pollers is over, swept and written off."""
         deadline = time.monotonic() + 120
         with self.cluster.admin() as api:
             while any(one.watermark.timestamp() // 60 <= minute for one in api.client(SHOP).pollers()):
@@ -132,8 +132,8 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
     cluster.start_api()
     cluster.start_node("n1")
     shop = Shop(spark, cluster)
-    key = cluster.register(SHOP, poller_quota=LANES)
-    cluster.await_owners({"n1"}, pollers=LANES)
+    key = cluster.register(SHOP, poller_quota=POLLERS)
+    cluster.await_owners({"n1"}, pollers=POLLERS)
     with cluster.client(SHOP, key) as client:
         called = live_a_little(shop, client)
         clean = shop.audit()
@@ -226,7 +226,7 @@ def damage(shop: Shop, called: list[Schedule]) -> dict[str, str | None]:
     )
 
     stranded, bare, pointer = shop.row(20, tail=1), shop.row(25, tail=1), shop.row(40, tail=1)
-    misplaced = shop.row(30, tail=1, schedule_id=shop.row(30, tail=1, lane=1).schedule_id)
+    misplaced = shop.row(30, tail=1, schedule_id=shop.row(30, tail=1, poller=1).schedule_id)
     month = round(datetime(shop.now.year, shop.now.month, 1, tzinfo=UTC).timestamp() * 1000)
     runs = "SELECT schedule_id FROM cron_runs WHERE client_id = %s AND cron_id = %s AND month = %s"
     child = ScheduleId(shop.cql(runs, SHOP, "minutely", month)[-1].schedule_id)

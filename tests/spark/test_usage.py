@@ -163,7 +163,7 @@ def test_a_day_of_which_more_was_counted_stays(spark: SparkSession) -> None:
 
 
 def tenant(**other: Any) -> Tenant:
-    values = {"poller_quota": 2, "lanes": 2, "retention_days": 7, "created": seconds(TODAY) - 3 * DAY_SECONDS + 5}
+    values = {"poller_quota": 2, "pollers": 2, "retention_days": 7, "created": seconds(TODAY) - 3 * DAY_SECONDS + 5}
     return Tenant(**{"client_id": "shop", "state": ClientState.ACTIVE, **values, **other})
 
 
@@ -297,7 +297,7 @@ def forget(cluster: Deployment, *, before: datetime) -> None:
 
 
 def settle(cluster: Deployment, *, before: datetime) -> None:
-    """Every lane as if nodes had gone on until then."""
+    """Every poller as if nodes had gone on until then."""
     with session_of(cluster.storage.contact_points[0], cluster.storage.port) as cql:
         keyspace = cluster.storage.keyspace
         for one in cql.execute(f"SELECT client_id, poller_id, owner_node FROM {keyspace}.pollers"):

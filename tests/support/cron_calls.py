@@ -47,7 +47,7 @@ async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
 
 
 async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:
-    """What the lane's owner writes in the end."""
+    """What the poller's owner writes in the end."""
     id_ = ScheduleId(UUID(schedule_id))
     partition = partition_of(ClientId("shop"), id_)
     statics, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])

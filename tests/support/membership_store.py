@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Lane, Life
+from membership.identity import Life, PollerKey
 from membership.ports import Heartbeat, LeaseChange, LeaseRow, LifeRecord, MachineClock, ServerTime
 from tests.support.virtual_clock import EPOCH_MS
 
@@ -44,8 +44,8 @@ class MembershipStore:
     def __init__(self) -> None:
         self.heartbeats: dict[Life, Heartbeat] = {}
         self.lives: dict[Life, LifeRecord] = {}
-        self.leases: dict[Lane, LeaseRow] = {}
-        self.lanes: dict[str, list[Lane]] = {}
+        self.leases: dict[PollerKey, LeaseRow] = {}
+        self.pollers: dict[str, list[PollerKey]] = {}
         self.requests: dict[str, int] = {}
         self.server_skews_ms = [0]
         """How far each server's clock is off."""
@@ -73,23 +73,23 @@ class MembershipStore:
         self.lives[life] = new
         return APPLIED
 
-    def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
-        for lane in lanes:
-            if lane not in self.leases:
-                self.leases[lane] = LeaseRow(lane=lane, owner=None, epoch=0, watermark=watermark, lagging=True)
-                self.lanes[lane.client_id] = sorted([*self.lanes.get(lane.client_id, ()), lane])
+    def create_pollers(self, pollers: Sequence[PollerKey], *, watermark: int) -> None:
+        for poller in pollers:
+            if poller not in self.leases:
+                self.leases[poller] = LeaseRow(poller=poller, owner=None, epoch=0, watermark=watermark, lagging=True)
+                self.pollers[poller.client_id] = sorted([*self.pollers.get(poller.client_id, ()), poller])
 
     def write_lease(self, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
-        if (row := self.leases.get(expected.lane)) != expected:
+        if (row := self.leases.get(expected.poller)) != expected:
             return Rejected(row)
-        self.leases[new.lane] = new
+        self.leases[new.poller] = new
         return APPLIED
 
     def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
-        if any(self.leases.get(expected.lane) != expected for expected, _ in changes):
+        if any(self.leases.get(expected.poller) != expected for expected, _ in changes):
             return Rejected(None)
         for _, new in changes:
-            self.leases[new.lane] = new
+            self.leases[new.poller] = new
         return APPLIED
 
 
@@ -126,23 +126,23 @@ class StorePort:
     async def read_life(self, life: Life) -> LifeRecord | None:
         return await self._request("read_life", life, lambda: self.store.lives.get(life))
 
-    async def create_lanes(self, lanes: Sequence[Lane], *, watermark: int) -> None:
-        await self._request("create_lanes", lanes, lambda: self.store.create_lanes(lanes, watermark=watermark))
+    async def create_pollers(self, pollers: Sequence[PollerKey], *, watermark: int) -> None:
+        await self._request("create_pollers", pollers, lambda: self.store.create_pollers(pollers, watermark=watermark))
 
     async def read_leases(self, client_id: str) -> Sequence[LeaseRow]:
         def read() -> Sequence[LeaseRow]:
-            return [self.store.leases[lane] for lane in self.store.lanes.get(client_id, ())]
+            return [self.store.leases[poller] for poller in self.store.pollers.get(client_id, ())]
 
         return await self._request("read_leases", client_id, read)
 
-    async def read_lease(self, lane: Lane) -> LeaseRow | None:
-        return await self._request("read_lease", lane, lambda: self.store.leases.get(lane))
+    async def read_lease(self, poller: PollerKey) -> LeaseRow | None:
+        return await self._request("read_lease", poller, lambda: self.store.leases.get(poller))
 
     async def write_lease(self, *, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
         return await self._conditional("write_lease", new, lambda: self.store.write_lease(expected, new))
 
     async def write_leases(self, changes: Sequence[LeaseChange]) -> Answer[None]:
-        """Faults are asked for by lane, as for single writes; the first one strikes."""
+        """Faults are asked for by poller, as for single writes; the first one strikes."""
         faults = (self.fault("write_lease", change.new) for change in changes)
         fault = next((one for one in faults if one is not None), None)
         return await self._conditional("write_leases", changes, lambda: self.store.write_leases(changes), fault)

@@ -42,23 +42,23 @@ from scheduler_service.domain.schedules import Advance, Definition, Edit, Outcom
 from tests.support.memory import InMemoryConnection
 
 CLIENT = ClientId("shop")
-LANE = PollerId(3)
+POLLER = PollerId(3)
 MINUTE = Minute(29_916_667)
 START = minute_start(MINUTE)
 END = minute_end(MINUTE)
 SWEEP = UnixMillis(END + 10_000)
-PARTITION = Partition(CLIENT, LANE, MINUTE)
+PARTITION = Partition(CLIENT, POLLER, MINUTE)
 DELIVERED = Outcome(state=State.DELIVERED, attempts=1, first_attempt_at=START, finished_at=START, last_status=200)
 
 
-def definition(seconds: float = 30.0, *, tail: int = 1, minute: int = MINUTE, lane: int = LANE) -> Definition:
+def definition(seconds: float = 30.0, *, tail: int = 1, minute: int = MINUTE, poller: int = POLLER) -> Definition:
     """A call due `seconds` into the minute."""
     due = UnixMillis(minute_start(minute) + round(seconds * 1000))
     return Definition(
         client_id=CLIENT,
-        poller_id=PollerId(lane),
+        poller_id=PollerId(poller),
         due=due,
-        schedule_id=compose_schedule_id(due=due, poller_id=lane, tail=tail),
+        schedule_id=compose_schedule_id(due=due, poller_id=poller, tail=tail),
         method="POST",
         url="http://receiver.test/",
         headers="[]",
@@ -90,7 +90,7 @@ class MinuteBench:
     ) -> None:
         self.storage = storage or Storage.over(InMemoryConnection())
         self.schedules = self.storage.schedules
-        self.partition = Partition(CLIENT, LANE, Minute(minute))
+        self.partition = Partition(CLIENT, POLLER, Minute(minute))
         self.machine = PollerMinute(partition=self.partition, epoch=epoch, settings=settings or MinuteSettings())
         self.now: int = minute_start(minute) - 5_000
         self.room = 100
@@ -219,4 +219,4 @@ class MinuteBench:
         return [claim.row.key for claim in self.claims]
 
 
-__all__ = ["CLIENT", "END", "LANE", "MINUTE", "PARTITION", "START", "SWEEP", "MinuteBench", "minute_of"]
+__all__ = ["CLIENT", "END", "MINUTE", "PARTITION", "POLLER", "START", "SWEEP", "MinuteBench", "minute_of"]

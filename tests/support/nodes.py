@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from membership.conditional import APPLIED
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import Heartbeat, LeaseRow, NodeState
 from tests.support.api import ApiHarness
 
@@ -35,12 +35,12 @@ class Nodes:
                 await self.api.storage.members.write_heartbeat(self.rows[life])
             await self.api.members.look()
 
-    async def own(self, lane: Lane, owner: Life | None, **values: Any) -> None:
-        row = await self.api.storage.leases.read_lease(lane)
+    async def own(self, poller: PollerKey, owner: Life | None, **values: Any) -> None:
+        row = await self.api.storage.leases.read_lease(poller)
         assert row is not None
         new = LeaseRow(
             **{
-                "lane": lane,
+                "poller": poller,
                 "owner": owner,
                 "epoch": row.epoch + 1,
                 "watermark": row.watermark,

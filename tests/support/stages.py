@@ -3,7 +3,7 @@
 A stage is what lasts from one act upon the deployment (a kill, a restart, an outage) to the next. A call belongs to the
 stage in which it was due, a repetition to the stage whose act explains it. What was not sent yet when the next act came
 is as late as that act makes it: a call due a moment before its owner is killed waits for the owner's death like those
-due a moment after. An act that may leave rows in doubt says which: the lanes whose owner it disturbed, and when their
+due a moment after. An act that may leave rows in doubt says which: the pollers whose owner it disturbed, and when their
 calls must have arrived to be sent and not yet recorded.
 """
 
@@ -26,14 +26,14 @@ ARRIVES_WITHIN_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Calls for `lanes` that arrived in [start, end], Unix seconds, may be repeated."""
+    """Calls for `pollers` that arrived in [start, end], Unix seconds, may be repeated."""
 
-    lanes: frozenset[int]
+    pollers: frozenset[int]
     start: float
     end: float
 
     def covers(self, call: Call) -> bool:
-        return self.start <= call["arrived"] <= self.end and poller_of(UUID(call["id"])) in self.lanes
+        return self.start <= call["arrived"] <= self.end and poller_of(UUID(call["id"])) in self.pollers
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,19 +46,19 @@ class Stage:
     end: float = float("inf")
     doubts: list[Doubt] = field(default_factory=list)
 
-    def doubt(self, lanes: Collection[int], *, since: float, until: float) -> None:
-        """What the owner of `lanes` sent from `since` to `until` may not be on the record."""
+    def doubt(self, pollers: Collection[int], *, since: float, until: float) -> None:
+        """What the owner of `pollers` sent from `since` to `until` may not be on the record."""
         self.doubts.append(
             Doubt(
-                lanes=frozenset(lanes),
+                pollers=frozenset(pollers),
                 start=since - RECORDED_WITHIN_SECONDS,
                 end=until + ARRIVES_WITHIN_SECONDS,
             )
         )
 
-    def doubt_thawed(self, lanes: Collection[int], *, at: float) -> None:
-        """What the owner of `lanes` was about to send when it was frozen, it sends when it goes on, at `at`."""
-        self.doubts.append(Doubt(lanes=frozenset(lanes), start=at, end=at + ARRIVES_WITHIN_SECONDS))
+    def doubt_thawed(self, pollers: Collection[int], *, at: float) -> None:
+        """What the owner of `pollers` was about to send when it was frozen, it sends when it goes on, at `at`."""
+        self.doubts.append(Doubt(pollers=frozenset(pollers), start=at, end=at + ARRIVES_WITHIN_SECONDS))
 
     def has(self, instant: float) -> bool:
         return self.start <= instant < self.end
@@ -168,9 +168,9 @@ def _late(group: Sequence[Call]) -> float:
 
 
 def _told(call: Call) -> str:
-    lane = poller_of(UUID(call["id"]))
+    poller = poller_of(UUID(call["id"]))
     again = " as a redelivery" if call["redelivery"] else ""
     return (
-        f"{call['id']} (lane {lane}, attempt {call['attempt']}, fence {call['fence']}) due {call['due']:.3f} "
+        f"{call['id']} (poller {poller}, attempt {call['attempt']}, fence {call['fence']}) due {call['due']:.3f} "
         f"at {call['arrived'] - call['due']:+.3f} s{again}"
     )

@@ -217,6 +217,7 @@ def _undelivered(client: ClientScope, load: SteadyLoad, *, seconds: float) -> li
 def _told(schedule: Schedule) -> str:
     flying = ", in flight" if schedule.in_flight else ""
     return (
-        f"{schedule.schedule_id} (lane {schedule.poller_id}) due {schedule.due.isoformat()} is {schedule.state}{flying}"
+        f"{schedule.schedule_id} (poller {schedule.poller_id}) due {schedule.due.isoformat()} is {schedule.state}"
+        f"{flying}"
         f" after {schedule.attempts} attempts: {schedule.last_status or schedule.last_error or 'no answer'}"
     )

@@ -16,7 +16,7 @@
 {{- addf .Values.api.preStopSeconds $delay (include "minutehand.lastAnswersSeconds" . | float64) $shutdown (include "minutehand.endingSeconds" . | float64) | ceil | int -}}
 {{- end -}}
 
-{{/* Lanes are handed over, the heartbeat says that the node left, the engine lets its last attempts end. */}}
+{{/* Pollers are handed over, the heartbeat says that the node left, the engine lets its last attempts end. */}}
 {{- define "minutehand.nodeDrainSeconds" -}}
 {{- $config := .Values.config -}}
 {{- $drain := include "minutehand.seconds" (list $config "membership" "drain_seconds" 15.0) | float64 -}}

@@ -57,7 +57,7 @@ class AuditCountsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFindingView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that must not be. Null is what does not apply: it may be about a lane's minute, or about a cron."""
+    """One thing that must not be. Null is what does not apply: it may be about a poller's minute, or about a cron."""
 
     kind: str
     detail: str

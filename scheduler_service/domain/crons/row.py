@@ -73,7 +73,7 @@ NO_CALLBACK = CronCallback(method="POST", url="", headers="[]", body=b"")
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of `crons`. `poller_id` is the children's lane, `changed_at` when this revision was made."""
+    """One row of `crons`. `poller_id` is the children's poller, `changed_at` when this revision was made."""
 
     client_id: ClientId
     cron_id: CronId

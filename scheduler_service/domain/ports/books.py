@@ -20,7 +20,7 @@ from scheduler_service.domain.usage import DayUsage
 
 
 class BalanceStore(Protocol):
-    """The books of lanes' minutes, as they were counted; `domain.books` says which of them still hold."""
+    """The books of pollers' minutes, as they were counted; `domain.books` says which of them still hold."""
 
     async def write(self, balance: MinuteBalance) -> Answer[int]:
         """Replace the minute's balance if none is stored or its epoch is at most `balance.epoch`.
@@ -29,7 +29,7 @@ class BalanceStore(Protocol):
         """
 
     async def read(self, client_id: ClientId, *, first: Minute, last: Minute) -> Sequence[MinuteBalance]:
-        """Of [first, last], both inclusive, by minute and lane; minutes without a balance are absent."""
+        """Of [first, last], both inclusive, by minute and poller; minutes without a balance are absent."""
 
 
 class AttemptStore(Protocol):
@@ -51,7 +51,8 @@ class DeadLetterStore(Protocol):
     async def read_page(
         self, client_id: ClientId, poller_id: PollerId, hour: Hour, *, after: LetterKey | None = None, limit: int = 100
     ) -> Sequence[DeadLetter]:
-        """Up to `limit` letters of one lane's hour behind `after`, in the order of failing (at once: of their ids)."""
+        """Up to `limit` letters of one poller's hour behind `after`, in the order of failing (at once: of their
+        ids)."""
 
 
 class ReconciliationStore(Protocol):

@@ -11,7 +11,7 @@ from scheduler_service.domain.samples import Exchange, Sample
 
 
 class HintSender(Protocol):
-    """Tells the owner of a lane about near-term rows it has not read. Best effort, coalesced, never raises."""
+    """Tells the owner of a poller about near-term rows it has not read. Best effort, coalesced, never raises."""
 
     def hint(self, partition: Partition, key: RowKey) -> None: ...
 
@@ -20,11 +20,11 @@ class NodePorts(Protocol):
     """What a node may be told on its own port, by who knows the cluster's token."""
 
     async def drain(self, life: Life, *, address: str, force: bool) -> None:
-        """Begin to hand over every lane. Repeatable. Raises Conflict where no other node takes lanes, unless forced;
-        NodeUnreachable where exactly this life did not take it."""
+        """Begin to hand over every poller. Repeatable. Raises Conflict where no other node takes pollers, unless
+        forced; NodeUnreachable where exactly this life did not take it."""
 
     async def undrain(self, life: Life, *, address: str) -> None:
-        """Take lanes again. Repeatable. Raises Conflict where the node is being stopped, NodeUnreachable."""
+        """Take pollers again. Repeatable. Raises Conflict where the node is being stopped, NodeUnreachable."""
 
 
 class SampleCaller(Protocol):

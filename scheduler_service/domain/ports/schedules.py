@@ -79,7 +79,7 @@ class ScheduleStore(Protocol):
         """
 
     async def read_to_call(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
-        """The same for a lane's owner: of what has an outcome only its state and what places it in its line
+        """The same for a poller's owner: of what has an outcome only its state and what places it in its line
         (next_attempt_at, reason, redelivered_at), the rest is None. Behind a key the statics are not read."""
 
     async def sweep_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> SweptPage:
@@ -126,7 +126,7 @@ class ScheduleStore(Protocol):
     async def occupied(
         self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> Mapping[Minute, Sequence[PollerId]]:
-        """Which lanes have rows, per minute of [first, last], both inclusive; minutes without any are absent."""
+        """Which pollers have rows, per minute of [first, last], both inclusive; minutes without any are absent."""
 
     async def count_unfinished(self, partition: Partition, *, due_until: int, limit: int) -> Unfinished:
         """How many of the first `limit` rows are due at `due_until` or before and have no outcome. Reads no bodies."""

@@ -86,7 +86,7 @@ class Administrators:
         return True
 
     async def drain(self, node: str, *, patience: int | None) -> None:
-        """Never by force: the last one that takes lanes refuses."""
+        """Never by force: the last one that takes pollers refuses."""
 
         async def verb(services: ApiServices) -> Member:
             return await services.drain_node.drain(NodeId(node), force=False)

@@ -112,17 +112,17 @@ class Promises:
                     raise self.world.violation(f"{node.name} has not heard of {row}: it knows {tenant}")
 
     def check_owned(self) -> None:
-        """Every lane of every active client is acted for."""
+        """Every poller of every active client is acted for."""
         for name, client in self.world.clients.items():
             held = sorted(
-                lane.poller_id
+                poller.poller_id
                 for node in self.world.nodes.values()
                 if node.node.heartbeater.trusted()
-                for lane in node.node.keeper.leases()
-                if lane.client_id == name
+                for poller in node.node.keeper.leases()
+                if poller.client_id == name
             )
             if held != list(range(client.poller_ceiling)) and client.state is ClientState.ACTIVE:
-                raise self.world.violation(f"of {client.poller_ceiling} lanes of {name} only {held} are owned")
+                raise self.world.violation(f"of {client.poller_ceiling} pollers of {name} only {held} are owned")
 
     async def check_deleted(self) -> None:
         """What is over is kept for its time, and then it goes: nothing holds it."""

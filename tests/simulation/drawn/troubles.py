@@ -1,7 +1,7 @@
 """When something outside Minutehand kept calls from being made in time: what a late policy may skip for, and nothing
 else.
 
-What is looked at is the state of the world, not what was done to it: a lane that has no owner or another one, a node
+What is looked at is the state of the world, not what was done to it: a poller that has no owner or another one, a node
 that stands, is cut off or has a wrong clock, receivers that fail, clients that are suspended. What API processes suffer
 and what tenants ask excuses nothing.
 """
@@ -15,15 +15,15 @@ from tests.simulation.sim_node import SimNode
 LOOKS_SECONDS = 0.25
 NODES, RECEIVERS = "nodes", "receivers"
 AFTER_SECONDS = {NODES: 20.0, RECEIVERS: 75.0}
-"""How long calls may be late once a trouble is over: lanes are recovered; hosts that failed are left alone for a minute
-at most."""
+"""How long calls may be late once a trouble is over: pollers are recovered; hosts that failed are left alone for a
+minute at most."""
 AFTER_CLIENT_SECONDS = 75.0
 """The same of a client that is active again: everybody hears of it within a minute."""
 CLAIMED_MS = 6_000
 """How long before its due a row may be claimed."""
 SWEPT_MS = 15_000
-"""How long after its minute a row whose hint was lost is found. An owner that takes its lane before finds it late, and
-does not know why."""
+"""How long after its minute a row whose hint was lost is found. An owner that takes its poller before finds it late,
+and does not know why."""
 STUCK_KEY_MS = 600_000
 """How long a key may be stuck after a trouble, since its head is tried again with growing pauses."""
 
@@ -50,10 +50,10 @@ class Troubles:
             self._note(NODES, AFTER_SECONDS[NODES] + passed_early)
         lives = {(node.node.life.node_id, node.node.life.incarnation) for node in world.nodes.values()}
         for row in world.memory.rows("pollers"):
-            lane, owner = f"{row['client_id']}/{row['poller_id']}", (row["owner_node"], row["owner_incarnation"])
-            if owner not in lives or self._epochs.get(lane) != row["epoch"]:
-                self._note(lane, AFTER_SECONDS[NODES])
-                self._epochs[lane] = row["epoch"]
+            poller, owner = f"{row['client_id']}/{row['poller_id']}", (row["owner_node"], row["owner_incarnation"])
+            if owner not in lives or self._epochs.get(poller) != row["epoch"]:
+                self._note(poller, AFTER_SECONDS[NODES])
+                self._epochs[poller] = row["epoch"]
         if not world.receiver.well:
             self._note(RECEIVERS, AFTER_SECONDS[RECEIVERS])
         for row in world.memory.rows("clients"):
@@ -66,8 +66,8 @@ class Troubles:
         last = max(schedule.due + late_ms, minute_end(minute_of(schedule.due)) + SWEPT_MS)
         if schedule.ordering_key is not None:
             first -= STUCK_KEY_MS
-        lane = f"{schedule.client_id}/{poller_of(schedule.schedule_id)}"
-        kinds = (NODES, RECEIVERS, schedule.client_id, lane)
+        poller = f"{schedule.client_id}/{poller_of(schedule.schedule_id)}"
+        kinds = (NODES, RECEIVERS, schedule.client_id, poller)
         return any(begin <= last and end >= first for kind in kinds for begin, end in self._spans.get(kind, ()))
 
     def _note(self, kind: str, after_seconds: float) -> None:

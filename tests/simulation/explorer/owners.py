@@ -1,4 +1,4 @@
-"""Moves of the two lives: taking the lane, losing it, looking for minutes, doing what machines ask for, sending."""
+"""Moves of the two lives: taking the poller, losing it, looking for minutes, doing what machines ask for, sending."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import LeaseRow
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
@@ -21,7 +21,7 @@ from scheduler_service.domain.schedules import Outcome
 from tests.simulation.explorer.ground import At, Ground, Move, change_owner, machine_name
 from tests.simulation.explorer.record import Player, Recorder
 from tests.simulation.explorer.rules import check_call
-from tests.simulation.explorer.scene import CLIENT, FIRST_MINUTE, LANE
+from tests.simulation.explorer.scene import CLIENT, FIRST_MINUTE, POLLER
 from tests.simulation.explorer.state import Call, Owner, State, machine_key
 from tests.simulation.explorer.store import now
 from tests.simulation.explorer.writers import Writers
@@ -31,7 +31,7 @@ LOSABLE = ("WriteAdvance", "OpenPartition")
 
 
 class Owners:
-    """The first life holds the lane from the beginning; the second takes it when the first can't be trusted any
+    """The first life holds the poller from the beginning; the second takes it when the first can't be trusted any
     more."""
 
     def __init__(self, ground: Ground, writers: Writers) -> None:
@@ -53,22 +53,22 @@ class Owners:
             if self._scene.hand_over and first.trusted:
                 yield Move("life 1 drains", self._drain, fault=True)
         if 2 not in state.owners and (not first.trusted or not first.alive or first.released):
-            yield Move("life 2 takes the lane", lambda s: self.take(s, 2))
+            yield Move("life 2 takes the poller", lambda s: self.take(s, 2))
 
     def take(self, state: State, epoch: int) -> None:
         """The lease is real, and so is where its taker begins."""
         start = state.owners[1].position() if epoch == 2 else FIRST_MINUTE
-        lane, leases = Lane(CLIENT, LANE), self._ground.store.leases
+        poller, leases = PollerKey(CLIENT, POLLER), self._ground.store.leases
         self._ground.enter(state)
-        known = now(leases.read_lease(lane))
+        known = now(leases.read_lease(poller))
         life = Life(NodeId(f"node-{epoch}"), Incarnation(epoch))
-        taken = LeaseRow(lane=lane, owner=life, epoch=epoch, watermark=start, lagging=True)
+        taken = LeaseRow(poller=poller, owner=life, epoch=epoch, watermark=start, lagging=True)
         now(leases.write_lease(expected=known, new=taken))
         self._ground.leave(state)
         state.owners[epoch] = Owner(epoch=epoch, start=start)
 
     def hint(self, state: State, partition: Partition, key: RowKey) -> None:
-        """It reaches whoever works for the lane, or believes to."""
+        """It reaches whoever works for the poller, or believes to."""
         for epoch, owner in state.owners.items():
             at = (epoch, partition.minute)
             if not owner.alive or owner.released:
@@ -93,7 +93,7 @@ class Owners:
                 name = machine_name((owner.epoch, minute))
                 yield Move(f"{name}: sends {claim.row.due}", self._sending(owner.epoch, index), name)
         if owner.draining and not any(epoch == owner.epoch for epoch, _ in state.machines):
-            yield Move("life 1 releases the lane", lambda s: change_owner(s, 1, released=True))
+            yield Move("life 1 releases the poller", lambda s: change_owner(s, 1, released=True))
 
     # How a life ends.
 
@@ -134,7 +134,7 @@ class Owners:
     def _start(self, state: State, at: At) -> None:
         epoch, minute = at
         machine = self._scene.plant.machine(
-            partition=Partition(CLIENT, LANE, minute), epoch=epoch, settings=self._scene.settings
+            partition=Partition(CLIENT, POLLER, minute), epoch=epoch, settings=self._scene.settings
         )
         state.machines[at], state.machine_keys[at] = machine, machine_key(machine)
 

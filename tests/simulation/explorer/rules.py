@@ -32,7 +32,7 @@ def check_call(ground: Ground, state: State, claim: Claim, call: Call) -> None:
 
 
 def check_rest(ground: Ground, state: State) -> None:
-    """Nothing can happen any more, and somebody owns the lane."""
+    """Nothing can happen any more, and somebody owns the poller."""
     if any(owner.alive and owner.trusted and not owner.released for owner in state.owners.values()):
         for number in range(ground.scene.creates):
             _check_end(ground, state, number)

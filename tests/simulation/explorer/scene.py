@@ -1,4 +1,5 @@
-"""What is explored: one lane, some creates and edits, two lives that own the lane one after the other, and faults."""
+"""What is explored: one poller, some creates and edits, two lives that own the poller one after the other, and
+faults."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +22,7 @@ from scheduler_service.usecases.place import Place
 from tests.simulation.explorer.store import LossySchedules
 
 CLIENT = ClientId("shop")
-LANE = PollerId(0)
+POLLER = PollerId(0)
 FIRST_MINUTE = Minute(29_916_667)
 """The minute in which everything is due."""
 DUE_MS = minute_start(FIRST_MINUTE) + 30_000
@@ -47,10 +48,10 @@ class Scene:
     of the second, and so on.
 
     `losses`: answers of conditional writes that may be lost, after they were applied. `crash`, `zombie`: the first life
-    may crash, or lose trust and go on, and the second then takes the lane. `zombie_reads`: what the first life reads
+    may crash, or lose trust and go on, and the second then takes the poller. `zombie_reads`: what the first life reads
     without trust counts nevertheless, as if trust had gone right after. `split`: between a write's effect and its
     answer anything may happen. `fails`: attempts of a schedule that the receiver answers with 500. `hand_over`: the
-    first life drains and releases the lane.
+    first life drains and releases the poller.
     """
 
     creates: int = 1
@@ -81,9 +82,9 @@ class Scene:
         due = UnixMillis(DUE_MS - number)
         return Definition(
             client_id=CLIENT,
-            poller_id=LANE,
+            poller_id=POLLER,
             due=due,
-            schedule_id=compose_schedule_id(due=due, poller_id=LANE, tail=number + 1),
+            schedule_id=compose_schedule_id(due=due, poller_id=POLLER, tail=number + 1),
             method="POST",
             url="http://receiver.test/",
             headers="[]",

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from membership.identity import Lane
+from membership.identity import PollerKey
 from tests.simulation.explorer.ground import Ground, Move
 from tests.simulation.explorer.owners import Owners
 from tests.simulation.explorer.rules import check_rest
-from tests.simulation.explorer.scene import CLIENT, FIRST_MINUTE, LANE, Scene
+from tests.simulation.explorer.scene import CLIENT, FIRST_MINUTE, POLLER, Scene
 from tests.simulation.explorer.state import State
 from tests.simulation.explorer.store import now
 from tests.simulation.explorer.tasks import Task
@@ -25,7 +25,7 @@ class World:
 
     def beginning(self) -> State:
         store, scene = self._ground.store, self.scene
-        now(store.leases.create_lanes([Lane(CLIENT, LANE)], watermark=FIRST_MINUTE))
+        now(store.leases.create_pollers([PollerKey(CLIENT, POLLER)], watermark=FIRST_MINUTE))
         state = State(tables=store.save(), losses=scene.losses, writer_crashes=1 if scene.writer_crash else 0)
         self._owners.take(state, 1)
         for number in range(scene.creates):

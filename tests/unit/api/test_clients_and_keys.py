@@ -131,15 +131,15 @@ async def test_a_grown_quota_is_used(api: ApiHarness, key: str) -> None:
     await api.send("PUT", "/v1/clients/shop", json={"poller_quota": 1})
     path = "/v1/clients/shop/schedules:batch"
 
-    async def lanes() -> set[int]:
+    async def pollers() -> set[int]:
         reply = await api.send("POST", path, key=key, json={"items": [schedule()] * 800})
         return {item["schedule"]["poller_id"] for item in reply.json["items"]}
 
-    assert await lanes() == {0}
+    assert await pollers() == {0}
     await api.send("PUT", "/v1/clients/shop", json={"poller_quota": 4})
-    assert await lanes() == {0, 1, 2, 3}
+    assert await pollers() == {0, 1, 2, 3}
     leases = await api.storage.leases.read_leases("shop")
-    assert [lease.lane.poller_id for lease in leases] == [0, 1, 2, 3]
+    assert [lease.poller.poller_id for lease in leases] == [0, 1, 2, 3]
     assert all(lease.watermark < minute_of(NOW) for lease in leases)
 
 

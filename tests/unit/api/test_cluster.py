@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import Heartbeat, NodeState
 from scheduler_service.api.metrics import PROCESS_METRICS, Shown
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_schedule_id, minute_of, minute_start
@@ -32,8 +32,8 @@ async def test_nodes_with_what_they_own_and_guarantees_against_capacity(api: Api
     a, b = await nodes.add("a"), await nodes.add("b", weight=2.0, capacity_per_minute=9_000)
     await nodes.beat(a, b, seconds=2)
     for poller_id, owner in enumerate((a, a, b)):
-        await nodes.own(Lane("shop", poller_id), owner)
-    await nodes.own(Lane("other", 1), b)
+        await nodes.own(PollerKey("shop", poller_id), owner)
+    await nodes.own(PollerKey("other", 1), b)
     api.clock.advance(0.5)
     reply = await api.send("GET", "/v1/cluster")
     assert reply.status == 200
@@ -75,7 +75,7 @@ async def test_only_who_lives_owns_and_only_who_is_live_has_capacity(api: ApiHar
     await api.register("shop", quota=3)
     live, dead, draining = await nodes.add("live"), await nodes.add("dead"), await nodes.add("draining")
     for poller_id, owner in enumerate((live, dead, draining)):
-        await nodes.own(Lane("shop", poller_id), owner)
+        await nodes.own(PollerKey("shop", poller_id), owner)
     await nodes.beat(live, dead, draining, seconds=2)
     await api.storage.members.declare_dead(dead, renewals=0)
     await nodes.beat(live, seconds=4)
@@ -90,7 +90,7 @@ async def test_only_who_lives_owns_and_only_who_is_live_has_capacity(api: ApiHar
     assert found["capacity_per_minute"] == 5_000
 
 
-async def test_lanes_of_a_shrunk_quota_count_and_those_of_a_deleted_client_do_not(api: ApiHarness) -> None:
+async def test_pollers_of_a_shrunk_quota_count_and_those_of_a_deleted_client_do_not(api: ApiHarness) -> None:
     await api.register("shop", quota=5)
     await api.register("shop", quota=2)
     await api.register("gone", quota=7)
@@ -107,7 +107,7 @@ async def test_ownership_is_counted_at_most_every_two_seconds(api: ApiHarness, n
     a = await nodes.add("a")
     await nodes.beat(a)
     assert (await api.send("GET", "/v1/cluster")).json["pollers"]["owned"] == 0
-    await nodes.own(Lane("shop", 0), a)
+    await nodes.own(PollerKey("shop", 0), a)
     api.clock.advance(1.9)
     assert (await api.send("GET", "/v1/cluster")).json["pollers"]["owned"] == 0
     api.clock.advance(0.2)
@@ -165,7 +165,7 @@ async def pollers(api: ApiHarness) -> list[dict[str, Any]]:
 async def test_a_poller_with_its_owner_watermark_and_backlog(api: ApiHarness, nodes: Nodes) -> None:
     key = await api.register("shop", quota=2)
     a = await nodes.add("a")
-    await nodes.own(Lane("shop", 0), a, watermark=PRESENT - 3, lagging=True)
+    await nodes.own(PollerKey("shop", 0), a, watermark=PRESENT - 3, lagging=True)
     (finished, *_) = await put(api, 0, PRESENT - 3, 4)
     await put(api, 0, PRESENT, 2, offset_ms=-1)
     await put(api, 0, PRESENT, 5, offset_ms=30_000)
@@ -204,7 +204,7 @@ async def test_the_watermark_shown_is_where_a_taker_would_start(
     await api.register("shop", quota=1)
     await nodes.add("a", incarnation=8, floor=PRESENT)
     a = await nodes.add("a", incarnation=7, floor=floor)
-    await nodes.own(Lane("shop", 0), a, watermark=watermark, lagging=lagging)
+    await nodes.own(PollerKey("shop", 0), a, watermark=watermark, lagging=lagging)
     (found,) = await pollers(api)
     assert found["watermark"] == format_instant(minute_start(Minute(effective)))
 
@@ -214,7 +214,7 @@ async def test_a_great_backlog_is_cut_and_said_to_be(
 ) -> None:
     await api.register("shop", quota=3)
     for poller_id in range(3):
-        await nodes.own(Lane("shop", poller_id), None, watermark=PRESENT - 20, lagging=True)
+        await nodes.own(PollerKey("shop", poller_id), None, watermark=PRESENT - 20, lagging=True)
         for minute in range(PRESENT - 20, PRESENT - 20 + (2, 10, 10)[poller_id]):
             await put(api, poller_id, minute, 3)
     assert [(one["backlog"], one["cut"]) for one in await pollers(api)] == [(6, False), (30, False), (30, False)]
@@ -232,7 +232,7 @@ async def test_a_great_backlog_is_cut_and_said_to_be(
     monkeypatch.undo()
     monkeypatch.setattr(cluster, "MAX_MINUTES", 5)
     monkeypatch.setattr(cluster, "HOURS_PER_READ", 1)
-    await nodes.own(Lane("shop", 0), None, watermark=PRESENT - 200, lagging=True)
+    await nodes.own(PollerKey("shop", 0), None, watermark=PRESENT - 200, lagging=True)
     await put(api, 0, PRESENT - 200)
     for minute in range(6):
         await put(api, 0, PRESENT - 190 + minute)
@@ -241,7 +241,7 @@ async def test_a_great_backlog_is_cut_and_said_to_be(
 
 async def test_of_an_outage_of_weeks_the_first_days_are_looked_at(api: ApiHarness, nodes: Nodes) -> None:
     await api.register("shop", quota=1)
-    await nodes.own(Lane("shop", 0), None, watermark=PRESENT - 20 * 1440, lagging=True)
+    await nodes.own(PollerKey("shop", 0), None, watermark=PRESENT - 20 * 1440, lagging=True)
     await put(api, 0, PRESENT - 20 * 1440, 2)
     await put(api, 0, PRESENT, 2)
     (found,) = await pollers(api)
@@ -296,15 +296,15 @@ async def test_the_cluster_says_why_nobody_calls(api: ApiHarness, nodes: Nodes) 
     assert await why_nobody_calls(api) is None, "nobody knows yet who beats"
     await nodes.beat(a, seconds=5)
     assert "no node owns a poller" in str(await why_nobody_calls(api))
-    await nodes.own(Lane("shop", 0), a)
+    await nodes.own(PollerKey("shop", 0), a)
     await nodes.beat(a, seconds=3)
     assert await why_nobody_calls(api) is None
     await nodes.beat(a, seconds=1, state=NodeState.DRAINING)
     assert await why_nobody_calls(api) is None, "until it has handed over"
-    await nodes.own(Lane("shop", 0), None)
+    await nodes.own(PollerKey("shop", 0), None)
     await nodes.beat(a, seconds=3, state=NodeState.DRAINING)
     assert "minutehand nodes undrain NODE" in str(await why_nobody_calls(api))
-    await nodes.own(Lane("shop", 0), a)
+    await nodes.own(PollerKey("shop", 0), a)
     await nodes.beat(seconds=9)
     assert "no node beats" in str(await why_nobody_calls(api)), "also where nobody is left to declare the owner dead"
 

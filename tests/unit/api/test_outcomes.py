@@ -97,7 +97,7 @@ async def given_up(api: ApiHarness, key: str, *after: float) -> list[ScheduleId]
     return found
 
 
-async def test_what_gave_up_comes_by_the_instant_of_it_whatever_its_lane(api: ApiHarness, key: str) -> None:
+async def test_what_gave_up_comes_by_the_instant_of_it_whatever_its_poller(api: ApiHarness, key: str) -> None:
     ids = await given_up(api, key, 95, 0.001, 0, 4000, 7200, 0.5, 0.5)
     ids[1:3] = sorted(ids[1:3])
     for limit in (1, 2, 3, 200):
@@ -155,7 +155,7 @@ async def test_a_window_has_its_first_instant_and_not_its_last(api: ApiHarness, 
     assert len(await letters(api, key, **{"from": format_instant(NOW)})) == 3
 
 
-async def test_a_call_reads_a_bounded_number_of_lanes_and_says_where_to_go_on(
+async def test_a_call_reads_a_bounded_number_of_pollers_and_says_where_to_go_on(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await given_up(api, key, 95, 3600, 3600)

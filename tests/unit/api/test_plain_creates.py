@@ -95,7 +95,7 @@ class Way:
 
             plain.begin = counted  # type: ignore[method-assign, assignment]
             plain.begin_alike = counted_alike  # type: ignore[method-assign, assignment]
-            for owner in (api.services, api.services.create_schedules, api.services.create_schedules._lanes):
+            for owner in (api.services, api.services.create_schedules, api.services.create_schedules._pollers):
                 name = "randomness" if owner is api.services else "_randomness"
                 object.__setattr__(owner, name, randomness)
             await warm(api, keys["shop"])
@@ -217,7 +217,7 @@ TOKENS = st.sampled_from(
         f"{SCHEDULES}?once={NOW + ms}.1.0.{16 * nonce}"
         for ms, nonce in ((0, "a"), (0, "b"), (-899_000, "c"), (-901_000, "d"))
     ]
-    + [f"{SCHEDULES}?once={NOW}.{lanes}.{16 * 'e'}" for lanes in ("9999.0", "1.1", "2.1", "3.2")]
+    + [f"{SCHEDULES}?once={NOW}.{pollers}.{16 * 'e'}" for pollers in ("9999.0", "1.1", "2.1", "3.2")]
     + [f"{SCHEDULES}?once={NOW}.1.0.{rest}" for rest in ("short", f"%61{15 * 'f'}", f"{16 * 'g'}&once=", 16 * "\u00b2")]
 )
 PATHS = TOKENS | st.sampled_from(

@@ -67,7 +67,7 @@ def rows(count: int, **other: Any) -> list[Definition]:
     return [definition("shop", offset=number, tail=number, **other) for number in range(count)]
 
 
-def lanes(count: int) -> list[Definition]:
+def pollers(count: int) -> list[Definition]:
     return [definition("shop", poller_id=number) for number in range(count)]
 
 

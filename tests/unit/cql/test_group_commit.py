@@ -10,7 +10,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.contract.builders import definition
-from tests.unit.cql.gate import DATA, INDEX, Gate, commit_all, committer, lanes, rows, start, turns
+from tests.unit.cql.gate import DATA, INDEX, Gate, commit_all, committer, pollers, rows, start, turns
 
 
 async def test_creates_of_one_moment_share_a_request() -> None:
@@ -70,14 +70,14 @@ async def test_known_partitions_do_not_wait_for_new_ones() -> None:
 
 async def test_few_partitions_share_a_request() -> None:
     connection = Gate()
-    await asyncio.gather(*start(committer(connection, group_commit_partitions=4), *lanes(10)))
+    await asyncio.gather(*start(committer(connection, group_commit_partitions=4), *pollers(10)))
     assert [len(items) for items in connection.data] == [4, 4, 2]
 
 
 async def test_partitions_of_other_servers_go_apart() -> None:
     connection = Gate()
     connection.homes = {("shop", number): f"rack {number % 2}" for number in range(6)}
-    await asyncio.gather(*start(committer(connection), *lanes(6)))
+    await asyncio.gather(*start(committer(connection), *pollers(6)))
     assert [[values[1] for values in items] for items in connection.data] == [[0, 2, 4], [1, 3, 5]]
 
 
@@ -124,7 +124,7 @@ async def test_a_failed_request_fails_its_own_creates_only() -> None:
         StoreUnavailable("gone") if items[0][0] == DATA and any(values[1] == 1 for _, values in items) else None
     )
     commit = committer(connection, group_commit_partitions=1)
-    answers = await asyncio.gather(*start(commit, *lanes(3)), return_exceptions=True)
+    answers = await asyncio.gather(*start(commit, *pollers(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [type(None), StoreUnavailable, type(None)]
     assert commit.rows == 0
 
@@ -144,7 +144,7 @@ async def test_what_the_server_finds_too_large_is_told_to_its_own_create() -> No
     )
     large = definition("shop", poller_id=2, body=bytes(1000))
     answers = await asyncio.gather(
-        *start(committer(connection), *lanes(2), large, *lanes(5)[3:]), return_exceptions=True
+        *start(committer(connection), *pollers(2), large, *pollers(5)[3:]), return_exceptions=True
     )
     assert [type(answer) for answer in answers] == [type(None), type(None), ContentTooLarge, type(None), type(None)]
 
@@ -218,7 +218,7 @@ async def test_closing_fails_what_waits() -> None:
 async def test_known_partitions_are_bounded() -> None:
     connection = Gate()
     commit = committer(connection, known_partitions=2)
-    for one in (*lanes(3), lanes(1)[0], lanes(3)[2]):
+    for one in (*pollers(3), pollers(1)[0], pollers(3)[2]):
         await commit.insert(one)
     indexed = [items[0][1][3] for items in connection.sent if items[0][0] == INDEX]
     assert indexed == [0, 1, 2, 0]
@@ -248,7 +248,7 @@ async def test_what_comes_while_a_request_is_under_way_waits_for_more_or_for_its
 
 async def test_new_partitions_of_one_moment_are_indexed_by_one_request() -> None:
     connection = Gate()
-    await asyncio.gather(*start(committer(connection), *lanes(30)))
+    await asyncio.gather(*start(committer(connection), *pollers(30)))
     assert [len(items) for items in connection.sent if items[0][0] == INDEX] == [30]
 
 
@@ -256,7 +256,7 @@ async def test_an_index_request_is_bounded_in_hours_and_rows() -> None:
     connection = Gate()
     hours = [definition("shop", offset=number * 3_600_000) for number in range(5)]
     commit = committer(connection, group_commit_partitions=2, group_commit_rows=7)
-    await asyncio.gather(*start(commit, *hours, *lanes(20)[1:]))
+    await asyncio.gather(*start(commit, *hours, *pollers(20)[1:]))
     indexed = [[values for _, values in items] for items in connection.sent if items[0][0] == INDEX]
     assert sum(map(len, indexed)) == 24
     assert all(len(rows) <= 7 and len({values[1] for values in rows}) <= 2 for rows in indexed)
@@ -268,9 +268,9 @@ async def test_a_failed_index_request_fails_those_that_waited_for_it_only() -> N
         StoreUnavailable("no") if items[0][0] == INDEX and items[0][1][3] in (0, 1) else None
     )
     commit = committer(connection)
-    refused = start(commit, *lanes(2))
+    refused = start(commit, *pollers(2))
     await turns()
-    other = start(commit, lanes(3)[2])
+    other = start(commit, pollers(3)[2])
     await turns()
     await commit_all(connection, other)
     answers = await asyncio.gather(*refused, return_exceptions=True)

@@ -9,13 +9,13 @@ from cql.connection import Item, Parameters
 from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.conditional import APPLIED
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import Heartbeat, LeaseRow, NodeState
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId
 from tests.support.memory import InMemoryConnection
 
 LIFE = Life(NodeId("one"), Incarnation(1))
-LANE = Lane("shop", 0)
+POLLER = PollerKey("shop", 0)
 
 
 class Counted(InMemoryConnection):
@@ -75,9 +75,9 @@ async def test_what_keeps_a_node_alive_never_shares_its_connection(
     assert await storage.members.begin_life(LIFE) == APPLIED
     assert await storage.members.renew_life(LIFE, renewals=0) == APPLIED
     await storage.members.read_life(LIFE)
-    await storage.own_leases.create_lanes([LANE], watermark=3)
-    (free,) = await storage.own_leases.read_leases(LANE.client_id)
-    taken = LeaseRow(lane=LANE, owner=LIFE, epoch=1, watermark=3, lagging=True)
+    await storage.own_leases.create_pollers([POLLER], watermark=3)
+    (free,) = await storage.own_leases.read_leases(POLLER.client_id)
+    taken = LeaseRow(poller=POLLER, owner=LIFE, epoch=1, watermark=3, lagging=True)
     assert await storage.own_leases.write_lease(expected=free, new=taken) == APPLIED
     assert data.asked == []
     assert {name.partition(".")[0] for name in liveness.asked} == {"nodes", "lives", "pollers"}
@@ -85,7 +85,7 @@ async def test_what_keeps_a_node_alive_never_shares_its_connection(
 
 async def test_everything_else_keeps_off_it(storage: Storage, data: Counted, liveness: Counted) -> None:
     await storage.schedules.read_page(Partition(ClientId("shop"), PollerId(0), Minute(7)), after=None, limit=1)
-    await storage.leases.read_lease(LANE)
+    await storage.leases.read_lease(POLLER)
     await storage.clients.read_client(ClientId("shop"))
     assert len(data.asked) == 3
     assert liveness.asked == []
@@ -95,7 +95,7 @@ async def test_both_are_measured_together_and_closed_together(
     storage: Storage, data: Counted, liveness: Counted
 ) -> None:
     await storage.members.read_heartbeats()
-    await storage.leases.read_lease(LANE)
+    await storage.leases.read_lease(POLLER)
     assert storage.measures.requests.seconds.keys() == {"nodes.read", "pollers.read"}
     await storage.close()
     assert data.closed

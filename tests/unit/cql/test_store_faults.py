@@ -13,7 +13,7 @@ from cql.members import CqlMemberStore
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import ScheduleId, Statics
@@ -109,7 +109,7 @@ async def test_a_partition_that_never_stands_still_is_given_up() -> None:
         await storage.schedules.read_page(one.partition)
 
 
-async def test_idle_lanes_cost_one_read() -> None:
+async def test_idle_pollers_cost_one_read() -> None:
     connection = Scripted()
     storage = Storage.over(connection)
     await storage.schedules.read_page(definition("shop").partition)
@@ -178,19 +178,19 @@ async def test_keys_whose_signal_is_lost_are_not_acknowledged() -> None:
         await CqlClientStore(connection).revoke_key("k", revoked_at=1)
 
 
-async def test_lanes_survive_lost_answers() -> None:
+async def test_pollers_survive_lost_answers() -> None:
     connection = Scripted()
     connection.lost = ["pollers.create"]
     leases = CqlLeaseStore(connection)
-    await leases.create_lanes([Lane("shop", number) for number in range(150)], watermark=1)
+    await leases.create_pollers([PollerKey("shop", number) for number in range(150)], watermark=1)
     assert len(await leases.read_leases("shop")) == 150
 
 
-async def test_lanes_that_can_not_be_created_are_told() -> None:
+async def test_pollers_that_can_not_be_created_are_told() -> None:
     connection = Scripted()
     connection.down = ["pollers.create"]
-    with pytest.raises(StoreUnavailable, match="lanes of client shop"):
-        await CqlLeaseStore(connection).create_lanes([Lane("shop", 0)], watermark=1)
+    with pytest.raises(StoreUnavailable, match="pollers of client shop"):
+        await CqlLeaseStore(connection).create_pollers([PollerKey("shop", 0)], watermark=1)
 
 
 async def test_unknown_goes_through_unchanged() -> None:

@@ -12,7 +12,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.runtime.lifecycle import Tasks
 from tests.contract.builders import definition
-from tests.unit.cql.gate import DATA, Gate, commit_all, committer, lanes, rows, start, turns
+from tests.unit.cql.gate import DATA, Gate, commit_all, committer, pollers, rows, start, turns
 
 
 async def test_many_at_once_have_an_answer_each() -> None:
@@ -20,7 +20,7 @@ async def test_many_at_once_have_an_answer_each() -> None:
     connection.refuse = lambda items: StoreUnavailable("gone") if items[0][0] == DATA and items[0][1][1] == 1 else None
     commit = committer(connection, group_commit_partitions=1, max_write_bytes=100_000)
     huge = definition("shop", tail=7, body=bytes(100_001))
-    answers = await commit.insert_many([lanes(3)[2], lanes(2)[1], huge, definition("shop", tail=9)])
+    answers = await commit.insert_many([pollers(3)[2], pollers(2)[1], huge, definition("shop", tail=9)])
     assert [type(answer) for answer in answers] == [type(None), StoreUnavailable, ContentTooLarge, type(None)]
     assert commit.rows == 0
 
@@ -74,11 +74,11 @@ async def test_many_are_refused_as_a_whole_where_there_is_no_room() -> None:
     waiting = start(commit, *rows(4))
     await turns()
     with pytest.raises(Overloaded):
-        await commit.insert_many(lanes(7))
+        await commit.insert_many(pollers(7))
     await commit_all(connection, waiting)
     assert len(connection.rows("schedules")) == 4
     connection.hold = False
-    assert await commit.insert_many(lanes(11)) == [None] * 11, "what finds the queue empty is taken"
+    assert await commit.insert_many(pollers(11)) == [None] * 11, "what finds the queue empty is taken"
 
 
 async def test_what_nobody_foresaw_is_raised() -> None:

@@ -247,14 +247,14 @@ def test_revisions_and_instants_make_different_rows() -> None:
     rows = [wake_up(of, at=UnixMillis(at), quota=QUOTA) for of in (one, two) for at in instants]
     assert len({row.schedule_id for row in rows}) == 4
     assert {row.client_id for row in rows} == {CRON_CLIENT}
-    assert len({row.poller_id for row in rows}) == 1, "one cron, one lane"
+    assert len({row.poller_id for row in rows}) == 1, "one cron, one poller"
     woken = woken_by(rows[0].body)
     assert (woken.client_id, woken.cron_id) == (SHOP, one.cron_id)
 
 
-def test_wake_ups_spread_over_the_lanes() -> None:
-    lanes = [wake_up(cron(name=f"c{number}"), at=NOW, quota=QUOTA).poller_id for number in range(400)]
-    assert {lane: lanes.count(lane) > 60 for lane in lanes} == dict.fromkeys(range(QUOTA), True)
+def test_wake_ups_spread_over_the_pollers() -> None:
+    pollers = [wake_up(cron(name=f"c{number}"), at=NOW, quota=QUOTA).poller_id for number in range(400)]
+    assert {poller: pollers.count(poller) > 60 for poller in pollers} == dict.fromkeys(range(QUOTA), True)
 
 
 def test_a_rule_from_a_newer_program_is_an_error() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, due_of, is_schedule_id, poller_of
 from scheduler_service.domain.once import Once, OnceIds, parse_once
-from scheduler_service.domain.quotas import pinned_lane
+from scheduler_service.domain.quotas import pinned_poller
 
 SHOP = ClientId("shop")
 AT = 1_795_253_400_000
@@ -55,12 +55,12 @@ def test_ids_are_of_their_item_and_within_the_quota_of_the_token(
     ids = OnceIds(SHOP, once, b"")
     seen = set()
     for position, (due, key, _) in enumerate(items):
-        lane, schedule_id = ids.at(position, due=due, ordering_key=key)
-        assert (due_of(schedule_id), poller_of(schedule_id)) == (due, lane)
+        poller, schedule_id = ids.at(position, due=due, ordering_key=key)
+        assert (due_of(schedule_id), poller_of(schedule_id)) == (due, poller)
         assert is_schedule_id(schedule_id)
-        assert lane < once.pollers
+        assert poller < once.pollers
         if key is not None:
-            assert lane == pinned_lane(SHOP, key, quota=once.pollers)
+            assert poller == pinned_poller(SHOP, key, quota=once.pollers)
         seen.add(schedule_id)
     assert len(seen) == len(items)
 
@@ -76,11 +76,11 @@ def test_another_token_body_or_client_is_another_schedule(once: Once, other: Onc
     assert (id_of("shop", other, body) == one) == (other == once)
 
 
-def test_what_is_due_in_one_minute_fills_lanes_by_turns() -> None:
+def test_what_is_due_in_one_minute_fills_pollers_by_turns() -> None:
     ids = OnceIds(SHOP, parse_once(f"{AT}.3.2.{NONCE}"), b"")
-    lanes = [ids.at(position, due=AT, ordering_key=None)[0] for position in range(150)]
+    pollers = [ids.at(position, due=AT, ordering_key=None)[0] for position in range(150)]
     # Not of a constant of ours: whatever version answers a repeat, it has to find the same.
-    assert lanes == [2] * 50 + [0] * 50 + [1] * 50
+    assert pollers == [2] * 50 + [0] * 50 + [1] * 50
     spread = Counter(ids.at(0, due=AT + minute * MINUTE_MS, ordering_key=None)[0] for minute in range(1, 20))
     assert spread == {2: 19}
 

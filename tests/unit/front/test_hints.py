@@ -1,4 +1,4 @@
-"""Hints from an API to the nodes: gathered, sent to the lane's owner over loopback, and never in anybody's way."""
+"""Hints from an API to the nodes: gathered, sent to the poller's owner over loopback, and never in anybody's way."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from aiohttp import web
 
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.rendezvous import hint_for
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
@@ -124,8 +124,8 @@ async def scene() -> AsyncIterator[Scene]:
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_hints_of_a_moment_go_in_one_request_to_each_lanes_owner(scene: Scene) -> None:
-    hints = [hint(lane, number) for lane in range(16) for number in range(3)]
+async def test_hints_of_a_moment_go_in_one_request_to_each_pollers_owner(scene: Scene) -> None:
+    hints = [hint(poller, number) for poller in range(16) for number in range(3)]
     for one in [*hints, *hints]:
         scene.forwarder.hint(*one)
     assert all(not node.requests for node in scene.nodes.values())
@@ -133,27 +133,27 @@ async def test_hints_of_a_moment_go_in_one_request_to_each_lanes_owner(scene: Sc
     weights = scene.members.targets.weights
     expected: dict[str, set[Hint]] = {"a": set(), "b": set()}
     for one in hints:
-        owner = hint_for(Lane(one[0].client_id, one[0].poller_id), weights)
+        owner = hint_for(PollerKey(one[0].client_id, one[0].poller_id), weights)
         assert owner is not None
         expected[owner].add(one)
-    assert all(expected.values()), "sixteen lanes are on one node: this says nothing"
+    assert all(expected.values()), "sixteen pollers are on one node: this says nothing"
     for name, node in scene.nodes.items():
         assert await node.hear(len(expected[name])) == expected[name]
         assert len(node.requests) == 1
     assert scene.dropped == []
 
 
-async def test_lanes_follow_the_members(scene: Scene) -> None:
+async def test_pollers_follow_the_members(scene: Scene) -> None:
     scene.forwarder.hint(*hint(0))
     scene.gathered()
     scene.members.set(scene.nodes["b"])
-    for lane in range(8):
-        scene.forwarder.hint(*hint(lane, 7))
+    for poller in range(8):
+        scene.forwarder.hint(*hint(poller, 7))
     scene.gathered()
-    assert {hint(lane, 7) for lane in range(8)} <= await scene.nodes["b"].hear(8)
+    assert {hint(poller, 7) for poller in range(8)} <= await scene.nodes["b"].hear(8)
 
 
-async def test_a_lanes_new_owner_is_told_what_the_old_one_was(scene: Scene) -> None:
+async def test_a_pollers_new_owner_is_told_what_the_old_one_was(scene: Scene) -> None:
     scene.members.set(scene.nodes["a"])
     scene.forwarder.hint(*hint(0, 1))
     scene.gathered()
@@ -200,10 +200,10 @@ async def test_of_what_does_not_fit_the_partition_is_told_once(scene: Scene) -> 
     for one in rows:
         scene.forwarder.hint(*one)
     scene.gathered()
-    for lane in (0, 1, 1):
-        scene.forwarder.hint(*hint(lane, 6000))
+    for poller in (0, 1, 1):
+        scene.forwarder.hint(*hint(poller, 6000))
     scene.gathered()
-    crowded = {(hint(lane)[0], None) for lane in (0, 1)}
+    crowded = {(hint(poller)[0], None) for poller in (0, 1)}
     assert await scene.nodes["a"].hear(5002) == {*rows[:5000], *crowded}
     assert sum(map(len, scene.nodes["a"].requests)) == 5002
     assert crowded <= set(scene.nodes["a"].requests[0]), "it takes longest, so it is told first"
@@ -226,7 +226,7 @@ async def test_more_partitions_than_are_told_are_dropped_and_counted(scene: Scen
     assert sum(scene.dropped) == 3
 
 
-async def test_a_lanes_new_owner_is_told_of_its_partitions_too(scene: Scene) -> None:
+async def test_a_pollers_new_owner_is_told_of_its_partitions_too(scene: Scene) -> None:
     scene.members.set(scene.nodes["a"])
     for number in range(5001):
         scene.forwarder.hint(*hint(0, number))
@@ -246,11 +246,11 @@ async def test_without_nodes_hints_are_dropped(scene: Scene) -> None:
 
 async def test_a_dead_node_costs_its_own_hints_only(scene: Scene) -> None:
     await scene.nodes["a"].server.stop()
-    for lane in range(16):
-        scene.forwarder.hint(*hint(lane))
+    for poller in range(16):
+        scene.forwarder.hint(*hint(poller))
     scene.gathered()
     weights = scene.members.targets.weights
-    lost = sum(hint_for(Lane("shop", lane), weights) == "a" for lane in range(16))
+    lost = sum(hint_for(PollerKey("shop", poller), weights) == "a" for poller in range(16))
     await scene.drop(lost)
     await scene.nodes["b"].hear(16 - lost)
 

@@ -1,9 +1,8 @@
 """A small cluster under virtual time: real shells over one store in memory, hosts that settle marks, and the checks.
 
-A mark is `MARK_SECONDS` of virtual time. A host settles the marks of its lanes as they pass, while it is trusted, but
-for lanes that are stuck. Checked all the time: no two trusted processes are granted one lane, no lane is granted from a
-mark that was not reached, and hosts hear what their contract promises.
-"""
+A mark is `MARK_SECONDS` of virtual time. A host settles the marks of its pollers as they pass, while it is trusted, but
+for pollers that are stuck. Checked all the time: no two trusted processes are granted one poller, no poller is granted
+from a mark that was not reached, and hosts hear what their contract promises."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,7 +10,7 @@ from typing import Any
 
 from membership.errors import LifeOver
 from membership.heartbeater import Heartbeater
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.keeper import Keeper
 from membership.settings import MembershipSettings
 from tests.support.membership_store import Fault, FaultHook, MembershipStore, StorePort
@@ -22,59 +21,59 @@ MARK_SECONDS = 5.0
 
 
 class Host:
-    """A `LaneHost` that does nothing but keep its positions."""
+    """A `PollerHost` that does nothing but keep its positions."""
 
     def __init__(self, process: "Process") -> None:
         self._process = process
         self.cluster = process.cluster
-        self.positions: dict[Lane, int] = {}
-        self.epochs: dict[Lane, int] = {}
-        self.draining: dict[Lane, None] = {}
+        self.positions: dict[PollerKey, int] = {}
+        self.epochs: dict[PollerKey, int] = {}
+        self.draining: dict[PollerKey, None] = {}
         self.drain_seconds = 0.0
-        self.story: list[tuple[str, Lane]] = []
+        self.story: list[tuple[str, PollerKey]] = []
         self.latest_credible: int | None = None
-        self.gone_lanes: list[Lane] = []
+        self.gone_pollers: list[PollerKey] = []
 
-    def granted(self, lane: Lane, *, epoch: int, start: int) -> None:
-        assert lane not in self.positions, f"{lane} was granted twice"
-        assert start <= self.cluster.reached.get(lane, self.cluster.first_mark), f"{lane} starts too late: {start}"
-        assert epoch > self.cluster.epochs.get(lane, 0), f"{lane} is granted under an old epoch"
-        self.cluster.epochs[lane] = epoch
-        self.positions[lane] = start
-        self.epochs[lane] = epoch
-        self.story.append(("granted", lane))
+    def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
+        assert poller not in self.positions, f"{poller} was granted twice"
+        assert start <= self.cluster.reached.get(poller, self.cluster.first_mark), f"{poller} starts too late: {start}"
+        assert epoch > self.cluster.epochs.get(poller, 0), f"{poller} is granted under an old epoch"
+        self.cluster.epochs[poller] = epoch
+        self.positions[poller] = start
+        self.epochs[poller] = epoch
+        self.story.append(("granted", poller))
         self.cluster.check()
 
-    def position(self, lane: Lane) -> int:
-        return self.positions[lane]
+    def position(self, poller: PollerKey) -> int:
+        return self.positions[poller]
 
-    def credible(self, lane: Lane, mark: int) -> int:
+    def credible(self, poller: PollerKey, mark: int) -> int:
         return mark if self.latest_credible is None else min(mark, self.latest_credible)
 
     def credible_floor(self, floor: int) -> int:
         return floor
 
-    async def drain(self, lane: Lane) -> None:
-        assert lane in self.positions
-        self.draining[lane] = None
-        self.story.append(("drain", lane))
+    async def drain(self, poller: PollerKey) -> None:
+        assert poller in self.positions
+        self.draining[poller] = None
+        self.story.append(("drain", poller))
         await self._process.clock.sleep(self.drain_seconds)
 
-    def revoked(self, lane: Lane) -> None:
-        del self.positions[lane]
-        del self.epochs[lane]
-        self.draining.pop(lane, None)
-        self.story.append(("revoked", lane))
+    def revoked(self, poller: PollerKey) -> None:
+        del self.positions[poller]
+        del self.epochs[poller]
+        self.draining.pop(poller, None)
+        self.story.append(("revoked", poller))
 
-    def gone(self, lane: Lane) -> None:
-        assert lane not in self.positions
-        self.gone_lanes.append(lane)
+    def gone(self, poller: PollerKey) -> None:
+        assert poller not in self.positions
+        self.gone_pollers.append(poller)
 
     def settle(self, mark: int) -> None:
-        for lane in self.positions:
-            if lane not in self.cluster.stuck:
-                self.positions[lane] = max(self.positions[lane], mark)
-                self.cluster.reached[lane] = max(self.cluster.reached.get(lane, 0), mark)
+        for poller in self.positions:
+            if poller not in self.cluster.stuck:
+                self.positions[poller] = max(self.positions[poller], mark)
+                self.cluster.reached[poller] = max(self.cluster.reached.get(poller, 0), mark)
 
 
 class Process:
@@ -127,14 +126,14 @@ class Process:
     def life_over(self, reason: str) -> None:
         assert self.over is None, "told twice"
         assert not self.heartbeater.trusted()
-        assert not self.host.positions, "the lanes are revoked before the process is told to end"
+        assert not self.host.positions, "the pollers are revoked before the process is told to end"
         self.over = reason
 
     def drain(self) -> None:
         self.spawn(self.keeper.release_all(), name="drain")
 
     async def run(self) -> None:
-        self.keeper.set_lanes(self.cluster.lanes)
+        self.keeper.set_pollers(self.cluster.pollers)
         await self.keeper.start()
         try:
             await self.heartbeater.start()
@@ -159,28 +158,28 @@ class Process:
             await asyncio.wait(tasks)
         self.host.positions.clear()
 
-    def acts_for(self, lane: Lane) -> bool:
-        return lane in self.host.positions and lane not in self.host.draining and self.heartbeater.trusted()
+    def acts_for(self, poller: PollerKey) -> bool:
+        return poller in self.host.positions and poller not in self.host.draining and self.heartbeater.trusted()
 
 
 class Cluster:
-    """See the module. `settings` may be any; `lanes` is what every process is told of the clients."""
+    """See the module. `settings` may be any; `pollers` is what every process is told of the clients."""
 
-    def __init__(self, lanes: dict[str, int], *, settings: MembershipSettings | None = None) -> None:
+    def __init__(self, pollers: dict[str, int], *, settings: MembershipSettings | None = None) -> None:
         self.store = MembershipStore()
         self.settings = settings or MembershipSettings(mark_round_seconds=3.0, lag_marks=2, watermark_marks=3)
-        self.lanes = lanes
+        self.pollers = pollers
         self.first_mark = 0
         self.processes: list[Process] = []
-        self.reached: dict[Lane, int] = {}
-        self.epochs: dict[Lane, int] = {}
-        self.stuck: dict[Lane, None] = {}
+        self.reached: dict[PollerKey, int] = {}
+        self.epochs: dict[PollerKey, int] = {}
+        self.stuck: dict[PollerKey, None] = {}
         self.errors: list[BaseException] = []
-        self.store.create_lanes(self.all_lanes, watermark=self.first_mark)
+        self.store.create_pollers(self.all_pollers, watermark=self.first_mark)
 
     @property
-    def all_lanes(self) -> list[Lane]:
-        return [Lane(client_id, number) for client_id, count in self.lanes.items() for number in range(count)]
+    def all_pollers(self) -> list[PollerKey]:
+        return [PollerKey(client_id, number) for client_id, count in self.pollers.items() for number in range(count)]
 
     def add(self, node_id: str, *, rate: float = 1.0, skew_ms: float = 0.0, incarnation: int | None = None) -> Process:
         """A process that was begun now, under a new incarnation unless one is given."""
@@ -208,24 +207,26 @@ class Cluster:
     def check(self) -> None:
         for error in self.errors:
             raise error
-        owners: dict[Lane, Process] = {}
+        owners: dict[PollerKey, Process] = {}
         for process in self.processes:
             if process.heartbeater.trusted():
-                for lane in process.host.positions:
-                    assert lane not in owners, f"{lane} is {owners[lane].life}'s and {process.life}'s at {now():.1f}"
-                    owners[lane] = process
-        for lane, row in self.store.leases.items():
-            assert row.watermark <= self.reached.get(lane, self.first_mark), f"{lane}: watermark too high"
+                for poller in process.host.positions:
+                    assert poller not in owners, (
+                        f"{poller} is {owners[poller].life}'s and {process.life}'s at {now():.1f}"
+                    )
+                    owners[poller] = process
+        for poller, row in self.store.leases.items():
+            assert row.watermark <= self.reached.get(poller, self.first_mark), f"{poller}: watermark too high"
 
-    def owner_of(self, lane: Lane) -> Process | None:
+    def owner_of(self, poller: PollerKey) -> Process | None:
         """Who acts for it."""
-        return next((process for process in self.processes if process.acts_for(lane)), None)
+        return next((process for process in self.processes if process.acts_for(poller)), None)
 
     def owned(self) -> bool:
-        """Whether every lane is acted for by the process it is hinted to."""
+        """Whether every poller is acted for by the process it is hinted to."""
         return all(
-            (process := self.owner_of(lane)) is not None and process.keeper.hint_of(lane) == process.life.node_id
-            for lane in self.all_lanes
+            (process := self.owner_of(poller)) is not None and process.keeper.hint_of(poller) == process.life.node_id
+            for poller in self.all_pollers
         )
 
     async def ends(self) -> None:

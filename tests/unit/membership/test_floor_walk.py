@@ -2,9 +2,8 @@
 
 No time at all, so nothing of trust is assumed: A may be declared dead at any point and goes on as a zombie. Writes are
 begun, take effect and are answered at different moments; answers are lost, and what was given up may take effect any
-time later; heartbeats arrive late. Checked in every state: whoever takes a lane now starts at or before its oldest mark
-that is not settled.
-"""
+time later; heartbeats arrive late. Checked in every state: whoever takes a poller now starts at or before its oldest
+mark that is not settled."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -15,11 +14,11 @@ import pytest
 
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.floors import Floors
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.lease import Lease, Phase, start_of
 from membership.ports import LeaseRow
 
-LANES = [Lane("shop", 0), Lane("shop", 1)]
+POLLERS = [PollerKey("shop", 0), PollerKey("shop", 1)]
 STEPS = 90
 LATER = 1_000
 """Every mark up to this one is credible."""
@@ -44,10 +43,10 @@ class Process:
 
     life: Life
     floors: Floors = field(default_factory=Floors)
-    leases: dict[Lane, Lease] = field(default_factory=dict)
-    position: dict[Lane, int] = field(default_factory=dict)
-    answers: dict[Lane, Answer[LeaseRow | None]] = field(default_factory=dict)
-    reading: dict[Lane, tuple[LeaseRow, int | None, bool]] = field(default_factory=dict)
+    leases: dict[PollerKey, Lease] = field(default_factory=dict)
+    position: dict[PollerKey, int] = field(default_factory=dict)
+    answers: dict[PollerKey, Answer[LeaseRow | None]] = field(default_factory=dict)
+    reading: dict[PollerKey, tuple[LeaseRow, int | None, bool]] = field(default_factory=dict)
     sent: list[int | None] = field(default_factory=list)
     stored: int = -1
     free: bool = False
@@ -59,15 +58,17 @@ class Walk:
         self.trace: list[str] = []
         self.a = Process(Life(NodeId("a"), Incarnation(1)))
         self.b = Process(Life(NodeId("b"), Incarnation(1)))
-        self.rows = {lane: LeaseRow(lane=lane, owner=None, epoch=0, watermark=0, lagging=True) for lane in LANES}
-        self.done = dict.fromkeys(LANES, 0)
+        self.rows = {
+            poller: LeaseRow(poller=poller, owner=None, epoch=0, watermark=0, lagging=True) for poller in POLLERS
+        }
+        self.done = dict.fromkeys(POLLERS, 0)
         self.late: list[tuple[LeaseRow, LeaseRow]] = []
         self.grants = 0
         self.from_floor = 0
-        for lane in LANES:
-            self.enter(self.a, Lease.take(self.rows[lane], life=self.a.life, start=0))
-            self.apply(self.a, self.a.leases[lane])
-            self.enter(self.a, self.a.leases[lane].answered(APPLIED))
+        for poller in POLLERS:
+            self.enter(self.a, Lease.take(self.rows[poller], life=self.a.life, start=0))
+            self.apply(self.a, self.a.leases[poller])
+            self.enter(self.a, self.a.leases[poller].answered(APPLIED))
 
     def run(self) -> None:
         for _ in range(STEPS):
@@ -79,9 +80,9 @@ class Walk:
             self.check()
 
     def check(self) -> None:
-        for lane, row in self.rows.items():
-            if (start := self.start(row)) > self.done[lane]:
-                self.fail(f"a taker of {lane} would start at {start}, mark {self.done[lane]} is not settled")
+        for poller, row in self.rows.items():
+            if (start := self.start(row)) > self.done[poller]:
+                self.fail(f"a taker of {poller} would start at {start}, mark {self.done[poller]} is not settled")
 
     def fail(self, why: str) -> None:
         pytest.fail(f"{why}\n" + "\n".join(self.trace[-50:]))
@@ -101,9 +102,9 @@ class Walk:
             yield f"{name} sends a floor", partial(self.send_floor, process)
             for number in range(process.stored + 1, len(process.sent)):
                 yield f"{name}'s floor arrives {process.sent[number]}", partial(setattr, process, "stored", number)
-            for lane in LANES:
-                for label, move in self.lane_moves(process, lane):
-                    yield f"{name} {lane} {label}  [{self.rows[lane]}]", move
+            for poller in POLLERS:
+                for label, move in self.poller_moves(process, poller):
+                    yield f"{name} {poller} {label}  [{self.rows[poller]}]", move
         if not self.a.free:
             yield "a is declared dead", partial(setattr, self.a, "free", True)
         for write in self.late:
@@ -112,33 +113,33 @@ class Walk:
     def send_floor(self, process: Process) -> None:
         process.sent.append(process.floors.send(partial(self.position_of, process)))
 
-    def position_of(self, process: Process, lane: Lane) -> int:
-        lease = process.leases[lane]
-        return process.position[lane] if lease.granted else lease.mark
+    def position_of(self, process: Process, poller: PollerKey) -> int:
+        lease = process.leases[poller]
+        return process.position[poller] if lease.granted else lease.mark
 
-    def lane_moves(self, process: Process, lane: Lane) -> Iterator[Move]:
-        lease = process.leases.get(lane)
+    def poller_moves(self, process: Process, poller: PollerKey) -> Iterator[Move]:
+        lease = process.leases.get(poller)
         if lease is None:
-            yield from self.taking(process, lane)
+            yield from self.taking(process, poller)
             return
         if lease.granted:
-            yield "settles a mark", partial(self.settle, process, lane)
+            yield "settles a mark", partial(self.settle, process, poller)
         if lease.phase is Phase.HELD:
             if not lease.counted:
-                yield "sets again", partial(self.set_lagging, process, lane)
-                if process.floors.may_count(process.position[lane]):
+                yield "sets again", partial(self.set_lagging, process, poller)
+                if process.floors.may_count(process.position[poller]):
                     yield "begins to clear", lambda: self.enter(process, lease.clear_lagging())
             else:
-                yield "begins to set", partial(self.set_lagging, process, lane)
+                yield "begins to set", partial(self.set_lagging, process, poller)
             yield "begins a release", lambda: self.enter(process, lease.drain())
             yield "suspect", lambda: self.enter(process, lease.suspect())
         elif lease.phase is Phase.DRAINING:
             yield (
                 "is drained",
-                lambda: self.enter(process, lease.drained(position=process.position[lane], at_most=LATER)),
+                lambda: self.enter(process, lease.drained(position=process.position[poller], at_most=LATER)),
             )
         elif lease.phase is Phase.DOUBTFUL:
-            yield "reads", lambda: self.enter(process, lease.read(self.rows[lane]))
+            yield "reads", lambda: self.enter(process, lease.read(self.rows[poller]))
             if lease.ours:
                 yield (
                     "takes a new epoch",
@@ -153,30 +154,30 @@ class Walk:
         else:
             yield from self.writing(process, lease)
 
-    def taking(self, process: Process, lane: Lane) -> Iterator[Move]:
-        if lane not in process.reading:
-            yield "reads the row", lambda: process.reading.update({lane: (self.rows[lane], None, False)})
+    def taking(self, process: Process, poller: PollerKey) -> Iterator[Move]:
+        if poller not in process.reading:
+            yield "reads the row", lambda: process.reading.update({poller: (self.rows[poller], None, False)})
             return
-        row, floor, known = process.reading[lane]
+        row, floor, known = process.reading[poller]
         if not known:
             read = (row, self.floor_of(row.owner), True)
-            yield "reads the floor", lambda: process.reading.update({lane: read})
+            yield "reads the floor", lambda: process.reading.update({poller: read})
         elif row.owner == process.life:
             yield "owns it unknowingly", lambda: self.enter(process, Lease.found(row, life=process.life))
         elif self.may_take(process, row):
             lease = Lease.take(row, life=process.life, start=start_of(row, owners_floor=floor))
             yield "begins a take", lambda: self.enter(process, lease)
         else:
-            yield "forgets what it read", lambda: void(process.reading.pop(lane))
+            yield "forgets what it read", lambda: void(process.reading.pop(poller))
 
     def may_take(self, process: Process, row: LeaseRow) -> bool:
         owner = self.a if row.owner == self.a.life else self.b
         return row.owner is None or (owner.free and owner is not process)
 
     def writing(self, process: Process, lease: Lease) -> Iterator[Move]:
-        lane = lease.row.lane
+        poller = lease.row.poller
         assert lease.sent is not None
-        if (answer := process.answers.get(lane)) is None:
+        if (answer := process.answers.get(poller)) is None:
             yield f"{lease.phase.value} reaches the store", partial(self.apply, process, lease)
         else:
             yield f"{lease.phase.value} is answered", lambda: self.enter(process, lease.answered(answer))
@@ -184,7 +185,7 @@ class Walk:
 
     def apply(self, process: Process, lease: Lease) -> None:
         assert lease.sent is not None
-        process.answers[lease.row.lane] = self.write(lease.row, lease.sent)
+        process.answers[lease.row.poller] = self.write(lease.row, lease.sent)
 
     def give_up(self, process: Process, lease: Lease, late: bool) -> None:
         assert lease.sent is not None
@@ -197,39 +198,39 @@ class Walk:
         self.write(*write)
 
     def write(self, expected: LeaseRow, new: LeaseRow) -> Answer[LeaseRow | None]:
-        row = self.rows[new.lane]
+        row = self.rows[new.poller]
         if row != expected:
             return Rejected(row)
         if new.epoch > row.epoch:
             self.from_floor += new.watermark > row.watermark
-        self.rows[new.lane] = new
+        self.rows[new.poller] = new
         return APPLIED
 
-    def settle(self, process: Process, lane: Lane) -> None:
-        process.position[lane] += 1
-        self.done[lane] = max(self.done[lane], process.position[lane])
+    def settle(self, process: Process, poller: PollerKey) -> None:
+        process.position[poller] += 1
+        self.done[poller] = max(self.done[poller], process.position[poller])
 
-    def set_lagging(self, process: Process, lane: Lane) -> None:
-        self.enter(process, process.leases[lane].set_lagging(position=process.position[lane], at_most=LATER))
+    def set_lagging(self, process: Process, poller: PollerKey) -> None:
+        self.enter(process, process.leases[poller].set_lagging(position=process.position[poller], at_most=LATER))
 
     def enter(self, process: Process, lease: Lease) -> None:
-        lane = lease.row.lane
-        before = process.leases.get(lane)
-        process.answers.pop(lane, None)
-        process.reading.pop(lane, None)
+        poller = lease.row.poller
+        before = process.leases.get(poller)
+        process.answers.pop(poller, None)
+        process.reading.pop(poller, None)
         if lease.granted and not (before and before.granted):
-            process.position[lane] = lease.row.watermark
+            process.position[poller] = lease.row.watermark
             self.grants += 1
-            if lease.row.watermark > self.done[lane]:
-                self.fail(f"{lane} starts at {lease.row.watermark}, mark {self.done[lane]} is not settled")
-        if lease.counted and lane not in process.floors:
-            process.floors.count(lane, position=process.position[lane])
+            if lease.row.watermark > self.done[poller]:
+                self.fail(f"{poller} starts at {lease.row.watermark}, mark {self.done[poller]} is not settled")
+        if lease.counted and poller not in process.floors:
+            process.floors.count(poller, position=process.position[poller])
         if lease.phase is Phase.GONE:
-            del process.leases[lane]
+            del process.leases[poller]
         else:
-            process.leases[lane] = lease
+            process.leases[poller] = lease
         if not lease.counted:
-            process.floors.discount(lane)
+            process.floors.discount(poller)
 
 
 def void(_: object) -> None: ...

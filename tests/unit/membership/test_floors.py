@@ -1,20 +1,20 @@
-"""The floor of a life over the lanes that count."""
+"""The floor of a life over the pollers that count."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from membership.floors import Floors
-from membership.identity import Lane
+from membership.identity import PollerKey
 
-A, B, C = (Lane("shop", number) for number in range(3))
+A, B, C = (PollerKey("shop", number) for number in range(3))
 
 
-def test_there_is_no_floor_before_a_lane_counts() -> None:
+def test_there_is_no_floor_before_a_poller_counts() -> None:
     assert Floors().send({}.__getitem__) is None
 
 
-def test_the_floor_is_the_oldest_mark_of_the_lanes_that_count() -> None:
+def test_the_floor_is_the_oldest_mark_of_the_pollers_that_count() -> None:
     floors, positions = Floors(), {A: 10, B: 12}
     floors.count(A, position=10)
     floors.count(B, position=12)
@@ -23,7 +23,7 @@ def test_the_floor_is_the_oldest_mark_of_the_lanes_that_count() -> None:
     assert floors.send(positions.__getitem__) == 12
 
 
-def test_a_lane_below_a_floor_that_was_sent_cannot_count() -> None:
+def test_a_poller_below_a_floor_that_was_sent_cannot_count() -> None:
     """Sent is enough: whether that heartbeat was confirmed says nothing about when it arrives."""
     floors = Floors()
     floors.count(A, position=10)
@@ -35,7 +35,7 @@ def test_a_lane_below_a_floor_that_was_sent_cannot_count() -> None:
         floors.count(B, position=9)
 
 
-def test_with_no_lane_that_counts_the_last_floor_stays() -> None:
+def test_with_no_poller_that_counts_the_last_floor_stays() -> None:
     floors = Floors()
     floors.count(A, position=10)
     floors.send({A: 10}.__getitem__)
@@ -43,7 +43,7 @@ def test_with_no_lane_that_counts_the_last_floor_stays() -> None:
     assert floors.send({}.__getitem__) == 10
 
 
-def test_a_lane_that_counts_anew_counts_from_where_it_is_then() -> None:
+def test_a_poller_that_counts_anew_counts_from_where_it_is_then() -> None:
     floors = Floors()
     floors.count(A, position=10)
     floors.discount(A)
@@ -51,10 +51,10 @@ def test_a_lane_that_counts_anew_counts_from_where_it_is_then() -> None:
     assert floors.send({A: 8}.__getitem__) == 8
 
 
-def test_lanes_below_a_mark_are_found_and_still_count() -> None:
+def test_pollers_below_a_mark_are_found_and_still_count() -> None:
     floors, positions = Floors(), {A: 10, B: 12, C: 30}
-    for lane, position in positions.items():
-        floors.count(lane, position=position - 5)
+    for poller, position in positions.items():
+        floors.count(poller, position=position - 5)
     assert floors.below(13, positions.__getitem__) == [A, B]
     assert floors.below(10, positions.__getitem__) == []
     assert floors.send(positions.__getitem__) == 10
@@ -66,18 +66,18 @@ def test_lanes_below_a_mark_are_found_and_still_count() -> None:
         max_size=60,
     )
 )
-def test_the_floor_is_what_looking_at_all_lanes_gives(steps: list[tuple[str, int, int]]) -> None:
-    floors, positions, counted = Floors(), {Lane("c", number): 0 for number in range(6)}, set[Lane]()
+def test_the_floor_is_what_looking_at_all_pollers_gives(steps: list[tuple[str, int, int]]) -> None:
+    floors, positions, counted = Floors(), {PollerKey("c", number): 0 for number in range(6)}, set[PollerKey]()
     for what, number, by in steps:
-        lane = Lane("c", number)
-        if what == "count" and lane not in counted and floors.may_count(positions[lane]):
-            floors.count(lane, position=positions[lane])
-            counted.add(lane)
+        poller = PollerKey("c", number)
+        if what == "count" and poller not in counted and floors.may_count(positions[poller]):
+            floors.count(poller, position=positions[poller])
+            counted.add(poller)
         elif what == "discount":
-            floors.discount(lane)
-            counted.discard(lane)
+            floors.discount(poller)
+            counted.discard(poller)
         elif what == "move":
-            positions[lane] += by
+            positions[poller] += by
         elif what == "send":
             before = floors.sent
             expected = min((positions[one] for one in counted), default=before)
@@ -85,13 +85,13 @@ def test_the_floor_is_what_looking_at_all_lanes_gives(steps: list[tuple[str, int
             assert before is None or (expected is not None and expected >= before)
 
 
-def test_a_beat_looks_at_few_of_many_lanes() -> None:
+def test_a_beat_looks_at_few_of_many_pollers() -> None:
     floors, looked = Floors(), 0
-    lanes = [Lane("c", number) for number in range(1_000)]
-    for lane in lanes:
-        floors.count(lane, position=7)
+    pollers = [PollerKey("c", number) for number in range(1_000)]
+    for poller in pollers:
+        floors.count(poller, position=7)
 
-    def position_of(_: Lane) -> int:
+    def position_of(_: PollerKey) -> int:
         nonlocal looked
         looked += 1
         return 7

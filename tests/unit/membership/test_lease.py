@@ -1,15 +1,15 @@
-"""One lane's lease: the moves of the drawing, and the mistakes it must not make."""
+"""One poller's lease: the moves of the drawing, and the mistakes it must not make."""
 
 from dataclasses import replace
 
 import pytest
 
 from membership.conditional import APPLIED, Rejected, Unknown
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.lease import ImpossibleMove, Lease, Phase, start_of
 from membership.ports import LeaseRow
 
-LANE = Lane("shop", 3)
+POLLER = PollerKey("shop", 3)
 ME = Life(NodeId("me"), Incarnation(7))
 OTHER = Life(NodeId("other"), Incarnation(1))
 LOST = Unknown("timed out")
@@ -18,7 +18,7 @@ LATER = 1_000
 
 
 def row(owner: Life | None, epoch: int, watermark: int = 100, *, lagging: bool = True) -> LeaseRow:
-    return LeaseRow(lane=LANE, owner=owner, epoch=epoch, watermark=watermark, lagging=lagging)
+    return LeaseRow(poller=POLLER, owner=owner, epoch=epoch, watermark=watermark, lagging=lagging)
 
 
 FREE = row(None, 4)
@@ -96,7 +96,7 @@ class TestTaking:
 
 
 class TestMarks:
-    def test_from_the_start_of_a_clear_the_lane_counts(self) -> None:
+    def test_from_the_start_of_a_clear_the_poller_counts(self) -> None:
         lease = held().clear_lagging()
         assert lease.counted
         assert lease.granted
@@ -139,13 +139,13 @@ class TestMarks:
         assert lease.phase is Phase.DRAINING
         assert lease.drained(position=120, at_most=LATER).phase is Phase.DOUBTFUL
 
-    def test_a_mark_rejected_because_the_lane_is_anothers_ends_it(self) -> None:
+    def test_a_mark_rejected_because_the_poller_is_anothers_ends_it(self) -> None:
         for lease in (held().clear_lagging(), held(counted=True).set_lagging(position=150, at_most=LATER)):
             ended = lease.answered(Rejected(row(OTHER, 6)))
             assert ended.phase is Phase.GONE
             assert not ended.counted
 
-    def test_only_a_lagging_lane_is_cleared(self) -> None:
+    def test_only_a_lagging_poller_is_cleared(self) -> None:
         with pytest.raises(ImpossibleMove):
             held(counted=True).clear_lagging()
 
@@ -172,7 +172,7 @@ class TestLettingGo:
         assert not lease.granted
         assert lease.take_again(start=100, at_most=LATER).sent == row(ME, 6, 120)
 
-    def test_an_unknown_release_is_released_again_when_the_lane_is_not_wanted(self) -> None:
+    def test_an_unknown_release_is_released_again_when_the_poller_is_not_wanted(self) -> None:
         lease = doubtful_release().read(row(ME, 5, lagging=False)).release(at_most=LATER)
         assert lease.sent == row(None, 5, 120)
         assert lease.answered(Rejected(row(None, 5, 120))).phase is Phase.GONE, "the first one came late"
@@ -186,7 +186,7 @@ class TestLettingGo:
         with pytest.raises(ImpossibleMove):
             doubtful.release(at_most=LATER)
 
-    def test_a_suspected_lane_is_read_before_anything_else(self) -> None:
+    def test_a_suspected_poller_is_read_before_anything_else(self) -> None:
         lease = held().suspect()
         assert lease.phase is Phase.DRAINING
         assert lease.drained(position=120, at_most=LATER).phase is Phase.DOUBTFUL
@@ -197,10 +197,10 @@ class TestLettingGo:
 
 
 class TestStart:
-    def test_a_lagging_lane_is_not_skipped_by_a_floor(self) -> None:
+    def test_a_lagging_poller_is_not_skipped_by_a_floor(self) -> None:
         assert start_of(row(OTHER, 5, 100, lagging=True), owners_floor=500) == 100
 
-    def test_a_lane_that_counts_starts_from_the_later_of_watermark_and_floor(self) -> None:
+    def test_a_poller_that_counts_starts_from_the_later_of_watermark_and_floor(self) -> None:
         counted = row(OTHER, 5, 100, lagging=False)
         assert start_of(counted, owners_floor=500) == 500
         assert start_of(counted, owners_floor=50) == 100
@@ -209,7 +209,7 @@ class TestStart:
         assert start_of(row(OTHER, 5, 100, lagging=False), owners_floor=None) == 100
 
     def test_a_take_is_conditional_on_the_whole_row(self) -> None:
-        """Had the owner set its lagging flag after the row was read, the floor would say nothing of the lane."""
+        """Had the owner set its lagging flag after the row was read, the floor would say nothing of the poller."""
         read = row(OTHER, 5, 100, lagging=False)
         assert Lease.take(read, life=ME, start=500).row == read
 

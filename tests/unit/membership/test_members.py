@@ -3,7 +3,7 @@
 import pytest
 
 from membership.heartbeater import DEAD
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import Heartbeat, LifeRecord, NodeState
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
@@ -188,7 +188,7 @@ def test_a_row_of_a_life_without_record_is_nobodys() -> None:
         await cluster.advance(3.0)
         assert ghost in a.heartbeater.view.free
         assert cluster.owned()
-        assert a.keeper.hint_of(Lane("shop", 0)) == "a"
+        assert a.keeper.hint_of(PollerKey("shop", 0)) == "a"
         await cluster.ends()
 
     run_virtual(scenario)

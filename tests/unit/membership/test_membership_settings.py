@@ -5,7 +5,7 @@ import re
 import pytest
 
 from membership.errors import SettingsInvalid
-from membership.identity import Incarnation, Lane, Life, NodeId, next_incarnation
+from membership.identity import Incarnation, Life, NodeId, PollerKey, next_incarnation
 from membership.ports import Heartbeat, NodeState
 from membership.settings import MembershipSettings
 from membership.view import MembersView
@@ -43,7 +43,7 @@ def test_an_incarnation_is_the_time_but_above_all_earlier_ones_of_its_node() -> 
 
 def test_names_read_well() -> None:
     assert str(Life(NodeId("a"), Incarnation(5))) == "a@5"
-    assert str(Lane("shop", 3)) == "shop/3"
+    assert str(PollerKey("shop", 3)) == "shop/3"
 
 
 def test_hints_go_to_the_newest_life_of_a_node_unless_it_drains() -> None:

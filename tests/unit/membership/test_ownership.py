@@ -1,35 +1,35 @@
-"""Keepers under virtual time: lanes find their owners and move in good order."""
+"""Keepers under virtual time: pollers find their owners and move in good order."""
 
 import pytest
 
-from membership.identity import Lane
+from membership.identity import PollerKey
 from membership.ports import NodeState
 from tests.support.virtual_loop import run_virtual
 from tests.unit.membership.cluster import MARK_SECONDS, Cluster, now
 
-LANES = {"shop": 12, "blog": 5, "$cron": 3}
+POLLERS = {"shop": 12, "blog": 5, "$cron": 3}
 
 
-def test_every_lane_finds_the_node_it_is_hinted_to() -> None:
+def test_every_poller_finds_the_node_it_is_hinted_to() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         processes = [cluster.add(name) for name in "abc"]
         await cluster.advance(10.0, until=cluster.owned)
         assert sum(len(process.keeper.leases()) for process in processes) == 20
         for process in processes:
             assert process.host.positions, "each has a share"
-            for lane, epoch in process.keeper.leases().items():
-                assert process.keeper.leases().get(lane) == epoch
-                assert process.keeper.leases().get(lane) != epoch - 1
-                assert cluster.store.leases[lane].owner == process.life
+            for poller, epoch in process.keeper.leases().items():
+                assert process.keeper.leases().get(poller) == epoch
+                assert process.keeper.leases().get(poller) != epoch - 1
+                assert cluster.store.leases[poller].owner == process.life
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_nothing_is_read_or_written_for_lanes_that_stay() -> None:
+def test_nothing_is_read_or_written_for_pollers_that_stay() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         for name in "abc":
             cluster.add(name)
         await cluster.advance(40.0)
@@ -42,33 +42,33 @@ def test_nothing_is_read_or_written_for_lanes_that_stay() -> None:
         for old, beat in zip(floors, cluster.store.heartbeats.values(), strict=True):
             assert old is not None
             assert beat.floor is not None
-            assert beat.floor > old, "the floors speak for the lanes"
+            assert beat.floor > old, "the floors speak for the pollers"
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_killed_nodes_lanes_are_acted_for_again_within_ten_seconds_from_its_floor() -> None:
+def test_a_killed_nodes_pollers_are_acted_for_again_within_ten_seconds_from_its_floor() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a, b, c = (cluster.add(name) for name in "abc")
         await cluster.advance(120.0)
-        lanes = list(a.host.positions)
+        pollers = list(a.host.positions)
         at = int(now() // MARK_SECONDS)
         await a.kill()
         await cluster.advance(10.0, until=cluster.owned)
-        for lane in lanes:
-            row = cluster.store.leases[lane]
+        for poller in pollers:
+            row = cluster.store.leases[poller]
             assert row.owner in (b.life, c.life)
-            assert row.watermark >= at - 2, "it started from the floor, not from where the lane was taken long ago"
+            assert row.watermark >= at - 2, "it started from the floor, not from where the poller was taken long ago"
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_lagging_lane_is_not_skipped_by_a_floor() -> None:
+def test_a_lagging_poller_is_not_skipped_by_a_floor() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a, _ = cluster.add("a"), cluster.add("b")
         await cluster.advance(30.0, until=cluster.owned)
         await cluster.advance(30.0)
@@ -91,10 +91,10 @@ def test_a_lagging_lane_is_not_skipped_by_a_floor() -> None:
 
 def test_no_watermark_is_written_that_is_ahead_of_what_is_credible() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a = cluster.add("a")
         await cluster.advance(40.0)
-        stuck = Lane("shop", 0)
+        stuck = PollerKey("shop", 0)
         cluster.stuck[stuck] = None
         position = a.host.positions[stuck]
         a.host.latest_credible = position - 3
@@ -107,27 +107,27 @@ def test_no_watermark_is_written_that_is_ahead_of_what_is_credible() -> None:
     run_virtual(scenario)
 
 
-def test_the_host_hears_which_lanes_are_not_its_own_any_more() -> None:
+def test_the_host_hears_which_pollers_are_not_its_own_any_more() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a = cluster.add("a")
         await cluster.advance(20.0)
         cluster.add("b")
         await cluster.advance(20.0)
-        moved = set(cluster.all_lanes) - set(a.host.positions)
-        assert set(a.host.gone_lanes) == moved
+        moved = set(cluster.all_pollers) - set(a.host.positions)
+        assert set(a.host.gone_pollers) == moved
         assert moved
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_lane_that_caught_up_counts_again() -> None:
+def test_a_poller_that_caught_up_counts_again() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a = cluster.add("a")
         await cluster.advance(20.0)
-        stuck = Lane("shop", 0)
+        stuck = PollerKey("shop", 0)
         cluster.stuck[stuck] = None
         await cluster.advance(40.0)
         assert cluster.store.leases[stuck].lagging
@@ -141,13 +141,13 @@ def test_a_lane_that_caught_up_counts_again() -> None:
 
 
 def test_a_long_walk_writes_its_watermark_now_and_then() -> None:
-    """A lane far behind, on its way back, does not have to begin anew after a crash."""
+    """A poller far behind, on its way back, does not have to begin anew after a crash."""
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 5})
         cluster.add("a")
         await cluster.advance(20.0)
-        walking = Lane("shop", 3)
+        walking = PollerKey("shop", 3)
         host = cluster.processes[0].host
         cluster.stuck[walking] = None
         begun = host.positions[walking]
@@ -166,18 +166,18 @@ def test_a_long_walk_writes_its_watermark_now_and_then() -> None:
 
 def test_a_planned_stop_hands_over_without_waiting_for_a_death() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a, b, c = (cluster.add(name) for name in "abc")
         await cluster.advance(30.0)
-        lanes = list(a.host.positions)
+        pollers = list(a.host.positions)
         a.host.drain_seconds = 0.5
         a.spawn(a.stop(), name="stop")
         await cluster.advance(3.0, until=lambda: cluster.owned() and not a.host.positions)
-        assert {cluster.store.leases[lane].owner for lane in lanes} <= {b.life, c.life}
+        assert {cluster.store.leases[poller].owner for poller in pollers} <= {b.life, c.life}
         await cluster.advance(1.0, until=lambda: cluster.store.heartbeats[a.life].state is NodeState.LEFT)
         assert cluster.store.lives[a.life].alive
-        for lane in lanes:
-            assert [what for what, which in a.host.story if which == lane] == ["granted", "drain", "revoked"]
+        for poller in pollers:
+            assert [what for what, which in a.host.story if which == poller] == ["granted", "drain", "revoked"]
         assert not a.tasks
         await cluster.ends()
 
@@ -186,14 +186,14 @@ def test_a_planned_stop_hands_over_without_waiting_for_a_death() -> None:
 
 def test_a_joining_node_gets_its_share_and_others_keep_theirs() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a, b = cluster.add("a"), cluster.add("b")
         await cluster.advance(20.0)
-        before = {lane: cluster.store.leases[lane] for lane in cluster.all_lanes}
+        before = {poller: cluster.store.leases[poller] for poller in cluster.all_pollers}
         c = cluster.add("c")
         await cluster.advance(5.0, until=lambda: c.started and bool(c.host.positions) and cluster.owned())
-        for lane, row in before.items():
-            now_row = cluster.store.leases[lane]
+        for poller, row in before.items():
+            now_row = cluster.store.leases[poller]
             assert now_row.owner == c.life or (now_row.owner, now_row.epoch) == (row.owner, row.epoch)
         assert all(process.host.positions for process in (a, b, c))
         await cluster.ends()
@@ -203,7 +203,7 @@ def test_a_joining_node_gets_its_share_and_others_keep_theirs() -> None:
 
 def test_draining_by_order_empties_a_node_that_stays() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a, b = cluster.add("a"), cluster.add("b")
         await cluster.advance(20.0)
         a.drain()
@@ -218,9 +218,9 @@ def test_draining_by_order_empties_a_node_that_stays() -> None:
     run_virtual(scenario)
 
 
-def test_a_node_that_says_it_drains_keeps_its_lanes_until_it_releases_them() -> None:
+def test_a_node_that_says_it_drains_keeps_its_pollers_until_it_releases_them() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a, _ = cluster.add("a"), cluster.add("b")
         await cluster.advance(20.0)
         held = a.keeper.leases()
@@ -233,41 +233,41 @@ def test_a_node_that_says_it_drains_keeps_its_lanes_until_it_releases_them() -> 
     run_virtual(scenario)
 
 
-def test_more_and_fewer_lanes() -> None:
+def test_more_and_fewer_pollers() -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 6})
         processes = [cluster.add(name) for name in "ab"]
         await cluster.advance(10.0)
 
-        async def told(lanes: dict[str, int]) -> None:
-            cluster.lanes = lanes
-            cluster.store.create_lanes(cluster.all_lanes, watermark=0)
+        async def told(pollers: dict[str, int]) -> None:
+            cluster.pollers = pollers
+            cluster.store.create_pollers(cluster.all_pollers, watermark=0)
             for process in processes:
-                process.keeper.set_lanes(lanes)
+                process.keeper.set_pollers(pollers)
             await cluster.advance(5.0, until=cluster.owned)
             await cluster.advance(2.0)
-            held = [lane for process in processes for lane in process.keeper.leases()]
-            assert sorted(held) == sorted(cluster.all_lanes)
+            held = [poller for process in processes for poller in process.keeper.leases()]
+            assert sorted(held) == sorted(cluster.all_pollers)
 
         await told({"shop": 9, "blog": 2})
         await told({"shop": 4})
-        assert processes[0].keeper.hint_of(Lane("blog", 0)) is None
+        assert processes[0].keeper.hint_of(PollerKey("blog", 0)) is None
         await told({"shop": 9})
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_lane_without_row_is_not_served_and_found_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_poller_without_row_is_not_served_and_found_when_it_comes(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 3})
-        cluster.lanes = {"shop": 4}
+        cluster.pollers = {"shop": 4}
         a = cluster.add("a")
         await cluster.advance(30.0)
-        assert sorted(lane.poller_id for lane in a.host.positions) == [0, 1, 2]
+        assert sorted(poller.poller_id for poller in a.host.positions) == [0, 1, 2]
         assert "shop/3 has no lease row" in caplog.text
         assert caplog.text.count("shop/3 has no lease row") == 1
-        cluster.store.create_lanes([Lane("shop", 3)], watermark=0)
+        cluster.store.create_pollers([PollerKey("shop", 3)], watermark=0)
         await cluster.advance(7.0)
         assert len(a.host.positions) == 4
         await cluster.ends()
@@ -278,7 +278,7 @@ def test_a_lane_without_row_is_not_served_and_found_when_it_comes(caplog: pytest
 def test_what_is_looked_for_in_vain_is_looked_for_more_rarely() -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 3})
-        cluster.lanes = {"shop": 4}
+        cluster.pollers = {"shop": 4}
         cluster.add("a")
         await cluster.advance(60.0)
         cluster.store.requests.clear()
@@ -291,7 +291,7 @@ def test_what_is_looked_for_in_vain_is_looked_for_more_rarely() -> None:
 
 def test_all_nodes_down_for_hours() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         processes = [cluster.add(name) for name in "ab"]
         await cluster.advance(60.0)
         for process in processes:
@@ -301,9 +301,9 @@ def test_all_nodes_down_for_hours() -> None:
         for name in "ab":
             cluster.add(name)
         await cluster.advance(12.0, until=lambda: cluster.owned())
-        for lane, row in cluster.store.leases.items():
-            assert row.watermark <= marks[lane], "they begin where it ended, not now"
-            assert row.watermark >= marks[lane] - 2
+        for poller, row in cluster.store.leases.items():
+            assert row.watermark <= marks[poller], "they begin where it ended, not now"
+            assert row.watermark >= marks[poller] - 2
         await cluster.ends()
 
     run_virtual(scenario)

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from membership.conditional import Answer
-from membership.identity import Lane
+from membership.identity import PollerKey
 from membership.ports import LeaseChange, LeaseRow
 from membership.settings import MembershipSettings
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
 from tests.unit.membership.cluster import Cluster, Process, now, on
 
-LANES = {"shop": 12, "blog": 5, "$cron": 3}
+POLLERS = {"shop": 12, "blog": 5, "$cron": 3}
 
 
 def test_a_drain_that_never_ends_is_cut_off() -> None:
@@ -31,13 +31,13 @@ def test_a_drain_that_never_ends_is_cut_off() -> None:
     run_virtual(scenario)
 
 
-def test_a_host_that_fails_to_drain_keeps_no_lane() -> None:
+def test_a_host_that_fails_to_drain_keeps_no_poller() -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 2})
         a = cluster.add("a")
         await cluster.advance(10.0)
 
-        async def broken(lane: Lane) -> None:
+        async def broken(poller: PollerKey) -> None:
             raise ZeroDivisionError
 
         a.host.drain = broken  # type: ignore[method-assign]
@@ -73,15 +73,15 @@ LOST = [Fault.ANSWER_LOST, Fault.LATE, Fault.REFUSED, Fault.HANGS]
 def test_an_unknown_write_is_settled_by_a_new_epoch(kind: str, fault: Fault) -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 1})
-        lane = Lane("shop", 0)
+        poller = PollerKey("shop", 0)
         a = cluster.add("a")
         a.port.fault = nth_lease_write(fault, KINDS[kind])
         await cluster.advance(40.0)
-        epoch = cluster.store.leases[lane].epoch
-        assert a.keeper.leases().get(lane) == epoch
+        epoch = cluster.store.leases[poller].epoch
+        assert a.keeper.leases().get(poller) == epoch
         if kind == "clear" or fault is Fault.ANSWER_LOST:
             assert epoch == 2
-        assert not cluster.store.leases[lane].lagging
+        assert not cluster.store.leases[poller].lagging
         story = [what for what, _ in a.host.story]
         expected = ["granted"] if kind == "take" else ["granted", "drain", "revoked", "granted"]
         assert story == expected, "nobody acts under an epoch about which an answer was lost"
@@ -92,7 +92,7 @@ def test_an_unknown_write_is_settled_by_a_new_epoch(kind: str, fault: Fault) -> 
 
 @pytest.mark.parametrize("fault", LOST)
 def test_an_unknown_release_is_released_or_taken_under_a_new_epoch(fault: Fault) -> None:
-    """`unsure` lanes are looked at until that is settled, whoever they are hinted to."""
+    """`unsure` pollers are looked at until that is settled, whoever they are hinted to."""
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 4})
@@ -126,7 +126,7 @@ def test_a_take_unknown_when_the_hint_moves_away_is_not_forgotten(fault: Fault) 
 
 def test_a_paused_owner_whose_life_was_ended_revokes_everything() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a, b = cluster.add("a"), cluster.add("b")
         await cluster.advance(20.0)
         held = len(a.host.positions)
@@ -144,35 +144,35 @@ def test_a_paused_owner_whose_life_was_ended_revokes_everything() -> None:
 
 def test_a_short_outage_changes_no_ownership() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         processes = [cluster.add(name) for name in "abc"]
         await cluster.advance(30.0)
-        before = {lane: row.epoch for lane, row in cluster.store.leases.items()}
+        before = {poller: row.epoch for poller, row in cluster.store.leases.items()}
         for process in processes:
             process.port.away = True
         await cluster.advance(25.0)
         for process in processes:
             process.port.away = False
         await cluster.advance(5.0, until=cluster.owned)
-        assert {lane: row.epoch for lane, row in cluster.store.leases.items()} == before
+        assert {poller: row.epoch for poller, row in cluster.store.leases.items()} == before
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_suspected_lane_is_settled_under_a_new_epoch() -> None:
+def test_a_suspected_poller_is_settled_under_a_new_epoch() -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 2})
         a = cluster.add("a")
         await cluster.advance(20.0)
-        lane = Lane("shop", 1)
-        a.keeper.suspect(lane, epoch=99)
+        poller = PollerKey("shop", 1)
+        a.keeper.suspect(poller, epoch=99)
         await cluster.advance(3.0)
-        assert a.keeper.leases().get(lane) == 1
-        a.keeper.suspect(lane, epoch=1)
-        a.keeper.suspect(lane, epoch=1)
+        assert a.keeper.leases().get(poller) == 1
+        a.keeper.suspect(poller, epoch=1)
+        a.keeper.suspect(poller, epoch=1)
         await cluster.advance(3.0)
-        assert a.keeper.leases().get(lane) == 2
+        assert a.keeper.leases().get(poller) == 2
         await cluster.ends()
 
     run_virtual(scenario)
@@ -180,7 +180,7 @@ def test_a_suspected_lane_is_settled_under_a_new_epoch() -> None:
 
 def test_takes_are_bounded_in_number_and_size_and_one_a_client() -> None:
     async def scenario() -> None:
-        settings = MembershipSettings(max_concurrent_lease_writes=7, lanes_per_lease_write=10)
+        settings = MembershipSettings(max_concurrent_lease_writes=7, pollers_per_lease_write=10)
         cluster = Cluster({f"shop{number}": 25 for number in range(12)}, settings=settings)
         a = cluster.add("a")
         real = a.port.write_leases
@@ -190,7 +190,7 @@ def test_takes_are_bounded_in_number_and_size_and_one_a_client() -> None:
 
         async def counted(changes: Sequence[LeaseChange]) -> Answer[None]:
             nonlocal peak
-            (client_id,) = {change.new.lane.client_id for change in changes}
+            (client_id,) = {change.new.poller.client_id for change in changes}
             assert client_id not in under_way
             under_way.append(client_id)
             peak = max(peak, len(under_way))
@@ -209,12 +209,12 @@ def test_takes_are_bounded_in_number_and_size_and_one_a_client() -> None:
     run_virtual(scenario)
 
 
-def test_a_lane_that_stands_in_the_way_of_others_stops_only_itself() -> None:
+def test_a_poller_that_stands_in_the_way_of_others_stops_only_itself() -> None:
     """All of a write or none; then each goes by itself, and only the one that changed meanwhile is read again."""
 
     async def scenario() -> None:
         cluster = Cluster({"shop": 6})
-        moved = Lane("shop", 3)
+        moved = PollerKey("shop", 3)
         a = cluster.add("a")
 
         def move_once(name: str, subject: object) -> Fault | None:
@@ -225,7 +225,7 @@ def test_a_lane_that_stands_in_the_way_of_others_stops_only_itself() -> None:
 
         a.port.fault = move_once
         await cluster.advance(5.0, until=lambda: len(a.host.positions) == 6)
-        epochs = {lane.poller_id: row.epoch for lane, row in cluster.store.leases.items()}
+        epochs = {poller.poller_id: row.epoch for poller, row in cluster.store.leases.items()}
         assert epochs == {0: 1, 1: 1, 2: 1, 3: 9, 4: 1, 5: 1}
         await cluster.ends()
 
@@ -247,7 +247,7 @@ def test_an_unknown_write_of_many_leaves_all_of_them_in_doubt(fault: Fault) -> N
     run_virtual(scenario)
 
 
-def test_stopping_with_lanes_waits_out_what_was_started() -> None:
+def test_stopping_with_pollers_waits_out_what_was_started() -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 2})
         a = cluster.add("a")
@@ -272,7 +272,7 @@ def stopped_before_it_started(process: Process) -> bool:
 
 def test_a_keeper_may_be_stopped_before_it_started() -> None:
     async def scenario() -> None:
-        cluster = Cluster(LANES)
+        cluster = Cluster(POLLERS)
         a = cluster.add("a")
         await a.stop()
         await a.kill()

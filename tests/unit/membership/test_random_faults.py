@@ -1,4 +1,4 @@
-"""Random faults by seed: meanwhile no two processes act for one lane, and afterwards every lane finds its owner."""
+"""Random faults by seed: meanwhile no two processes act for one poller, and afterwards every poller finds its owner."""
 
 import random
 
@@ -8,7 +8,7 @@ from tests.support.membership_store import Fault, FaultHook
 from tests.support.virtual_loop import run_virtual
 from tests.unit.membership.cluster import Cluster, Process
 
-LANES = {"shop": 7, "blog": 4}
+POLLERS = {"shop": 7, "blog": 4}
 NAMES = ("a", "b", "c")
 SECONDS_WITH_FAULTS = 70
 WELL_WITHIN_SECONDS = 45.0
@@ -29,7 +29,7 @@ class Chaos:
         self.trace: list[object] = []
 
     async def run(self) -> None:
-        cluster = self.cluster = Cluster(LANES)
+        cluster = self.cluster = Cluster(POLLERS)
         self.running = {name: self.add(name) for name in NAMES}
         await cluster.advance(self.random.uniform(1.0, 15.0))
         for _ in range(SECONDS_WITH_FAULTS):
@@ -76,8 +76,10 @@ class Chaos:
         elif draw < 0.95:
             process.host.drain_seconds = self.random.uniform(0.0, 20.0)
         else:
-            lane = self.random.choice(self.cluster.all_lanes)
-            self.cluster.stuck.pop(lane) if lane in self.cluster.stuck else self.cluster.stuck.update({lane: None})
+            poller = self.random.choice(self.cluster.all_pollers)
+            self.cluster.stuck.pop(poller) if poller in self.cluster.stuck else self.cluster.stuck.update(
+                {poller: None}
+            )
 
     def heal(self) -> None:
         for process in self.cluster.processes:

@@ -7,74 +7,74 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from membership.identity import Lane, NodeId
-from membership.rendezvous import HintTable, hint_for, lane_hash, mixed, node_key
+from membership.identity import NodeId, PollerKey
+from membership.rendezvous import HintTable, hint_for, mixed, node_key, poller_hash
 
-LANES = [Lane(f"client-{number // 10}", number % 10) for number in range(200)]
+POLLERS = [PollerKey(f"client-{number // 10}", number % 10) for number in range(200)]
 NODE_IDS = st.text("abcdefgh-0123456789", min_size=1, max_size=8).map(NodeId)
 WEIGHTS = st.one_of(st.just(1.0), st.sampled_from([0.5, 1.0, 2.0, 3.5]))
 NODES = st.dictionaries(NODE_IDS, WEIGHTS, min_size=1, max_size=8)
 
 
-def table(lanes: list[Lane], nodes: dict[NodeId, float]) -> HintTable:
+def table(pollers: list[PollerKey], nodes: dict[NodeId, float]) -> HintTable:
     hints = HintTable()
-    hints.add(lanes)
+    hints.add(pollers)
     hints.set_nodes(nodes)
     return hints
 
 
-def hints_of(hints: HintTable) -> dict[Lane, NodeId | None]:
-    return {lane: hints.hint_of(lane) for lane in LANES}
+def hints_of(hints: HintTable) -> dict[PollerKey, NodeId | None]:
+    return {poller: hints.hint_of(poller) for poller in POLLERS}
 
 
 @given(NODES)
 def test_the_table_agrees_with_the_plain_definition(nodes: dict[NodeId, float]) -> None:
-    assert hints_of(table(LANES, nodes)) == {lane: hint_for(lane, nodes) for lane in LANES}
+    assert hints_of(table(POLLERS, nodes)) == {poller: hint_for(poller, nodes) for poller in POLLERS}
 
 
 @given(st.lists(NODES, min_size=1, max_size=5))
 def test_hints_do_not_depend_on_the_way_there(steps: list[dict[NodeId, float]]) -> None:
     travelled = HintTable()
     for place, nodes in enumerate(steps):
-        travelled.add(LANES[place::5])
+        travelled.add(POLLERS[place::5])
         travelled.set_nodes(nodes)
-        travelled.remove(LANES[place::50])
-    travelled.add(reversed(LANES))
-    direct = table(LANES, steps[-1])
+        travelled.remove(POLLERS[place::50])
+    travelled.add(reversed(POLLERS))
+    direct = table(POLLERS, steps[-1])
     assert hints_of(travelled) == hints_of(direct)
     for node_id in steps[-1]:
-        assert sorted(travelled.lanes_of(node_id)) == sorted(direct.lanes_of(node_id))
+        assert sorted(travelled.pollers_of(node_id)) == sorted(direct.pollers_of(node_id))
 
 
 @given(NODES, st.data())
-def test_a_node_that_leaves_moves_its_own_lanes_only(nodes: dict[NodeId, float], data: st.DataObject) -> None:
+def test_a_node_that_leaves_moves_its_own_pollers_only(nodes: dict[NodeId, float], data: st.DataObject) -> None:
     leaver = data.draw(st.sampled_from(sorted(nodes)))
-    hints = table(LANES, nodes)
+    hints = table(POLLERS, nodes)
     before = hints_of(hints)
     hints.set_nodes({node: weight for node, weight in nodes.items() if node != leaver})
-    moved = {lane for lane in LANES if hints.hint_of(lane) != before[lane]}
-    assert moved == {lane for lane in LANES if before[lane] == leaver}
+    moved = {poller for poller in POLLERS if hints.hint_of(poller) != before[poller]}
+    assert moved == {poller for poller in POLLERS if before[poller] == leaver}
 
 
 @given(NODES, NODE_IDS, WEIGHTS)
 def test_a_node_that_joins_only_takes(nodes: dict[NodeId, float], joiner: NodeId, weight: float) -> None:
     nodes.pop(joiner, None)
-    hints = table(LANES, nodes)
+    hints = table(POLLERS, nodes)
     before = hints_of(hints)
     hints.set_nodes({**nodes, joiner: weight})
-    assert {hints.hint_of(lane) for lane in LANES if hints.hint_of(lane) != before[lane]} <= {joiner}
+    assert {hints.hint_of(poller) for poller in POLLERS if hints.hint_of(poller) != before[poller]} <= {joiner}
 
 
 def test_nodes_without_weight_get_nothing() -> None:
-    hints = table(LANES, {NodeId("a"): 0.0, NodeId("b"): -1.0})
+    hints = table(POLLERS, {NodeId("a"): 0.0, NodeId("b"): -1.0})
     assert set(hints_of(hints).values()) == {None}
-    assert hint_for(LANES[0], {NodeId("a"): 0.0}) is None
+    assert hint_for(POLLERS[0], {NodeId("a"): 0.0}) is None
     hints.set_nodes({NodeId("a"): 0.0, NodeId("c"): 1.0})
     assert set(hints_of(hints).values()) == {NodeId("c")}
 
 
 def test_the_same_nodes_again_change_nothing() -> None:
-    hints = table(LANES, {NodeId("a"): 1.0, NodeId("b"): 2.0})
+    hints = table(POLLERS, {NodeId("a"): 1.0, NodeId("b"): 2.0})
     assert not hints.set_nodes({NodeId("b"): 2.0, NodeId("a"): 1.0, NodeId("c"): 0.0})
     assert hints.set_nodes({NodeId("b"): 1.0, NodeId("a"): 1.0})
 
@@ -82,13 +82,13 @@ def test_the_same_nodes_again_change_nothing() -> None:
 @pytest.mark.parametrize("weights", [[1.0] * 7, [1.0, 2.0, 3.0, 0.5], [1.0, 10.0]])
 def test_shares_are_proportional_to_weights(weights: list[float]) -> None:
     count = 20_000
-    lanes = [Lane(f"c{number % 13}", number) for number in range(count)]
+    pollers = [PollerKey(f"c{number % 13}", number) for number in range(count)]
     nodes = {NodeId(f"node-{place}"): weight for place, weight in enumerate(weights)}
-    hints = table(lanes, nodes)
+    hints = table(pollers, nodes)
     for node_id, weight in nodes.items():
         share = weight / sum(weights)
         deviation = (count * share * (1 - share)) ** 0.5
-        assert abs(len(hints.lanes_of(node_id)) - count * share) < 4.5 * deviation
+        assert abs(len(hints.pollers_of(node_id)) - count * share) < 4.5 * deviation
 
 
 def test_second_choices_are_as_even_as_first_ones() -> None:
@@ -97,7 +97,7 @@ def test_second_choices_are_as_even_as_first_ones() -> None:
     counts = dict.fromkeys(itertools.permutations(nodes, 2), 0)
     keys = [node_key(node) for node in nodes]
     for number in range(12_000):
-        hashed = lane_hash(Lane("client", number))
+        hashed = poller_hash(PollerKey("client", number))
         first, second, *_ = sorted(range(6), key=lambda place: -mixed(hashed, keys[place]))
         counts[nodes[first], nodes[second]] += 1
     expected = 12_000 / len(counts)
@@ -106,11 +106,11 @@ def test_second_choices_are_as_even_as_first_ones() -> None:
 
 
 @pytest.mark.cpu_budget(6)
-def test_a_hundred_thousand_lanes_over_fifty_nodes() -> None:
-    lanes = [Lane(f"client-{number // 100}", number % 100) for number in range(100_000)]
+def test_a_hundred_thousand_pollers_over_fifty_nodes() -> None:
+    pollers = [PollerKey(f"client-{number // 100}", number % 100) for number in range(100_000)]
     nodes = {NodeId(f"node-{place}"): 1.0 for place in range(50)}
     hints = HintTable()
-    hints.add(lanes)
+    hints.add(pollers)
 
     def cpu_seconds(change: dict[NodeId, float]) -> float:
         began = time.process_time()

@@ -22,7 +22,7 @@ def pollers(client_id: str, *dues: int, suspended: bool = False, walk_from: int 
     run = SimpleNamespace(machine=SimpleNamespace(rows=rows))
     walk = Walk(PollerId(0), Minute(walk_from), Minute(PRESENT))
     return SimpleNamespace(
-        client_id=client_id, suspended=suspended, lanes={0: SimpleNamespace(walk=walk, runs={PRESENT: run})}
+        client_id=client_id, suspended=suspended, pollers={0: SimpleNamespace(walk=walk, runs={PRESENT: run})}
     )
 
 
@@ -33,7 +33,7 @@ def backlog(*clients: Any) -> tuple[Backlog, ManualClock]:
 
 def test_what_is_due_and_has_no_outcome() -> None:
     shop, ended = pollers("shop", -3_000, -1_000, 0, 1, 5_000), pollers("ended", -9_000)
-    entries = ended.lanes[0].runs[PRESENT].machine.rows
+    entries = ended.pollers[0].runs[PRESENT].machine.rows
     for _, entry in list(entries):
         entries.end(entry, Outcome(state=State.DELIVERED), at=NOW)
     looked, _ = backlog(shop, ended)
@@ -60,7 +60,7 @@ def test_a_look_stands_for_a_moment_and_ages() -> None:
     shop = pollers("shop", -500)
     looked, clock = backlog(shop)
     assert looked.rows() == 1
-    shop.lanes.clear()
+    shop.pollers.clear()
     clock.advance(STANDS_SECONDS / 2)
     assert (looked.rows(), looked.oldest_age_seconds()) == (1, 1.0)
     clock.advance(STANDS_SECONDS / 2)

@@ -1,4 +1,4 @@
-"""Forgotten crons are found by the owners of the lanes that their clients fall to."""
+"""Forgotten crons are found by the owners of the pollers that their clients fall to."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -59,16 +59,16 @@ class Searched:
         self.errors: list[Exception] = []
         self.faults: list[str] = []
         self.tenants: list[Tenant] = [tenant(SHOP)]
-        self.lanes: set[PollerId] = {PollerId(lane) for lane in range(QUOTA)}
+        self.pollers: set[PollerId] = {PollerId(poller) for poller in range(QUOTA)}
         self.trusted = True
         self.search = self.of_node()
 
-    def of_node(self, lanes: Sequence[int] | None = None) -> CronSearch:
+    def of_node(self, pollers: Sequence[int] | None = None) -> CronSearch:
         return CronSearch(
             crons=self.storage.crons,
             expand=self.expand,
             tenants=lambda: self.tenants,
-            lanes=lambda: self.lanes if lanes is None else [PollerId(lane) for lane in lanes],
+            pollers=lambda: self.pollers if pollers is None else [PollerId(poller) for poller in pollers],
             quota=lambda: QUOTA,
             trusted=lambda: self.trusted,
             budget=budget(self.clock),
@@ -144,15 +144,15 @@ async def test_only_active_clients_and_only_while_trusted(searched: Searched) ->
     assert searched.expanded[0] == (SHOP, ["old"])
 
 
-async def test_every_client_falls_to_one_of_those_who_share_the_lanes(searched: Searched) -> None:
+async def test_every_client_falls_to_one_of_those_who_share_the_pollers(searched: Searched) -> None:
     names = [f"client-{number}" for number in range(40)]
     searched.tenants = [tenant(name) for name in names]
     for name in names:
         await searched.add("old", wake_at=0, client_id=ClientId(name))
     found: list[set[str]] = []
-    for lanes in ((0, 1), (2,), (3,)):
+    for pollers in ((0, 1), (2,), (3,)):
         searched.expanded.clear()
-        await searched.turns(1, searched.of_node(lanes))
+        await searched.turns(1, searched.of_node(pollers))
         found.append({client for client, _ in searched.expanded})
     assert set.union(*found) == set(names)
     assert sum(map(len, found)) == len(names)

@@ -75,7 +75,7 @@ def test_one_host_leaves_room_for_others() -> None:
 @pytest.mark.parametrize(
     ("asked", "share", "room"), [(10, 1.0, 10), (10, 0.5, 5), (10, 0.01, 1), (500, 1.0, 100), (3, 1 / 3, 1)]
 )
-def test_a_limit_of_the_client_is_parted_by_lanes(asked: int, share: float, room: int) -> None:
+def test_a_limit_of_the_client_is_parted_by_pollers(asked: int, share: float, room: int) -> None:
     known = Known(share=share).limit(a_example=DestinationLimit(max_in_flight=asked))
     assert known.of().room() == room
 
@@ -109,7 +109,7 @@ def test_of_a_rate_too_rows_that_are_not_due_leave_some() -> None:
 
 
 def test_rows_refused_because_they_are_not_due_are_told_when_there_is_room_for_such() -> None:
-    """Not of each call that ends: whoever is told looks at all lanes of the client."""
+    """Not of each call that ends: whoever is told looks at all pollers of the client."""
     known = Known().limit(a_example=DestinationLimit(max_in_flight=40))
     host = known.of()
     claim(host, 30)

@@ -188,7 +188,7 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
 
 
 async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) -> None:
-    """Lanes that claim for later would keep other lanes' rows waiting that are due now."""
+    """Pollers that claim for later would keep other pollers' rows waiting that are due now."""
     shop, settings = ClientId("shop"), MinuteSettings(claim_ahead_ms=5_000, claim_lead_ms=1_000)
     bench.tenants.known["shop"] = tenant(max_in_flight=100)
     seen = []

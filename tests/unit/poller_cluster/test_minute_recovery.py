@@ -1,9 +1,9 @@
 import asyncio
 from typing import cast
 
-from poller_cluster.lanes import LaneWork
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase
+from poller_cluster.pollers import PollerWork
 from poller_cluster.recovery import Walk, found, next_chunk
 from scheduler_service.domain.ids import Minute, PollerId
 from tests.unit.poller_cluster.builders import EPOCH, machine
@@ -12,7 +12,7 @@ HOUR = 60 * 480_000
 
 
 class ScriptedRun:
-    """Notes what a lane asks of the run of one minute."""
+    """Notes what a poller asks of the run of one minute."""
 
     def __init__(self, phase: Phase = Phase.RUNNING) -> None:
         self.machine = machine()
@@ -29,21 +29,21 @@ class ScriptedRun:
         self.asked.append("abandon")
 
 
-def walk(at: int, to: int, lane: int = 1) -> Walk:
-    return Walk(PollerId(lane), Minute(HOUR + at), Minute(HOUR + to))
+def walk(at: int, to: int, poller: int = 1) -> Walk:
+    return Walk(PollerId(poller), Minute(HOUR + at), Minute(HOUR + to))
 
 
-def lane(at: int = 0, to: int = 0) -> LaneWork:
-    return LaneWork(poller_id=PollerId(1), epoch=EPOCH, walk=walk(at, to))
+def poller(at: int = 0, to: int = 0) -> PollerWork:
+    return PollerWork(poller_id=PollerId(1), epoch=EPOCH, walk=walk(at, to))
 
 
-def runs(work: LaneWork, minute: int, run: ScriptedRun, *, task: bool = True) -> None:
+def runs(work: PollerWork, minute: int, run: ScriptedRun, *, task: bool = True) -> None:
     work.runs[Minute(HOUR + minute)] = cast(MinuteRun, run)
     if task:
         work.tasks[Minute(HOUR + minute)] = cast("asyncio.Task[object]", object())
 
 
-def position(work: LaneWork, swept: int) -> int:
+def position(work: PollerWork, swept: int) -> int:
     return work.position(Minute(HOUR + swept)) - HOUR
 
 
@@ -62,7 +62,7 @@ def test_walks_that_are_done_need_no_chunk() -> None:
     assert next_chunk([walk(1, 1), walk(10, 11, 2)]) == (HOUR + 10, HOUR + 10)
 
 
-def test_minutes_are_found_oldest_first_within_each_lane_s_range() -> None:
+def test_minutes_are_found_oldest_first_within_each_poller_s_range() -> None:
     one, two = walk(10, 20, 1), walk(15, 30, 2)
     occupied = {
         Minute(HOUR + minute): [PollerId(number) for number in (3, 2, 1)] for minute in (30, 20, 15, 19, 9, 10, 14)
@@ -78,8 +78,8 @@ def test_minutes_are_found_oldest_first_within_each_lane_s_range() -> None:
     ]
 
 
-def test_a_lane_stands_behind_what_is_swept_and_settled() -> None:
-    work = lane()
+def test_a_poller_stands_behind_what_is_swept_and_settled() -> None:
+    work = poller()
     assert position(work, 9) == 10
     work.settled = {Minute(HOUR + 10), Minute(HOUR + 11), Minute(HOUR + 13)}
     assert position(work, 9) == 12
@@ -87,8 +87,8 @@ def test_a_lane_stands_behind_what_is_swept_and_settled() -> None:
     assert not work.knows(Minute(HOUR + 12))
 
 
-def test_a_lane_stands_at_its_oldest_run_or_walk() -> None:
-    work = lane(3, 8)
+def test_a_poller_stands_at_its_oldest_run_or_walk() -> None:
+    work = poller(3, 8)
     assert position(work, 9) == 3
     runs(work, 2, ScriptedRun())
     assert position(work, 9) == 2
@@ -99,8 +99,8 @@ def test_a_lane_stands_at_its_oldest_run_or_walk() -> None:
     assert position(work, 9) == 7
 
 
-def test_a_draining_lane_stands_still() -> None:
-    work, run = lane(), ScriptedRun()
+def test_a_draining_poller_stands_still() -> None:
+    work, run = poller(), ScriptedRun()
     runs(work, 8, run)
     work.drain(Minute(HOUR + 9))
     assert (work.draining, run.asked) == (True, ["drain"])
@@ -110,8 +110,8 @@ def test_a_draining_lane_stands_still() -> None:
     assert position(work, 30) == 8
 
 
-def test_a_lane_taken_back_walks_what_it_has_not_settled() -> None:
-    work = lane()
+def test_a_poller_taken_back_walks_what_it_has_not_settled() -> None:
+    work = poller()
     unfinished, drained = ScriptedRun(), ScriptedRun(Phase.DRAINED)
     runs(work, 8, unfinished)
     runs(work, 9, drained, task=False)
@@ -125,8 +125,8 @@ def test_a_lane_taken_back_walks_what_it_has_not_settled() -> None:
     assert work.settled == {Minute(HOUR + 31)}
 
 
-def test_a_lost_lane_abandons_every_run() -> None:
-    work, first, second = lane(), ScriptedRun(), ScriptedRun()
+def test_a_lost_poller_abandons_every_run() -> None:
+    work, first, second = poller(), ScriptedRun(), ScriptedRun()
     runs(work, 8, first)
     runs(work, 9, second)
     work.abandon()

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import Heartbeat, NodeState
 from membership.view import MembersView
 from poller_cluster.node import Node
@@ -38,7 +38,7 @@ class Scene:
 
     beats: list[Heartbeat] = field(default_factory=list)
     ended: list[Heartbeat] = field(default_factory=list)
-    leases: dict[Lane, int] = field(default_factory=dict)
+    leases: dict[PollerKey, int] = field(default_factory=dict)
     trusts: bool = True
     over: str | None = None
 
@@ -77,10 +77,10 @@ def test_each_change_is_told_once() -> None:
 
 
 def test_leases_are_told_in_numbers() -> None:
-    scene = Scene(leases={Lane("shop", number): 1 for number in range(3)})
+    scene = Scene(leases={PollerKey("shop", number): 1 for number in range(3)})
     news = NodeNews(node=scene.node, clock=ManualClock())
     assert heard(news, scene) == [{"event": "leases-changed", "taken": 3, "given_up": 0, "held": 3}]
-    scene.leases = {Lane("shop", number): 1 for number in range(2, 7)}
+    scene.leases = {PollerKey("shop", number): 1 for number in range(2, 7)}
     assert heard(news, scene) == [{"event": "leases-changed", "taken": 4, "given_up": 2, "held": 5}]
 
 

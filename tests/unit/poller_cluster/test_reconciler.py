@@ -76,7 +76,7 @@ class Bench:
         self.storage = Storage.over(self.memory)
         self.clock, self.randomness = SimClock(), SeededRandomness()
         self.reads: Counter[str] = Counter()
-        self.trusted, self.lanes = True, set(range(quota))
+        self.trusted, self.pollers = True, set(range(quota))
         self.faults: list[str] = []
         self.tasks = Tasks(lambda name, error: self.faults.append(name))
         self.slices = Slices(self.storage)
@@ -101,7 +101,7 @@ class Bench:
             store=self.storage.reconciliations,
             reconcile=self.slices,  # type: ignore[arg-type]
             tenant=lambda client_id: self.tenant if client_id == SHOP else None,
-            lanes=lambda client_id: [PollerId(lane) for lane in self.lanes],
+            pollers=lambda client_id: [PollerId(poller) for poller in self.pollers],
             trusted=lambda: self.trusted,
             budget=budget(self.clock),
             clock=self.clock,
@@ -185,10 +185,10 @@ def test_a_slot_of_what_is_not_kept_any_more_is_looked_at_once(age_ms: int, read
     run(scenario)
 
 
-def test_only_the_owner_of_the_lane_works_and_only_under_trust() -> None:
+def test_only_the_owner_of_the_poller_works_and_only_under_trust() -> None:
     async def scenario(bench: Bench) -> None:
-        lane = reconciliation._lane_of(SHOP, 4)
-        for bench.trusted, bench.lanes in ((True, {0, 1, 2, 3} - {lane}), (False, {lane})):
+        poller = reconciliation._poller_of(SHOP, 4)
+        for bench.trusted, bench.pollers in ((True, {0, 1, 2, 3} - {poller}), (False, {poller})):
             await bench.ask()
             await virtual_loop().advance(2 * SEARCH_SECONDS + 1)
             assert bench.slices.done == []

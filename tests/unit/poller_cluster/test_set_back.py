@@ -1,17 +1,17 @@
-"""Where lanes go on whose marks were recorded by a clock that was ahead."""
+"""Where pollers go on whose marks were recorded by a clock that was ahead."""
 
 from collections.abc import Sequence
 
 import pytest
 
 from membership.clocks import APART_MS
-from membership.identity import Lane
+from membership.identity import PollerKey
 from poller_cluster.set_back import REWALK_MINUTES, SetBack
 from scheduler_service.domain.ids import MINUTE_MS, minute_of, minute_start
 from tests.support.api import NOW, ManualClock
 
 GRACE_MS = 10_000
-LANE = Lane("shop", 0)
+POLLER = PollerKey("shop", 0)
 HERE = minute_of(NOW)
 
 
@@ -28,8 +28,8 @@ class Bench:
     def __init__(self, *, after_ms: int = 0) -> None:
         self.clock = SteppedClock()
         self.clock.now = minute_start(HERE) + GRACE_MS + after_ms
-        self.again: list[tuple[Lane, int]] = []
-        self.leases = {LANE: 1}
+        self.again: list[tuple[PollerKey, int]] = []
+        self.leases = {POLLER: 1}
         self.ahead_ms = 0
         self.set_back = SetBack(
             clock=self.clock,
@@ -37,12 +37,12 @@ class Bench:
             ahead_of_servers_ms=lambda: self.ahead_ms,
             leases=lambda: self.leases,
             clients=tuple,
-            start_again=lambda lane, epoch: self.again.append((lane, epoch)),
+            start_again=lambda poller, epoch: self.again.append((poller, epoch)),
         )
 
     def credible(self, *marks: int) -> Sequence[int]:
         """Relative to the present minute."""
-        return [self.set_back.credible(LANE, HERE + mark) - HERE for mark in marks]
+        return [self.set_back.credible(POLLER, HERE + mark) - HERE for mark in marks]
 
 
 def test_what_is_over_is_believed() -> None:
@@ -64,20 +64,20 @@ def test_the_servers_time_counts_where_this_clock_is_far_ahead_of_it() -> None:
     assert bench.credible(-2, -1, 0) == [-2, -1, -1 - REWALK_MINUTES]
 
 
-def test_after_a_step_back_a_lane_begins_where_this_life_began_until_it_is_granted_again() -> None:
+def test_after_a_step_back_a_poller_begins_where_this_life_began_until_it_is_granted_again() -> None:
     bench = Bench()
     bench.clock.step_ms = -5 * MINUTE_MS
     bench.set_back.step_accepted(-5 * MINUTE_MS)
-    assert bench.again == [(LANE, 1)]
+    assert bench.again == [(POLLER, 1)]
     assert bench.credible(-3, -10) == [-6, -10]
-    bench.set_back.granted(LANE, 2, HERE - 6)
+    bench.set_back.granted(POLLER, 2, HERE - 6)
     assert bench.credible(-5) == [-5]
 
 
-def test_a_lane_that_went_to_another_node_is_taken_where_that_left_it() -> None:
+def test_a_poller_that_went_to_another_node_is_taken_where_that_left_it() -> None:
     bench = Bench()
     bench.clock.step_ms = -5 * MINUTE_MS
     bench.set_back.step_accepted(-5 * MINUTE_MS)
-    bench.set_back.gone(LANE)
+    bench.set_back.gone(POLLER)
     bench.clock.now += 10_000 * MINUTE_MS
     assert bench.credible(9_990) == [9_990]

@@ -12,7 +12,7 @@ from scheduler_service.domain.ids import Minute, minute_start
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
 from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
-from tests.support.minutes import CLIENT, DELIVERED, LANE, MINUTE, MinuteBench, copy, definition, retrying
+from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER, MinuteBench, copy, definition, retrying
 from tests.support.virtual_clock import VirtualClock
 
 KEY = "order-17"
@@ -30,8 +30,8 @@ def order() -> OrderingKeys:
     return OrderingKeys(on_change=lambda: None, on_wanted=lambda: None)
 
 
-def keyed(seconds: float, *, tail: int = 1, lane: int = LANE, minute: int = MINUTE) -> Definition:
-    made = definition(seconds, tail=tail, lane=lane, minute=minute)
+def keyed(seconds: float, *, tail: int = 1, poller: int = POLLER, minute: int = MINUTE) -> Definition:
+    made = definition(seconds, tail=tail, poller=poller, minute=minute)
     return msgspec.structs.replace(made, ordering_key=KEY)
 
 
@@ -41,7 +41,7 @@ def rank(order: OrderingKeys, one: Definition) -> int:
 
 async def ahead(bench: MinuteBench, order: OrderingKeys) -> None:
     await look_ahead(
-        bench.schedules, CLIENT, LANE, order, first=Minute(MINUTE + 1), last=LATER, budget=budget(VirtualClock())
+        bench.schedules, CLIENT, POLLER, order, first=Minute(MINUTE + 1), last=LATER, budget=budget(VirtualClock())
     )
 
 
@@ -52,7 +52,7 @@ def test_it_looks_as_far_as_copies_are_placed(cap: float, longest_open: float, m
     assert ahead_minutes(cap_seconds=cap, breaker_longest_seconds=longest_open) == minutes
 
 
-async def test_copies_of_the_lane_stand_in_line_from_where_their_schedule_was_due(
+async def test_copies_of_the_poller_stand_in_line_from_where_their_schedule_was_due(
     bench: MinuteBench, order: OrderingKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(order_ahead, "_PAGE_ROWS", 2)
@@ -84,10 +84,10 @@ async def test_no_content_is_read(bench: MinuteBench, order: OrderingKeys, monke
 
 
 async def test_nothing_else_stands_in_line(bench: MinuteBench, order: OrderingKeys) -> None:
-    """Calls to come, other lanes' copies, copies beyond the last minute, copies that have ended."""
+    """Calls to come, other pollers' copies, copies beyond the last minute, copies that have ended."""
     at = minute_start(LATER) + 1_000
     await bench.create(keyed(1.0, minute=LATER))
-    await bench.create(copy(keyed(1.0, tail=2, lane=LANE + 1), at))
+    await bench.create(copy(keyed(1.0, tail=2, poller=POLLER + 1), at))
     await bench.create(copy(keyed(1.0, tail=3), at + 60_000))
     ended = copy(keyed(1.0, tail=4), at)
     await bench.create(ended)

@@ -134,14 +134,14 @@ def test_of_long_bodies_fewer_are_called_and_every_client_and_host_is() -> None:
     assert calls_of(many, 2_000) == 10_000
     assert batch_of(many, 20_000) == 2
     assert batch_of(many, 10_000) == 1
-    assert batch_of(Point(axis="lanes", at=64), 20_000) == 1_000
+    assert batch_of(Point(axis="pollers", at=64), 20_000) == 1_000
 
 
 def test_the_points_are_those_that_were_asked_for() -> None:
     every = points()
-    assert [point.at for point in every if point.axis == "lanes"] == [1, 8, 64, 512, 4_096]
-    assert all(point.clients * point.lanes == point.at for point in every if point.axis == "lanes")
-    assert all(point.lanes <= 1_024 for point in every)
+    assert [point.at for point in every if point.axis == "pollers"] == [1, 8, 64, 512, 4_096]
+    assert all(point.clients * point.pollers == point.at for point in every if point.axis == "pollers")
+    assert all(point.pollers <= 1_024 for point in every)
     assert [point.clients for point in every if point.axis == "clients"] == [1, 10, 100, 1_000, 10_000]
     assert [point.hosts for point in every if point.axis == "hosts"] == [1, 10, 100, 1_000]
     assert [point.name for point in every if point.axis == "receiver"] == ["plain", "TLS"]
@@ -168,8 +168,8 @@ def scaled() -> dict[str, Any]:
 
     return {
         "points": [
-            point("lanes", "1", 0.5, 0.2),
-            point("lanes", "8", 0.55, 0.3),
+            point("pollers", "1", 0.5, 0.2),
+            point("pollers", "8", 0.55, 0.3),
             point("receiver", "plain", 0.4, 0.0),
             point("receiver", "TLS", 0.4, 0.6),
         ]
@@ -178,8 +178,8 @@ def scaled() -> dict[str, Any]:
 
 def test_costs_are_shown_beside_the_first_of_their_axis() -> None:
     assert scale_rows(scaled()) == [
-        ["lanes", "1", "0.500", "1.00", "0.200", "1.00", "1,500", "0", "0", "1", "2"],
-        ["lanes", "8", "0.550", "1.10", "0.300", "1.50", "1,500", "0", "0", "1", "2"],
+        ["pollers", "1", "0.500", "1.00", "0.200", "1.00", "1,500", "0", "0", "1", "2"],
+        ["pollers", "8", "0.550", "1.10", "0.300", "1.50", "1,500", "0", "0", "1", "2"],
         ["receiver", "plain", "0.400", "1.00", "0.000", "", "1,500", "0", "0", "1", "2"],
         ["receiver", "TLS", "0.400", "1.00", "0.600", "", "1,500", "0", "0", "1", "2"],
     ]

@@ -10,7 +10,7 @@ from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.storage import Storage
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Lane
+from membership.identity import PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, Cron, CronCallback, CronOptions, CronRun
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, UnixMillis, key_of, minute_of, partition_of
@@ -161,8 +161,8 @@ class CronWorld:
             revision=1,
             created_at=UnixMillis(NOW),
         )
-        lanes = [Lane(client_id, poller) for poller in range(quota)]
-        await self.storage.leases.create_lanes(lanes, watermark=minute_of(NOW))
+        pollers = [PollerKey(client_id, poller) for poller in range(quota)]
+        await self.storage.leases.create_pollers(pollers, watermark=minute_of(NOW))
         await self.storage.clients.create_client(client)
         return client
 

@@ -6,7 +6,7 @@ from typing import Any
 from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.storage import Storage
 from membership.conditional import Answer, Applied, Unknown
-from membership.identity import Incarnation, Lane, Life, NodeId
+from membership.identity import Incarnation, Life, NodeId, PollerKey
 from membership.ports import LeaseRow
 from scheduler_service.domain.copies import copy_of
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
@@ -113,13 +113,13 @@ class LateWorld:
         self.editing = EditSchedule(schedules=schedules, place=self.place, clock=self.clock, randomness=randomness)
 
     async def lease(self, epoch: int) -> None:
-        """The lane is held under `epoch`."""
-        lane = Lane(CLIENT, 0)
+        """The poller is held under `epoch`."""
+        poller = PollerKey(CLIENT, 0)
         life = Life(NodeId("node-1"), Incarnation(7))
-        await self.storage.leases.create_lanes([lane], watermark=MINUTE)
-        free = await self.storage.leases.read_lease(lane)
+        await self.storage.leases.create_pollers([poller], watermark=MINUTE)
+        free = await self.storage.leases.read_lease(poller)
         assert free is not None
-        held = LeaseRow(lane=lane, owner=life, epoch=epoch, watermark=MINUTE, lagging=False)
+        held = LeaseRow(poller=poller, owner=life, epoch=epoch, watermark=MINUTE, lagging=False)
         assert isinstance(await self.storage.leases.write_lease(expected=free, new=held), Applied)
 
     async def record(self, of: Definition, *outcomes: Outcome, in_flight: bool = False, epoch: int = 1) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Lane
+from membership.identity import PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.errors import Conflict, Invalid, NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis, minute_of
@@ -14,8 +14,8 @@ from tests.support.api import NOW, ApiHarness
 SHOP, CRON = ClientId("shop"), ClientId("$cron")
 
 
-async def lanes_of(world: ApiHarness, client_id: ClientId = SHOP) -> list[int]:
-    return [row.lane.poller_id for row in await world.storage.leases.read_leases(client_id)]
+async def pollers_of(world: ApiHarness, client_id: ClientId = SHOP) -> list[int]:
+    return [row.poller.poller_id for row in await world.storage.leases.read_leases(client_id)]
 
 
 def content(client: Client) -> Client:
@@ -23,7 +23,7 @@ def content(client: Client) -> Client:
 
 
 async def add_built_in(world: ApiHarness) -> None:
-    await world.storage.leases.create_lanes([Lane(CRON, 0)], watermark=0)
+    await world.storage.leases.create_pollers([PollerKey(CRON, 0)], watermark=0)
     await world.storage.clients.create_client(
         Client(
             client_id=CRON,
@@ -37,35 +37,35 @@ async def add_built_in(world: ApiHarness) -> None:
     )
 
 
-async def test_a_new_client_has_its_lanes(world: ApiHarness) -> None:
+async def test_a_new_client_has_its_pollers(world: ApiHarness) -> None:
     client, created = await world.services.register_client(SHOP, poller_quota=3, settings=None)
     assert created
     assert (client.poller_quota, client.poller_ceiling, client.state) == (3, 3, ClientState.ACTIVE)
     assert await world.storage.clients.read_client(SHOP) == client
-    assert await lanes_of(world) == [0, 1, 2]
+    assert await pollers_of(world) == [0, 1, 2]
 
 
-async def test_new_lanes_are_watched_from_before_now(world: ApiHarness) -> None:
+async def test_new_pollers_are_watched_from_before_now(world: ApiHarness) -> None:
     await world.services.register_client(SHOP, poller_quota=1, settings=None)
-    lease = await world.storage.leases.read_lease(Lane(SHOP, 0))
+    lease = await world.storage.leases.read_lease(PollerKey(SHOP, 0))
     assert lease is not None
     assert lease.watermark < minute_of(NOW)
     assert (lease.owner, lease.epoch, lease.lagging) == (None, 0, True)
 
 
-async def test_lanes_are_there_before_the_client_is(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pollers_are_there_before_the_client_is(world: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     async def lost(*args: object, **kwargs: object) -> None:
         raise StoreUnavailable("no answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(world.storage.leases), "create_lanes", lost)
+        patched.setattr(type(world.storage.leases), "create_pollers", lost)
         with pytest.raises(StoreUnavailable):
             await world.services.register_client(SHOP, poller_quota=3, settings=None)
     assert await world.storage.clients.read_client(SHOP) is None
     await world.services.register_client(SHOP, poller_quota=3, settings=None)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(world.storage.leases), "create_lanes", lost)
+        patched.setattr(type(world.storage.leases), "create_pollers", lost)
         with pytest.raises(StoreUnavailable):
             await world.services.register_client(SHOP, poller_quota=5, settings=None)
     client = await world.storage.clients.read_client(SHOP)
@@ -73,15 +73,15 @@ async def test_lanes_are_there_before_the_client_is(world: ApiHarness, monkeypat
     assert client.poller_quota == 3
 
 
-async def test_a_grown_quota_gets_new_lanes_and_a_shrunk_one_keeps_the_old(world: ApiHarness) -> None:
+async def test_a_grown_quota_gets_new_pollers_and_a_shrunk_one_keeps_the_old(world: ApiHarness) -> None:
     await world.services.register_client(SHOP, poller_quota=2, settings=None)
     client, created = await world.services.register_client(SHOP, poller_quota=5, settings=None)
     assert not created
     assert (client.poller_quota, client.poller_ceiling) == (5, 5)
-    assert await lanes_of(world) == [0, 1, 2, 3, 4]
+    assert await pollers_of(world) == [0, 1, 2, 3, 4]
     client, _ = await world.services.register_client(SHOP, poller_quota=1, settings=None)
     assert (client.poller_quota, client.poller_ceiling) == (1, 5)
-    assert await lanes_of(world) == [0, 1, 2, 3, 4]
+    assert await pollers_of(world) == [0, 1, 2, 3, 4]
     client, _ = await world.services.register_client(SHOP, poller_quota=4, settings=None)
     assert (client.poller_quota, client.poller_ceiling) == (4, 5)
 
@@ -161,7 +161,7 @@ async def test_only_a_suspended_client_is_deleted_and_its_id_stays_reserved(worl
     for verb in (world.services.suspend_client.suspend, world.services.suspend_client.resume):
         with pytest.raises(NotFound):
             await verb(SHOP)
-    assert await lanes_of(world) == [0]
+    assert await pollers_of(world) == [0]
 
 
 async def test_deleting_a_client_leaves_an_administrator_of_that_name_alone(world: ApiHarness) -> None:
@@ -181,7 +181,7 @@ async def test_of_a_built_in_client_only_the_quota_changes(world: ApiHarness) ->
     await add_built_in(world)
     client, _ = await world.services.register_client(CRON, poller_quota=4, settings=None)
     assert client.poller_quota == 4
-    assert await lanes_of(world, CRON) == [0, 1, 2, 3]
+    assert await pollers_of(world, CRON) == [0, 1, 2, 3]
     with pytest.raises(Invalid):
         await world.services.register_client(CRON, poller_quota=4, settings=ClientSettings())
     for verb in (

@@ -10,7 +10,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import ClientSuspended, Conflict, ContentTooLarge, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, due_of, is_schedule_id, key_of, minute_of, partition_of, poller_of
-from scheduler_service.domain.quotas import pinned_lane
+from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from tests.support.api import NOW, ApiHarness, callback, schedule
@@ -52,20 +52,20 @@ async def test_the_owner_hears_of_near_ones_only(world: ApiHarness) -> None:
     assert world.hints.hints == [(near.partition, near.key)]
 
 
-async def test_an_ordering_key_pins_the_lane(world: ApiHarness) -> None:
+async def test_an_ordering_key_pins_the_poller(world: ApiHarness) -> None:
     client = await registered(world, quota=16)
-    lanes = {
+    pollers = {
         (await world.services.create_schedules.one(client, request(delay_seconds=delay, ordering_key="a"))).poller_id
         for delay in range(60, 600, 60)
     }
-    assert lanes == {pinned_lane(SHOP, "a", quota=16)}
+    assert pollers == {pinned_poller(SHOP, "a", quota=16)}
 
 
-async def test_a_batch_fills_lanes_evenly(world: ApiHarness) -> None:
+async def test_a_batch_fills_pollers_evenly(world: ApiHarness) -> None:
     client = await registered(world)
     made = await world.services.create_schedules.many(client, [request(delay_seconds=90)] * 800)
-    lanes = Counter(item.poller_id for item in made if isinstance(item, Definition))
-    assert lanes == {0: 200, 1: 200, 2: 200, 3: 200}
+    pollers = Counter(item.poller_id for item in made if isinstance(item, Definition))
+    assert pollers == {0: 200, 1: 200, 2: 200, 3: 200}
     assert len({item.schedule_id for item in made if isinstance(item, Definition)}) == 800
 
 

@@ -29,14 +29,14 @@ SHOP = ClientId("shop")
 RANDOM = SeededRandomness(7)
 
 
-def definition(due: int, lane: int = 0, **fields: Any) -> Definition:
+def definition(due: int, poller: int = 0, **fields: Any) -> Definition:
     at = UnixMillis(due)
     return Definition(
         **{
             "client_id": SHOP,
-            "poller_id": PollerId(lane),
+            "poller_id": PollerId(poller),
             "due": at,
-            "schedule_id": new_schedule_id(due=due, poller_id=lane, randomness=RANDOM),
+            "schedule_id": new_schedule_id(due=due, poller_id=poller, randomness=RANDOM),
             "method": "POST",
             "url": "https://receiver.example/",
             "headers": "[]",
@@ -93,7 +93,7 @@ async def test_pages_together_are_the_window_in_due_order(
     rows: list[tuple[int, int]], limit: int, start: int, length: int
 ) -> None:
     world = ApiHarness()
-    made = await insert(world, (definition(NOW + offset, lane) for offset, lane in rows))
+    made = await insert(world, (definition(NOW + offset, poller) for offset, poller in rows))
     first, last = NOW + start, NOW + start + length
     expected = sorted((one.due, one.schedule_id) for one in made if first <= one.due < last)
     found = await pages(world, window(first, last), limit=limit)
@@ -295,7 +295,7 @@ async def test_a_page_that_is_not_answered_is_told_in_full(world: ApiHarness, mo
     assert told == [(list_schedules.PAGE_ROWS, 0)]
 
 
-async def test_a_crowded_minute_of_many_lanes_is_merged_in_order(world: ApiHarness) -> None:
+async def test_a_crowded_minute_of_many_pollers_is_merged_in_order(world: ApiHarness) -> None:
     made = await insert(world, (definition(NOW + 7 * number % 1_000, number % 40) for number in range(600)))
     found = await pages(world, window(), limit=100)
     assert ids(found) == [one.schedule_id for one in sorted(made, key=lambda one: (one.due, one.schedule_id))]

@@ -14,7 +14,7 @@ from scheduler_service.domain.errors import ContentTooLarge, FieldError, Invalid
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, UnixMillis, due_of, poller_of
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.domain.quotas import derived_lane, pinned_lane
+from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.usecases.bulk_load import (
     AHEAD_MS,
@@ -37,7 +37,7 @@ LOAD = BulkLoad(
     client_id=SHOP,
     load_id="orders",
     key_column="order_id",
-    lanes=4,
+    pollers=4,
     started_at=UnixMillis(NOW - 86_400_000),
     state_at=UnixMillis(NOW),
 )
@@ -128,11 +128,11 @@ async def test_a_row_is_what_its_load_and_its_key_say(loading: Loading) -> None:
     plain, ordered = item("7", label="order-7"), item("8", ordering_key="cart", timeout_seconds=3)
     assert await loading(plain, ordered) == [Loaded.ADDED] * 2
     rows = {row.label: row for row in await loading.rows()}
-    lane = derived_lane(SHOP, "7", lanes=4)
-    assert rows["order-7"].schedule_id == LOAD.schedule_id(key="7", due=NOW + HOUR, poller_id=lane)
+    poller = derived_poller(SHOP, "7", pollers=4)
+    assert rows["order-7"].schedule_id == LOAD.schedule_id(key="7", due=NOW + HOUR, poller_id=poller)
     assert due_of(rows["order-7"].schedule_id) == NOW + HOUR
     assert (rows["order-7"].body, rows["order-7"].created_at) == (b"body 7", LOAD.started_at)
-    assert poller_of(rows[None].schedule_id) == pinned_lane(SHOP, "cart", quota=4)
+    assert poller_of(rows[None].schedule_id) == pinned_poller(SHOP, "cart", quota=4)
     assert rows[None].options == '{"timeout_seconds":3.0}'
 
 
@@ -141,7 +141,7 @@ async def test_names_keep_loads_apart() -> None:
     assert LOAD.schedule_id(key="k\0k", due=NOW, poller_id=PollerId(0)) != other.schedule_id(
         key="k", due=NOW, poller_id=PollerId(1)
     )
-    assert {derived_lane(SHOP, str(number), lanes=4) for number in range(100)} == {0, 1, 2, 3}
+    assert {derived_poller(SHOP, str(number), pollers=4) for number in range(100)} == {0, 1, 2, 3}
 
 
 async def test_another_run_adds_nothing_and_changes_nothing(loading: Loading) -> None:
@@ -247,7 +247,7 @@ async def test_the_index_comes_first(loading: Loading) -> None:
     occupied = await loading.world.storage.schedules.occupied(
         SHOP, first=Minute((NOW + HOUR) // 60_000), last=Minute((NOW + HOUR) // 60_000)
     )
-    assert occupied == {(NOW + HOUR) // 60_000: [derived_lane(SHOP, "1", lanes=4)]}
+    assert occupied == {(NOW + HOUR) // 60_000: [derived_poller(SHOP, "1", pollers=4)]}
 
 
 async def test_a_pace_holds_the_rate() -> None:

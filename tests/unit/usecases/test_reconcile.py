@@ -1,4 +1,4 @@
-"""Slices of a reconciliation: each row of the window once, in bounded steps, whatever lanes and minutes are like."""
+"""Slices of a reconciliation: each row of the window once, in bounded steps, whatever pollers and minutes are like."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -97,11 +97,13 @@ class Bench:
             on_fault=lambda name, error: self.faults.append(name),
         )
 
-    async def add(self, due: int, lane: int, tail: int, *, state: State = State.FAILED, kind: Kind = Kind.CALL) -> None:
-        schedule_id = compose_schedule_id(due=due, poller_id=lane, tail=tail)
+    async def add(
+        self, due: int, poller: int, tail: int, *, state: State = State.FAILED, kind: Kind = Kind.CALL
+    ) -> None:
+        schedule_id = compose_schedule_id(due=due, poller_id=poller, tail=tail)
         definition = Definition(
             client_id=SHOP,
-            poller_id=PollerId(lane),
+            poller_id=PollerId(poller),
             due=UnixMillis(due),
             schedule_id=schedule_id,
             kind=kind,
@@ -167,14 +169,14 @@ ROWS = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=ROWS, begin=st.sampled_from([0, 1, 7]), most=st.integers(2, 9), lane_rows=st.integers(1, 3))
-def test_every_row_of_the_window_is_counted_once(rows: Rows, begin: int, most: int, lane_rows: int) -> None:
+@given(rows=ROWS, begin=st.sampled_from([0, 1, 7]), most=st.integers(2, 9), poller_rows=st.integers(1, 3))
+def test_every_row_of_the_window_is_counted_once(rows: Rows, begin: int, most: int, poller_rows: int) -> None:
     end = START + 3_600_007
 
     async def run() -> None:
         bench = Bench(quota=5)
-        for tail, (offset, lane, state, kind) in enumerate(rows):
-            await bench.add(START + offset, lane, tail, state=state, kind=kind)
+        for tail, (offset, poller, state, kind) in enumerate(rows):
+            await bench.add(START + offset, poller, tail, state=state, kind=kind)
         asked = await bench.asked(Action.REPORT, State.FAILED, State.DELIVERED, start=START + begin, end=end)
         stood = await bench.slices(asked)
         wanted = Counter(
@@ -192,7 +194,7 @@ def test_every_row_of_the_window_is_counted_once(rows: Rows, begin: int, most: i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reconcile, "SLICE_ROWS", most)
         patch.setattr(reconcile, "MOST_ROWS", most)
-        patch.setattr(reconcile, "LANE_ROWS", lane_rows)
+        patch.setattr(reconcile, "POLLER_ROWS", poller_rows)
         patch.setattr(reconcile, "SLICE_PARTITIONS", 2)
         patch.setattr(reconcile, "SLICE_HOURS", 1)
         run_virtual(run)
@@ -205,7 +207,7 @@ async def test_an_empty_month_takes_a_slice_a_day() -> None:
     assert stood[-1].progress.outcomes == {}
 
 
-async def test_lanes_get_instants_side_by_side_and_the_next_slice_goes_on_behind_them() -> None:
+async def test_pollers_get_instants_side_by_side_and_the_next_slice_goes_on_behind_them() -> None:
     bench = Bench()
     for number in range(30):
         await bench.add(START + number, number % 2, number)
@@ -216,8 +218,8 @@ async def test_lanes_get_instants_side_by_side_and_the_next_slice_goes_on_behind
     assert done.progress.outcomes == {Seen.REDELIVERED: 30}
     rows = [row for row in bench.rows() if row["redelivered_at"]]
     began = bench.clock.now + 1
-    for lane in (0, 1):
-        instants = sorted(row["redelivered_at"] for row in rows if row["poller_id"] == lane)
+    for poller in (0, 1):
+        instants = sorted(row["redelivered_at"] for row in rows if row["poller_id"] == poller)
         assert instants == [began + 120 * number for number in range(15)]
     assert done.progress.lead == bench.clock.now + 15 * 120
 
@@ -335,8 +337,8 @@ async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
     assert outcomes == Counter({Seen.CANCELLED: ended.count("cancelled")}) + Counter({Seen.CHANGED: left == "retrying"})
 
 
-def test_a_pace_gives_every_lane_its_own_instants() -> None:
+def test_a_pace_gives_every_poller_its_own_instants() -> None:
     pace = Pace(start=1_000, step_ms=0.5)
-    assert [pace.next(PollerId(lane)) for lane in (0, 0, 1, 0, 1)] == [1_000, 1_000, 1_000, 1_001, 1_000]
+    assert [pace.next(PollerId(poller)) for poller in (0, 0, 1, 0, 1)] == [1_000, 1_000, 1_000, 1_001, 1_000]
     assert pace.end == 1_002
     assert Pace(start=5, step_ms=9).end == 5

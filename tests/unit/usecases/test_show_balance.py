@@ -206,8 +206,8 @@ async def test_a_great_minute_takes_several_calls_that_store_nothing(
 ) -> None:
     monkeypatch.setattr(count_minute, "PAGE_ROWS", 10)
     monkeypatch.setattr(show_balance, "MAX_ROWS", 30)
-    for lane in range(3):
-        await insert(late, 50, poller_id=lane)
+    for poller in range(3):
+        await insert(late, 50, poller_id=poller)
     position: Position | None = Position(FIRST)
     calls, found = 0, []
     while position is not None:
@@ -219,9 +219,9 @@ async def test_a_great_minute_takes_several_calls_that_store_nothing(
     assert await stored(late) == []
 
 
-async def test_lateness_is_that_of_all_lanes(late: LateWorld) -> None:
-    for lane, lateness in ((0, 3), (0, 7), (1, 90), (1, 400)):
-        row = definition(CLIENT, tail=lateness, poller_id=lane)
+async def test_lateness_is_that_of_all_pollers(late: LateWorld) -> None:
+    for poller, lateness in ((0, 3), (0, 7), (1, 90), (1, 400)):
+        row = definition(CLIENT, tail=lateness, poller_id=poller)
         await late.store.insert(row)
         at = UnixMillis(row.due + lateness)
         await end(late, row, number=lateness, state=State.DELIVERED, first_attempt_at=at)
@@ -250,8 +250,8 @@ async def test_pages_add_up_whatever_their_bounds(
     monkeypatch.setattr(show_balance, "MAX_ROWS", most)
     monkeypatch.setattr(show_balance, "MAX_PARTITIONS", most)
     expected: dict[int, Counter[str]] = {}
-    for number, (minute, lane, ended) in enumerate(rows, start=1):
-        row = definition(CLIENT, offset=minute * 60_000, tail=number, poller_id=lane)
+    for number, (minute, poller, ended) in enumerate(rows, start=1):
+        row = definition(CLIENT, offset=minute * 60_000, tail=number, poller_id=poller)
         await world.store.insert(row)
         if ended:
             await end(world, row, number=number)

@@ -130,7 +130,7 @@ def test_a_node_that_comes_is_told_before_it_beats_but_not_for_long() -> None:
         watched.read(heartbeat(life("a"), beat))
     for beat in range(4, 11):
         watched.read(heartbeat(life("a"), beat), heartbeat(life("b"), 1))
-        assert set(watched.seen.targets.addresses) == {"a", "b"}, "members give it lanes as soon as they see it"
+        assert set(watched.seen.targets.addresses) == {"a", "b"}, "members give it pollers as soon as they see it"
     watched.read(heartbeat(life("a"), 11), heartbeat(life("b"), 1))
     assert set(watched.seen.targets.addresses) == {"a"}
 

@@ -1,14 +1,14 @@
 """The pollers of one client on this node: when each minute is entered, swept and passed.
 
-The index of occupied minutes tells with one read which lanes of the client have rows in a minute, and its row is
-durable before any of theirs is acknowledged. So idle lanes are never probed:
+The index of occupied minutes tells with one read which pollers of the client have rows in a minute, and its row is
+durable before any of theirs is acknowledged. So idle pollers are never probed:
 
-    -5 s .. -2 s before a minute   enter: read the index, start a run for every held lane that has rows
+    -5 s .. -2 s before a minute   enter: read the index, start a run for every held poller that has rows
     grace after its end            sweep: read the index again, start a run where rows came meanwhile; every other
-                                   lane passes the minute as empty, and will never open it for its rows
+                                   poller passes the minute as empty, and will never open it for its rows
 
-A granted lane begins with the minutes under way at once, and walks from its watermark beside them (`recovery`). While
-the client is suspended nothing is entered; its lanes stand still, and resuming is a recovery from where they stand.
+A granted poller begins with the minutes under way at once, and walks from its watermark beside them (`recovery`). While
+the client is suspended nothing is entered; its pollers stand still, and resuming is a recovery from where they stand.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ FAULT_PAUSE_SECONDS = 30.0
 """After an unhandled exception in a minute, until it is tried again."""
 
 
-class LaneWork:
-    """One lane under one epoch: the minutes that run, and how far everything before is settled.
+class PollerWork:
+    """One poller under one epoch: the minutes that run, and how far everything before is settled.
 
-    Bookkeeping of a held lane. `walk` covers what recovery has not looked at; `entered` is False until the minutes
+    Bookkeeping of a held poller. `walk` covers what recovery has not looked at; `entered` is False until the minutes
     under way at the grant were looked up. `stands`: while draining, how far it had come when that began; the client's
     sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over. `order`: its
     ordering keys as far as known; `looked_ahead` is False until copies in minutes to come were looked for, and
@@ -120,7 +120,7 @@ class LaneWork:
             run.wake()
 
     def abandon(self) -> None:
-        """The lane is lost: nothing more is written or sent for it."""
+        """The poller is lost: nothing more is written or sent for it."""
         for run in self.runs.values():
             run.abandon()
 
@@ -132,8 +132,8 @@ class LaneWork:
             run.drain()
 
     def resume(self, *, passed: Minute, swept: Minute) -> None:
-        """Begin again where the lane stands. The client had swept up to `passed`, and passes over all up to `swept`
-        now: what of it the lane has not settled is walked.
+        """Begin again where the poller stands. The client had swept up to `passed`, and passes over all up to `swept`
+        now: what of it the poller has not settled is walked.
 
         A minute has one machine at a time under one epoch: a drain that has not ended is taken back, not begun anew.
         """
@@ -150,7 +150,7 @@ class LaneWork:
 
 
 class ClientPollers:
-    """One client's held lanes. `run` is the clock of enter and sweep; `walk` recovers beside it."""
+    """One client's held pollers. `run` is the clock of enter and sweep; `walk` recovers beside it."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class ClientPollers:
         on_fault: Callable[[str, BaseException], None],
     ) -> None:
         self.client_id = client_id
-        self.lanes: dict[PollerId, LaneWork] = {}
+        self.pollers: dict[PollerId, PollerWork] = {}
         self.suspended = False
         self._firing = firing
         self._settings = settings
@@ -182,77 +182,79 @@ class ClientPollers:
         """The last minute whose sweep may begin at `now`."""
         return Minute(minute_of(now - self._settings.grace_ms) - 1)
 
-    # Lanes come and go.
+    # Pollers come and go.
 
     def grant(self, poller_id: PollerId, *, epoch: int, start: Minute) -> None:
-        """Work for the lane from `start` on; whatever ran for it under an older epoch is abandoned."""
+        """Work for the poller from `start` on; whatever ran for it under an older epoch is abandoned."""
         self.revoke(poller_id)
         walk = Walk(poller_id, start, Minute(self._swept + 1))
-        self.lanes[poller_id] = LaneWork(poller_id=poller_id, epoch=epoch, walk=walk, on_order_wanted=self._wake.set)
+        self.pollers[poller_id] = PollerWork(
+            poller_id=poller_id, epoch=epoch, walk=walk, on_order_wanted=self._wake.set
+        )
         self._wake.set()
         self._walk_wake.set()
 
     def revoke(self, poller_id: PollerId) -> None:
-        if (lane := self.lanes.pop(poller_id, None)) is not None:
-            lane.abandon()
+        if (poller := self.pollers.pop(poller_id, None)) is not None:
+            poller.abandon()
 
     def position(self, poller_id: PollerId) -> Minute:
-        return self.lanes[poller_id].position(self._swept)
+        return self.pollers[poller_id].position(self._swept)
 
     async def drain(self, poller_id: PollerId) -> None:
-        """Claim nothing more; return when nothing is in flight. The lane stands still afterwards."""
-        lane = self.lanes.get(poller_id)
-        if lane is not None:
-            lane.leaving = True
-            lane.drain(self._swept)
-            while lane.tasks:
-                await asyncio.wait(list(lane.tasks.values()))
+        """Claim nothing more; return when nothing is in flight. The poller stands still afterwards."""
+        poller = self.pollers.get(poller_id)
+        if poller is not None:
+            poller.leaving = True
+            poller.drain(self._swept)
+            while poller.tasks:
+                await asyncio.wait(list(poller.tasks.values()))
 
     def set_back(self) -> None:
-        """The clock was ahead and is right now: every lane stands still until it is granted again, and minutes that
+        """The clock was ahead and is right now: every poller stands still until it is granted again, and minutes that
         were passed early are entered and swept again."""
         passed, self._swept = self._swept, min(self._swept, self._sweepable(self._firing.clock.wall_ms()))
         self._entered = self._swept
-        for lane in self.lanes.values():
-            lane.leaving = True
-            lane.drain(passed)
+        for poller in self.pollers.values():
+            poller.leaving = True
+            poller.drain(passed)
         self._wake.set()
 
     def suspend(self) -> None:
-        """Hold what is due: lanes finish what is in flight and stand still."""
+        """Hold what is due: pollers finish what is in flight and stand still."""
         if not self.suspended:
             self.suspended = True
-            for lane in self.lanes.values():
-                lane.drain(self._swept)
+            for poller in self.pollers.values():
+                poller.drain(self._swept)
 
     def resume(self) -> None:
-        """Begin again where the lanes stand; those that are being handed over stay as they are."""
+        """Begin again where the pollers stand; those that are being handed over stay as they are."""
         if self.suspended:
             self.suspended = False
             passed, self._swept = self._swept, max(self._swept, self._sweepable(self._firing.clock.wall_ms()))
             self._entered = self._swept
-            for lane in self.lanes.values():
-                if not lane.leaving:
-                    lane.resume(passed=passed, swept=self._swept)
+            for poller in self.pollers.values():
+                if not poller.leaving:
+                    poller.resume(passed=passed, swept=self._swept)
             self._wake.set()
             self._walk_wake.set()
 
     def wake(self) -> None:
         """Room was made, or settings changed: whoever waits may go on."""
-        for lane in self.lanes.values():
-            lane.wake()
+        for poller in self.pollers.values():
+            poller.wake()
 
     def hint(self, poller_id: PollerId, minute: Minute, keys: Collection[RowKey] | None) -> None:
         """Rows placed near their time; None: more than were named, so that the minute is to be read anew. Minutes not
         entered yet will be read; passed ones are their placer's care."""
-        lane = self.lanes.get(poller_id)
-        if lane is None:
+        poller = self.pollers.get(poller_id)
+        if poller is None:
             return
-        run = lane.runs.get(minute)
+        run = poller.runs.get(minute)
         if run is not None:
             run.hint(keys)
-        elif self._swept < minute <= self._entered and minute not in lane.settled:
-            self._start(lane, minute, was_empty=lane.entered)
+        elif self._swept < minute <= self._entered and minute not in poller.settled:
+            self._start(poller, minute, was_empty=poller.entered)
 
     # The clock of minutes.
 
@@ -270,21 +272,21 @@ class ClientPollers:
         now = self._firing.clock.wall_ms()
         if not self._firing.trusted() or not self._firing.clock.wall_trusted():
             return RETRY_SECONDS
-        late = [lane for lane in self.lanes.values() if not lane.entered]
+        late = [poller for poller in self.pollers.values() if not poller.entered]
         if late:
             await self._look_up(late, Minute(self._swept + 1), self._entered)
-            for lane in late:
-                lane.entered = True
-                lane.order.changed()
-        for lane in self.lanes.values():
-            if lane.order.wanted and not lane.looked_ahead:
-                self._look_aside(lane, self._look_ahead)
+            for poller in late:
+                poller.entered = True
+                poller.order.changed()
+        for poller in self.pollers.values():
+            if poller.order.wanted and not poller.looked_ahead:
+                self._look_aside(poller, self._look_ahead)
         next_enter = minute_start(self._entered + 1) - self._prefetch_ms
         if now >= next_enter:
             minute = Minute(self._entered + 1)
             self._entered = minute
             try:
-                await self._look_up(list(self.lanes.values()), minute, minute)
+                await self._look_up(list(self.pollers.values()), minute, minute)
             except BaseException:
                 self._entered = Minute(minute - 1)
                 raise
@@ -296,58 +298,58 @@ class ClientPollers:
         return (min(next_enter, next_sweep) - now) / 1000.0
 
     async def _look_up(
-        self, lanes: Sequence[LaneWork], first: Minute, last: Minute, *, were_empty: bool = False
+        self, pollers: Sequence[PollerWork], first: Minute, last: Minute, *, were_empty: bool = False
     ) -> None:
-        """Start runs for the given lanes in the minutes [first, last] where they have rows. `were_empty`: see
+        """Start runs for the given pollers in the minutes [first, last] where they have rows. `were_empty`: see
         `_start`."""
-        if first > last or not lanes:
+        if first > last or not pollers:
             return
         occupied = await self._firing.schedules.occupied(self.client_id, first=first, last=last)
         for minute in sorted(occupied):
             here = set(occupied[minute])
-            for lane in lanes:
-                if lane.poller_id in here and not lane.knows(minute):
-                    self._start(lane, minute, was_empty=were_empty)
+            for poller in pollers:
+                if poller.poller_id in here and not poller.knows(minute):
+                    self._start(poller, minute, was_empty=were_empty)
 
     async def _sweep(self, minute: Minute) -> None:
-        lanes = list(self.lanes.values())
-        await self._look_up(lanes, minute, minute, were_empty=True)
-        if not self._firing.trusted() or any(not lane.entered for lane in self.lanes.values()):
+        pollers = list(self.pollers.values())
+        await self._look_up(pollers, minute, minute, were_empty=True)
+        if not self._firing.trusted() or any(not poller.entered for poller in self.pollers.values()):
             return
         self._swept = minute
-        for lane in lanes:
-            lane.settled.discard(minute)
-        for lane in lanes:
-            if lane.order.overdue(self._firing.clock.wall_ms(), limit=1):
-                self._look_aside(lane, self._look_up_overdue)
+        for poller in pollers:
+            poller.settled.discard(minute)
+        for poller in pollers:
+            if poller.order.overdue(self._firing.clock.wall_ms(), limit=1):
+                self._look_aside(poller, self._look_up_overdue)
 
-    def _look_aside(self, lane: LaneWork, look: Callable[[LaneWork], Coroutine[Any, Any, None]]) -> None:
-        """Have a lane learn more of its ordering keys, one thing at a time. Not in the way of the clock of minutes:
+    def _look_aside(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
+        """Have a poller learn more of its ordering keys, one thing at a time. Not in the way of the clock of minutes:
         a wait for the background budget may be long."""
-        if not lane.looking:
-            lane.looking = True
-            self._spawn(self._look(lane, look), f"order of {self.client_id}/{lane.poller_id}")
+        if not poller.looking:
+            poller.looking = True
+            self._spawn(self._look(poller, look), f"order of {self.client_id}/{poller.poller_id}")
 
-    async def _look(self, lane: LaneWork, look: Callable[[LaneWork], Coroutine[Any, Any, None]]) -> None:
+    async def _look(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
         try:
-            await look(lane)
+            await look(poller)
         except StoreUnavailable:
             await self._firing.clock.sleep(RETRY_SECONDS)
         finally:
-            lane.looking = False
+            poller.looking = False
             self._wake.set()
 
-    async def _look_up_overdue(self, lane: LaneWork) -> None:
+    async def _look_up_overdue(self, poller: PollerWork) -> None:
         firing = self._firing
         await look_up_overdue(
-            firing.schedules, self.client_id, lane.order, now=firing.clock.wall_ms(), budget=self._budget
+            firing.schedules, self.client_id, poller.order, now=firing.clock.wall_ms(), budget=self._budget
         )
 
-    async def _look_ahead(self, lane: LaneWork) -> None:
-        """Learn what is retried later on a lane that has met an ordering key."""
+    async def _look_ahead(self, poller: PollerWork) -> None:
+        """Learn what is retried later on a poller that has met an ordering key."""
         tenant = self._firing.tenant(self.client_id)
         if tenant is None:
-            # Deleted, but not suspended yet. The lane wants to know all the same, and would ask again at once.
+            # Deleted, but not suspended yet. The poller wants to know all the same, and would ask again at once.
             await self._firing.clock.sleep(RETRY_SECONDS)
             return
         now = minute_of(self._firing.clock.wall_ms())
@@ -361,26 +363,26 @@ class ClientPollers:
         await look_ahead(
             self._firing.schedules,
             self.client_id,
-            lane.poller_id,
-            lane.order,
+            poller.poller_id,
+            poller.order,
             first=now,
             last=last,
             budget=self._budget,
         )
         if self._firing.trusted():
-            lane.looked_ahead = True
-            lane.order.changed()
+            poller.looked_ahead = True
+            poller.order.changed()
 
     def _start(
-        self, lane: LaneWork, minute: Minute, *, past: bool = False, was_empty: bool = False
+        self, poller: PollerWork, minute: Minute, *, past: bool = False, was_empty: bool = False
     ) -> "asyncio.Task[object] | None":
-        """`was_empty`: the lane had no rows here when the minute was entered, so all that there are came since."""
-        if lane.draining or self.lanes.get(lane.poller_id) is not lane or self.suspended:
+        """`was_empty`: the poller had no rows here when the minute was entered, so all that there are came since."""
+        if poller.draining or self.pollers.get(poller.poller_id) is not poller or self.suspended:
             return None
         admission = MinuteAdmission(
             minute=minute,
-            order=lane.order,
-            knows_order=lambda: lane.knows_order(minute),
+            order=poller.order,
+            knows_order=lambda: poller.knows_order(minute),
             tenant=lambda: self._firing.tenant(self.client_id),
             dispatcher=self._firing.dispatcher,
             settings=self._settings,
@@ -388,49 +390,49 @@ class ClientPollers:
             on_recorded=lambda outcome: self._firing.books.counts.recorded(self.client_id, outcome),
         )
         machine = PollerMinute(
-            partition=Partition(self.client_id, lane.poller_id, minute),
-            epoch=lane.epoch,
+            partition=Partition(self.client_id, poller.poller_id, minute),
+            epoch=poller.epoch,
             settings=self._settings,
             admission=admission,
         )
         machine.rows.all_found = was_empty
         run = MinuteRun(machine=machine, firing=self._firing, admission=admission, past=past)
-        lane.runs[minute] = run
-        work = self._run_minute(lane, minute, run, admission)
-        task = self._spawn(work, f"minute {self.client_id}/{lane.poller_id} {minute}")
-        lane.tasks[minute] = task
+        poller.runs[minute] = run
+        work = self._run_minute(poller, minute, run, admission)
+        task = self._spawn(work, f"minute {self.client_id}/{poller.poller_id} {minute}")
+        poller.tasks[minute] = task
         return task
 
-    async def _run_minute(self, lane: LaneWork, minute: Minute, run: MinuteRun, admission: MinuteAdmission) -> None:
+    async def _run_minute(self, poller: PollerWork, minute: Minute, run: MinuteRun, admission: MinuteAdmission) -> None:
         phase = None
         try:
             phase = await run.run()
         except Exception as error:
             # One minute that can't be handled must not end the node: everybody else's calls would go with it.
-            self._on_fault(f"minute {self.client_id}/{lane.poller_id} {minute}", error)
+            self._on_fault(f"minute {self.client_id}/{poller.poller_id} {minute}", error)
             run.abandon()
             await self._firing.clock.sleep(FAULT_PAUSE_SECONDS)
         finally:
-            lane.tasks.pop(minute, None)
+            poller.tasks.pop(minute, None)
             admission.closed()
             if phase is Phase.SETTLED:
                 if minute > self._swept:
-                    lane.settled.add(minute)
-                lane.runs.pop(minute, None)
-        if self.lanes.get(lane.poller_id) is not lane:
+                    poller.settled.add(minute)
+                poller.runs.pop(minute, None)
+        if self.pollers.get(poller.poller_id) is not poller:
             return
         # Whoever goes on after a write of unknown fate would take it for its own: that needs a new epoch.
         if phase is Phase.LOST or (phase is None and run.machine.write_unanswered):
-            self._on_lost(lane.poller_id, lane.epoch)
+            self._on_lost(poller.poller_id, poller.epoch)
         elif phase is None:
-            self._start(lane, minute)
+            self._start(poller, minute)
 
     # Recovery.
 
     async def walk(self) -> None:
-        """Look at what lies between the lanes' watermarks and the present, oldest first, until cancelled."""
+        """Look at what lies between the pollers' watermarks and the present, oldest first, until cancelled."""
         while True:
-            walks = [lane.walk for lane in self.lanes.values() if not lane.walk.done and not lane.draining]
+            walks = [poller.walk for poller in self.pollers.values() if not poller.walk.done and not poller.draining]
             chunk = next_chunk(walks)
             if chunk is None or self.suspended or not self._firing.trusted():
                 await self._walk_wake.wait(None if chunk is None else RETRY_SECONDS)
@@ -447,21 +449,21 @@ class ClientPollers:
             return
         places = self._budget.minutes
         for minute, walk in found(walks, occupied):
-            lane = self.lanes.get(walk.poller_id)
-            if lane is None or lane.walk is not walk or lane.draining:
+            poller = self.pollers.get(walk.poller_id)
+            if poller is None or poller.walk is not walk or poller.draining:
                 continue
             await places.acquire(self.client_id)
-            task = None if lane.knows(minute) else self._start(lane, minute, past=True)
+            task = None if poller.knows(minute) else self._start(poller, minute, past=True)
             if task is None:
                 places.release(self.client_id)
-                if not lane.knows(minute):
+                if not poller.knows(minute):
                     continue
             else:
                 task.add_done_callback(lambda _: places.release(self.client_id))
             walk.at = Minute(minute + 1)
-            lane.order.changed()
+            poller.order.changed()
         for walk in walks:
-            lane = self.lanes.get(walk.poller_id)
-            if lane is not None and lane.walk is walk and not lane.draining:
+            poller = self.pollers.get(walk.poller_id)
+            if poller is not None and poller.walk is walk and not poller.draining:
                 walk.at = Minute(max(walk.at, min(last + 1, walk.to)))
-                lane.order.changed()
+                poller.order.changed()

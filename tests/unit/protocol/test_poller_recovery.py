@@ -1,12 +1,12 @@
-"""A granted lane: the present at once, the past beside it, oldest first."""
+"""A granted poller: the present at once, the past beside it, oldest first."""
 
 from scheduler_service.domain.ids import Minute
-from tests.support.lanes import LaneBench, on_lanes
-from tests.support.minutes import LANE, MINUTE, definition
+from tests.support.minutes import MINUTE, POLLER, definition
+from tests.support.pollers import PollerBench, on_pollers
 
 
-def test_a_granted_lane_takes_the_present_at_once_and_walks_from_its_watermark() -> None:
-    async def scenario(bench: LaneBench) -> None:
+def test_a_granted_poller_takes_the_present_at_once_and_walks_from_its_watermark() -> None:
+    async def scenario(bench: PollerBench) -> None:
         past = [definition(10.0, minute=MINUTE - back) for back in (200, 61, 60, 2)]
         present = definition(20.0)
         await bench.create(*past, present)
@@ -19,11 +19,11 @@ def test_a_granted_lane_takes_the_present_at_once_and_walks_from_its_watermark()
         assert bench.jobs.keys() == [call.key for call in (*past, present)]
         assert bench.position() == 0
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
-def test_a_walk_is_bounded_and_its_lane_stands_at_the_oldest_minute_not_settled() -> None:
-    async def scenario(bench: LaneBench) -> None:
+def test_a_walk_is_bounded_and_its_poller_stands_at_the_oldest_minute_not_settled() -> None:
+    async def scenario(bench: PollerBench) -> None:
         past = [definition(10.0, minute=MINUTE - back) for back in (30, 20, 10)]
         await bench.create(*past)
         await bench.begin(start=MINUTE - 40)
@@ -35,11 +35,11 @@ def test_a_walk_is_bounded_and_its_lane_stands_at_the_oldest_minute_not_settled(
         assert bench.jobs.keys() == [call.key for call in past]
         assert bench.position() == -20
 
-    on_lanes(scenario, lanes=1)
+    on_pollers(scenario, pollers=1)
 
 
 def test_the_position_never_falls() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.create(*(definition(30.0, minute=MINUTE + n) for n in (-30, -3, 0, 1, 4)))
         await bench.begin(start=MINUTE - 40)
         last = bench.position()
@@ -55,11 +55,11 @@ def test_the_position_never_falls() -> None:
             last = bench.position()
         assert last == 6
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_a_recovering_minute_is_not_begun_twice() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         call = definition(10.0, minute=MINUTE - 3)
         await bench.create(call)
         await bench.begin(start=MINUTE - 5)
@@ -67,6 +67,6 @@ def test_a_recovering_minute_is_not_begun_twice() -> None:
         bench.hint(call.partition, call.key)
         await bench.advance(1)
         assert bench.jobs.keys() == [call.key]
-        assert list(bench.pollers.lanes[LANE].runs) == [Minute(MINUTE - 3)]
+        assert list(bench.pollers.pollers[POLLER].runs) == [Minute(MINUTE - 3)]
 
-    on_lanes(scenario)
+    on_pollers(scenario)

@@ -1,10 +1,10 @@
-"""How far each lane has come: every minute before its position is settled, so nothing there waits any more.
+"""How far each poller has come: every minute before its position is settled, so nothing there waits any more.
 
-The rule is the membership's (`membership.lease`): a lane that lags is where its own row says; another one is where its
-owner's floor says, if that is later.
+The rule is the membership's (`membership.lease`): a poller that lags is where its own row says; another one is where
+its owner's floor says, if that is later.
 
-Which of the two is read first matters. A lane that does not lag is at or above every floor that its owner has sent by
-then; a floor that is sent later says nothing of it, for the lane may have begun to lag. So `nodes` are read, and have
+Which of the two is read first matters. A poller that does not lag is at or above every floor that its owner has sent by
+then; a floor that is sent later says nothing of it, for the poller may have begun to lag. So `nodes` are read, and have
 been read, before `pollers` are.
 """
 
@@ -26,7 +26,7 @@ def positions(pollers: DataFrame, nodes: DataFrame) -> DataFrame:
 
 
 def with_settled(partitions: DataFrame, positions: DataFrame, *, minute: str = "minute") -> DataFrame:
-    """The same with `settled`: whether the minute of that column is. A lane that nobody knows has settled nothing."""
+    """The same with `settled`: whether the minute of that column is. A poller that nobody knows has settled nothing."""
     joined = partitions.join(F.broadcast(positions), ["client_id", "poller_id"], "left")
     return joined.select(*partitions.columns, _before(minute).alias("settled"))
 

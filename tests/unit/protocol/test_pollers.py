@@ -4,15 +4,15 @@ import msgspec
 
 from poller_cluster.clients import Tenant
 from scheduler_service.domain.schedules import State
-from tests.support.lanes import LaneBench, on_lanes
-from tests.support.minutes import LANE, MINUTE, definition
+from tests.support.minutes import MINUTE, POLLER, definition
+from tests.support.pollers import PollerBench, on_pollers
 from tests.unit.poller_cluster import claimed
 
 SWEEP_SECONDS = 70.0
 
 
 def test_a_row_is_claimed_in_time_and_its_minute_is_passed_after_the_grace() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         call = definition(30.0)
         await bench.create(call)
         await bench.begin()
@@ -28,22 +28,22 @@ def test_a_row_is_claimed_in_time_and_its_minute_is_passed_after_the_grace() -> 
         assert bench.position() == 1
         assert (await bench.row(call)).state == State.DELIVERED
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
-def test_idle_lanes_cost_reads_of_the_index_only() -> None:
-    async def scenario(bench: LaneBench) -> None:
+def test_idle_pollers_cost_reads_of_the_index_only() -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         await bench.advance(600)
         assert bench.position() == 9
         assert set(bench.schedules.asked) == {"occupied"}
         assert len(bench.schedules.asked) <= 25
 
-    on_lanes(scenario, lanes=20)
+    on_pollers(scenario, pollers=20)
 
 
 def test_a_row_without_hint_is_found_by_the_sweep() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         await bench.advance(10)
         call = definition(20.0)
@@ -57,11 +57,11 @@ def test_a_row_without_hint_is_found_by_the_sweep() -> None:
         await bench.advance(1)
         assert bench.position() == 1
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_a_hint_begins_a_minute_that_had_no_rows() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         await bench.advance(10)
         call = definition(10.5)
@@ -71,13 +71,13 @@ def test_a_hint_begins_a_minute_that_had_no_rows() -> None:
         await bench.create(other, hinted=True)
         assert bench.jobs.keys() == [call.key, other.key]
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_rows_that_are_not_named_are_found_within_seconds_however_many_hints_come() -> None:
     """What that costs is bounded."""
 
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.create(definition(50.0))
         await bench.begin()
         await bench.advance(10)
@@ -87,67 +87,67 @@ def test_rows_that_are_not_named_are_found_within_seconds_however_many_hints_com
             call = definition(10.0 + number / 10, tail=2 + number)
             await bench.create(call)
             created.append(call.key)
-            bench.pollers.hint(LANE, MINUTE, None)
+            bench.pollers.hint(POLLER, MINUTE, None)
             await bench.advance(0.1)
         await bench.advance(2.1)
         assert bench.jobs.keys() == created
         assert 5 <= bench.schedules.asked.count("read_to_call") - reads <= 7
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_a_minute_without_rows_begins_where_some_are_not_named() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         await bench.advance(10)
         call = definition(10.5)
         await bench.create(call)
-        bench.pollers.hint(LANE, MINUTE, None)
+        bench.pollers.hint(POLLER, MINUTE, None)
         await bench.advance(0.1)
         assert bench.jobs.keys() == [call.key]
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_hints_of_passed_minutes_and_of_minutes_to_come_begin_nothing() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         await bench.advance(SWEEP_SECONDS + 1)
         await bench.create(definition(20.0), definition(30.0, minute=MINUTE + 5), hinted=True)
         await bench.advance(100)
         assert bench.jobs.seen == []
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
-def test_a_lane_that_wants_to_look_ahead_waits_for_its_clients_settings_without_haste() -> None:
-    """A client that is deleted has none from then until its lanes are told."""
+def test_a_poller_that_wants_to_look_ahead_waits_for_its_clients_settings_without_haste() -> None:
+    """A client that is deleted has none from then until its pollers are told."""
     known = claimed.tenant()
 
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         asked = 0
 
         def deleted() -> Tenant | None:
             nonlocal asked
-            asked += lane.order.wanted
-            return known if not lane.order.wanted or asked > 1_000 else None
+            asked += poller.order.wanted
+            return known if not poller.order.wanted or asked > 1_000 else None
 
         await bench.begin()
-        lane = bench.pollers.lanes[LANE]
+        poller = bench.pollers.pollers[POLLER]
         bench.tenant = deleted
         await bench.create(msgspec.structs.replace(definition(2.0), ordering_key="order-17"), hinted=True)
         await bench.advance(12)
-        assert lane.order.wanted
+        assert poller.order.wanted
         assert 10 <= asked <= 40
         bench.tenant = lambda: known
         await bench.advance(1)
-        assert lane.looked_ahead
+        assert poller.looked_ahead
 
-    on_lanes(scenario, lanes=1)
+    on_pollers(scenario, pollers=1)
 
 
 def test_nothing_is_passed_without_trust() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         bench.is_trusted = False
         await bench.advance(300)
@@ -156,11 +156,11 @@ def test_nothing_is_passed_without_trust() -> None:
         await bench.advance(1)
         assert bench.position() == 4
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_nothing_is_passed_while_the_store_is_away() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.begin()
         await bench.create(definition(20.0))
         bench.schedules.hook = lambda method: "refuse"
@@ -174,4 +174,4 @@ def test_nothing_is_passed_while_the_store_is_away() -> None:
         await bench.advance(1)
         assert bench.position() == 4
 
-    on_lanes(scenario)
+    on_pollers(scenario)

@@ -3,30 +3,30 @@
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.steps import Step
 from scheduler_service.domain.schedules import State
-from tests.support.lanes import EPOCH, LaneBench, on_lanes
-from tests.support.minutes import LANE, definition, retrying
+from tests.support.minutes import POLLER, definition, retrying
+from tests.support.pollers import EPOCH, PollerBench, on_pollers
 
 
 def test_a_minute_that_a_newer_epoch_has_opened_is_reported() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         call = definition(20.0)
         await bench.create(call)
         await bench.begin()
         await bench.storage.schedules.open(call.partition, epoch=EPOCH + 1, expect_epoch=None)
         await bench.advance(20)
-        assert bench.lost == [(LANE, EPOCH)]
+        assert bench.lost == [(POLLER, EPOCH)]
         assert bench.position() == 0
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
-def test_after_an_error_with_a_write_of_unknown_fate_the_lane_needs_a_new_epoch() -> None:
-    async def scenario(bench: LaneBench) -> None:
+def test_after_an_error_with_a_write_of_unknown_fate_the_poller_needs_a_new_epoch() -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.create(definition(20.0))
         await bench.begin()
         bench.schedules.hook = lambda method: "lose" if method == "advance" else None
         await bench.advance(19.05)
-        (run,) = bench.pollers.lanes[LANE].runs.values()
+        (run,) = bench.pollers.pollers[POLLER].runs.values()
 
         def fail(now: int, room: int) -> Step:
             raise KeyError("planted")
@@ -34,14 +34,14 @@ def test_after_an_error_with_a_write_of_unknown_fate_the_lane_needs_a_new_epoch(
         run.machine.step = fail  # type: ignore[method-assign]
         await bench.advance(60)
         assert [type(error) for error in bench.faults] == [KeyError]
-        assert bench.lost == [(LANE, EPOCH)]
+        assert bench.lost == [(POLLER, EPOCH)]
         assert isinstance(run.machine, PollerMinute)
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_work_goes_on_with_growing_pauses_when_the_store_does_not_answer() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         call = definition(20.0)
         await bench.create(call)
         await bench.begin()
@@ -56,11 +56,11 @@ def test_work_goes_on_with_growing_pauses_when_the_store_does_not_answer() -> No
         statics, _ = await bench.storage.schedules.read_rows(call.partition, [call.key])
         assert statics.version == 1
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_without_trust_only_a_write_of_unknown_fate_is_repeated() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.create(definition(20.0), definition(40.0))
         await bench.begin()
         bench.schedules.hook = lambda method: "lose" if method == "advance" else None
@@ -74,11 +74,11 @@ def test_without_trust_only_a_write_of_unknown_fate_is_repeated() -> None:
         await bench.advance(60)
         assert bench.schedules.asked[before:] == []
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_a_doubtful_wall_clock_stops_claims() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         await bench.create(definition(20.0))
         await bench.begin()
         await bench.advance(5)
@@ -91,11 +91,11 @@ def test_a_doubtful_wall_clock_stops_claims() -> None:
         await bench.advance(1)
         assert len(bench.jobs.seen) == 1
 
-    on_lanes(scenario)
+    on_pollers(scenario)
 
 
 def test_a_follow_up_is_repeated_until_the_store_has_taken_it() -> None:
-    async def scenario(bench: LaneBench) -> None:
+    async def scenario(bench: PollerBench) -> None:
         call = definition(20.0)
         await bench.create(call)
         await bench.begin()
@@ -112,4 +112,4 @@ def test_a_follow_up_is_repeated_until_the_store_has_taken_it() -> None:
         assert (row.state, row.attempts) == (State.DELIVERED, 1)
         assert bench.position() == 1
 
-    on_lanes(scenario)
+    on_pollers(scenario)

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 from cql.storage import Storage
 from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Lane
+from membership.identity import PollerKey
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import Tenant
 from poller_cluster.crons.fire_checks import CronChildren
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
-from poller_cluster.lanes import ClientPollers
 from poller_cluster.minute.runner import Firing, RecordPace, RowWindow
+from poller_cluster.pollers import ClientPollers
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
 from scheduler_service.domain.ports import ScheduleStore
@@ -25,7 +25,7 @@ from tests.simulation.sim_clock import SimClock
 from tests.support.api import SeededRandomness
 from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
-from tests.support.minutes import CLIENT, DELIVERED, LANE, MINUTE
+from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 T = TypeVar("T")
@@ -116,10 +116,10 @@ class FaultySchedules:
         return ask
 
 
-class LaneBench:
-    """`grant` begins a lane; `advance` lets time pass. Virtual time begins at the start of MINUTE."""
+class PollerBench:
+    """`grant` begins a poller; `advance` lets time pass. Virtual time begins at the start of MINUTE."""
 
-    def __init__(self, *, lanes: int = 2, recovery_minutes: int = 4) -> None:
+    def __init__(self, *, pollers: int = 2, recovery_minutes: int = 4) -> None:
         self.clock = SimClock()
         self.storage = Storage.over(InMemoryConnection())
         self.schedules = FaultySchedules(self.storage.schedules)
@@ -130,7 +130,7 @@ class LaneBench:
         self.faults: list[BaseException] = []
         self.crashes: list[BaseException] = []
         self.tasks = Tasks(lambda name, error: self.crashes.append(error))
-        self.lanes = lanes
+        self.count = pollers
         randomness = SeededRandomness()
         schedules: Any = self.schedules
         place = Place(
@@ -178,12 +178,12 @@ class LaneBench:
         return self.tasks.spawn(work, name=name)
 
     async def begin(self, *, start: int = MINUTE) -> None:
-        lanes = [Lane(CLIENT, poller_id) for poller_id in range(LANE, LANE + self.lanes)]
-        await self.storage.leases.create_lanes(lanes, watermark=start)
+        pollers = [PollerKey(CLIENT, poller_id) for poller_id in range(POLLER, POLLER + self.count)]
+        await self.storage.leases.create_pollers(pollers, watermark=start)
         self._spawn(self.pollers.run(), "pollers")
         self._spawn(self.pollers.walk(), "recovery")
-        for lane in lanes:
-            self.pollers.grant(PollerId(lane.poller_id), epoch=EPOCH, start=Minute(start))
+        for poller in pollers:
+            self.pollers.grant(PollerId(poller.poller_id), epoch=EPOCH, start=Minute(start))
         await self.advance(0)
 
     async def close(self) -> None:
@@ -212,14 +212,14 @@ class LaneBench:
         return rows[one.key]
 
     def position(self) -> int:
-        return self.pollers.position(LANE) - MINUTE
+        return self.pollers.position(POLLER) - MINUTE
 
 
-def on_lanes(scenario: Callable[[LaneBench], Awaitable[None]], **given: Any) -> None:
+def on_pollers(scenario: Callable[[PollerBench], Awaitable[None]], **given: Any) -> None:
     """Run a scenario on virtual time."""
 
     async def run() -> None:
-        bench = LaneBench(**given)
+        bench = PollerBench(**given)
         try:
             await scenario(bench)
         finally:
