@@ -1,4 +1,4 @@
-"""Everything a tenant can ask for, once, with nothing but the SDK; ends with 1 at the first surprise.
+"""Everything a client can ask for, once, with nothing but the SDK; ends with 1 at the first surprise.
 
     make demo                          # prints lines that begin with `export`: paste them where you run this
     python examples/tour.py            # or: --url http://... --admin-key ...
@@ -246,7 +246,7 @@ def tour(url: str, admin_key: str, host: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Everything a tenant can ask for, once.")
+    parser = argparse.ArgumentParser(description="Everything a client can ask for, once.")
     parser.add_argument("--url", default=os.environ.get("API"), help="address of the API (environment: API)")
     parser.add_argument("--admin-key", default=os.environ.get("ADMIN_KEY"), help="environment: ADMIN_KEY")
     parser.add_argument("--receiver-host", default="127.0.0.1", help="address of this machine that nodes may call")

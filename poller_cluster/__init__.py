@@ -38,7 +38,7 @@ partition, which may be long settled.
 What is owed to one partition shares writes (`cql.partition_turns`): of this process one conditional write or serial
 read of a partition is under way, hundreds of ends go in one, and without answers the partition is left alone for a
 growing pause. An end that loses is told by the values that its row had; the others of its write go again without it. So
-a tenant's retries cost as many writes as its first attempts, and partitions that time out get no more work by it.
+a client's retries cost as many writes as its first attempts, and partitions that time out get no more work by it.
 
 The books of a minute are written when it is settled, from the sweep's own count, with the stamp of its partition:
 `version` and `edits`, one of which changes with every outcome. So whether a stored balance still holds is a matter of

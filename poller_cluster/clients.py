@@ -42,30 +42,30 @@ _log = get_logger("minutehand.node")
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class ServedClient:
     """`settings` are those in force; `secrets` are the raw bytes of the secrets that are active now, oldest first.
     `locked`: why not all of them could be read."""
 
-    client: Client
+    record: Client
     settings: ClientSettings
     secrets: tuple[bytes, ...]
     locked: str | None = None
 
     @property
     def client_id(self) -> ClientId:
-        return self.client.client_id
+        return self.record.client_id
 
     @property
     def quota(self) -> int:
-        return self.client.poller_quota
+        return self.record.poller_quota
 
     @property
     def active(self) -> bool:
         """Whether its calls may be made."""
-        return self.client.state is ClientState.ACTIVE and self.locked is None
+        return self.record.state is ClientState.ACTIVE and self.locked is None
 
 
-class Tenants:
+class ServedClients:
     """`on_change` is called after every refresh that brought a new picture."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Tenants:
         self._bounds = bounds
         self._revision: tuple[int, int] | None = None
         self._looked = 0.0
-        self._tenants: dict[ClientId, Tenant] = {}
+        self._clients: dict[ClientId, ServedClient] = {}
         self._rows_locked: dict[ClientId, float] = {}
         self._changed = False
         self._after: ClientId | None = None
@@ -95,21 +95,21 @@ class Tenants:
         self._parts = 1
         self._due = 0.0
 
-    def get(self, client_id: ClientId) -> Tenant | None:
-        return self._tenants.get(client_id)
+    def get(self, client_id: ClientId) -> ServedClient | None:
+        return self._clients.get(client_id)
 
-    def all(self) -> Sequence[Tenant]:
-        return list(self._tenants.values())
+    def all(self) -> Sequence[ServedClient]:
+        return list(self._clients.values())
 
     @property
     def locked(self) -> int:
         """How many clients' calls wait for a key, or some of them."""
-        return len({tenant.client_id for tenant in self._tenants.values() if tenant.locked} | self._rows_locked.keys())
+        return len({client.client_id for client in self._clients.values() if client.locked} | self._rows_locked.keys())
 
     @property
     def _secrets_locked(self) -> bool:
         """Rows whose headers do not open are no reason to read clients again: no client's row opens them."""
-        return any(tenant.locked for tenant in self._tenants.values())
+        return any(client.locked for client in self._clients.values())
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         """A row's headers in the clear. Raises SecretLocked."""
@@ -176,16 +176,16 @@ class Tenants:
         return self._after is None
 
     def _see(self, client: Client, stored: Sequence[SigningSecret]) -> None:
-        known = self._tenants.get(client.client_id)
+        known = self._clients.get(client.client_id)
         if client.state is ClientState.DELETED:
             if known is not None:
-                del self._tenants[client.client_id]
+                del self._clients[client.client_id]
                 self._changed = True
             return
         secrets, locked = self._open(stored)
-        if known is not None and (known.client, known.secrets, known.locked) == (client, secrets, locked):
+        if known is not None and (known.record, known.secrets, known.locked) == (client, secrets, locked):
             return
-        self._tenants[client.client_id] = Tenant(client, self._bounds.effective(client), secrets, locked)
+        self._clients[client.client_id] = ServedClient(client, self._bounds.effective(client), secrets, locked)
         self._changed = True
         before = None if known is None else known.locked
         if locked is not None and locked != before:

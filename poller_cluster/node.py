@@ -22,7 +22,7 @@ from membership.view import MembersView
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.backlog import Backlog
 from poller_cluster.bookkeeping import Bookkeeper, Recounts
-from poller_cluster.clients import Tenants
+from poller_cluster.clients import ServedClients
 from poller_cluster.counters import CallCounts
 from poller_cluster.crons.expander import CronEngine
 from poller_cluster.crons.wiring import CronWork
@@ -128,12 +128,12 @@ class Node:
             settings=settings.background,
             minutes_at_once=settings.recovery_minutes_at_once,
         )
-        self.tenants = Tenants(
+        self.clients = ServedClients(
             store=stores.clients,
             box=stores.box,
             clock=clock,
             randomness=randomness,
-            on_change=self._tenants_changed,
+            on_change=self._clients_changed,
             bounds=settings.clients,
         )
         self.heartbeater = Heartbeater(
@@ -193,7 +193,7 @@ class Node:
             clients=stores.clients,
             schedules=stores.schedules,
             place=place,
-            tenants=self.tenants,
+            served=self.clients,
             pollers=lambda: self._positions(CRON_CLIENT),
             trusted=self.heartbeater.trusted,
             budget=self.budget,
@@ -207,7 +207,7 @@ class Node:
             schedules=stores.schedules,
             attempts=stores.attempts,
             place=place,
-            tenants=self.tenants,
+            clients=self.clients,
             pollers=self._held,
             trusted=self.heartbeater.trusted,
             budget=self.budget,
@@ -220,7 +220,7 @@ class Node:
         due_clock = DueClock(clock=clock, view=lambda: self.heartbeater.view, limit_ms=membership.clock_limit_ms)
         self.dispatcher = Dispatcher(
             engine=CronEngine(calls=engine, expander=self.crons.expander),
-            tenants=self.tenants,
+            clients=self.clients,
             clock=clock,
             randomness=randomness,
             sender=Sender(life=str(life), version=version),
@@ -246,7 +246,7 @@ class Node:
             row_window=RowWindow(settings.minute),
             page_reads=asyncio.Semaphore(settings.minute.page_reads_at_once),
             budget=self.budget,
-            tenant=self.tenants.get,
+            client=self.clients.get,
             breaker_longest_seconds=settings.destinations.breaker_longest_seconds,
             recount=self.recounts.ask,
         )
@@ -255,7 +255,7 @@ class Node:
 
     async def start(self) -> None:
         await self._engine.start()
-        while not await self.tenants.refresh():
+        while not await self.clients.refresh():
             await self._clock.sleep(0.5)
         await self.heartbeater.start()
         timekeeper = Timekeeper(
@@ -266,12 +266,12 @@ class Node:
             accepted=self._set_back.step_accepted,
         )
         self._spawn(timekeeper.run(), "timekeeper")
-        self._spawn(self.tenants.run(), "tenants")
+        self._spawn(self.clients.run(), "clients")
         self._spawn(self.dispatcher.run(), "dispatcher")
         retention = Retention(
             schedules=self._stores.schedules,
             clock=self._clock,
-            tenants=self.tenants.all,
+            clients=self.clients.all,
             positions=self._positions,
             trusted=self.heartbeater.trusted,
             budget=self.budget,
@@ -282,7 +282,7 @@ class Node:
         self._spawn(self.crons.search.run(), "search for forgotten crons")
         self._spawn(self.reconciler.run(), "search for reconciliations")
         await self.keeper.start()
-        self._tenants_changed()
+        self._clients_changed()
         self.running = True
 
     async def stop(self) -> None:
@@ -375,16 +375,16 @@ class Node:
 
     # What the parts ask of the node.
 
-    def _tenants_changed(self) -> None:
+    def _clients_changed(self) -> None:
         self._shares.clear()
-        self.keeper.set_pollers({str(tenant.client_id): tenant.client.poller_ceiling for tenant in self.tenants.all()})
+        self.keeper.set_pollers({str(client.client_id): client.record.poller_ceiling for client in self.clients.all()})
         for client_id, pollers in self._clients.items():
             self._follow_state(client_id, pollers)
         self.dispatcher.wake()
 
     def _follow_state(self, client_id: ClientId, pollers: ClientPollers) -> None:
-        tenant = self.tenants.get(client_id)
-        if tenant is not None and tenant.active:
+        client = self.clients.get(client_id)
+        if client is not None and client.active:
             pollers.resume()
             pollers.wake()
         else:
@@ -395,11 +395,11 @@ class Node:
         don't count; a node that holds only such has the part of one."""
         share = self._shares.get(client_id)
         if share is None:
-            pollers, tenant = self._clients.get(client_id), self.tenants.get(client_id)
-            if pollers is None or tenant is None:
+            pollers, client = self._clients.get(client_id), self.clients.get(client_id)
+            if pollers is None or client is None:
                 return 1.0
-            held = sum(poller_id < tenant.quota for poller_id in pollers.pollers)
-            share = self._shares[client_id] = min(max(held, 1) / max(tenant.quota, 1), 1.0)
+            held = sum(poller_id < client.quota for poller_id in pollers.pollers)
+            share = self._shares[client_id] = min(max(held, 1) / max(client.quota, 1), 1.0)
         return share
 
     def _destination_free(self, client_id: ClientId) -> None:

@@ -347,8 +347,8 @@ class ClientPollers:
 
     async def _look_ahead(self, poller: PollerWork) -> None:
         """Learn what is retried later on a poller that has met an ordering key."""
-        tenant = self._firing.tenant(self.client_id)
-        if tenant is None:
+        client = self._firing.client(self.client_id)
+        if client is None:
             # Deleted, but not suspended yet. The poller wants to know all the same, and would ask again at once.
             await self._firing.clock.sleep(RETRY_SECONDS)
             return
@@ -356,7 +356,7 @@ class ClientPollers:
         last = Minute(
             now
             + ahead_minutes(
-                cap_seconds=tenant.settings.retry.cap_seconds,
+                cap_seconds=client.settings.retry.cap_seconds,
                 breaker_longest_seconds=self._firing.breaker_longest_seconds,
             )
         )
@@ -383,7 +383,7 @@ class ClientPollers:
             minute=minute,
             order=poller.order,
             knows_order=lambda: poller.knows_order(minute),
-            tenant=lambda: self._firing.tenant(self.client_id),
+            client=lambda: self._firing.client(self.client_id),
             dispatcher=self._firing.dispatcher,
             settings=self._settings,
             window_rows=lambda: self._firing.row_window.rows,

@@ -27,7 +27,7 @@ from typing import Any
 
 from membership.errors import MinutehandError, StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import Tenant, Tenants
+from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.settings import ReconciliationSettings
 from scheduler_service.domain.ids import HOUR_MS, ClientId, PollerId
 from scheduler_service.domain.ports import AttemptStore, ReconciliationStore, ScheduleStore
@@ -70,7 +70,7 @@ class Reconciler:
         *,
         store: ReconciliationStore,
         reconcile: Reconcile,
-        tenant: Callable[[ClientId], Tenant | None],
+        client: Callable[[ClientId], ServedClient | None],
         pollers: Callable[[ClientId], Collection[PollerId]],
         trusted: Callable[[], bool],
         budget: BackgroundBudget,
@@ -86,7 +86,7 @@ class Reconciler:
         """Reconciliations that this node brought to the end of their windows."""
         self._store = store
         self._reconcile = reconcile
-        self._tenant = tenant
+        self._client = client
         self._pollers = pollers
         self._trusted = trusted
         self._budget = budget
@@ -174,10 +174,10 @@ class Reconciler:
             return None
 
     def _ours(self, client_id: ClientId) -> bool:
-        tenant = self._tenant(client_id)
-        if tenant is None or not self._trusted():
+        client = self._client(client_id)
+        if client is None or not self._trusted():
             return False
-        return _poller_of(client_id, tenant.quota) in self._pollers(client_id)
+        return _poller_of(client_id, client.quota) in self._pollers(client_id)
 
     async def _work_safely(self, slot: Slot) -> None:
         try:
@@ -220,15 +220,15 @@ class Reconciler:
     async def _slice(self, found: Reconciliation) -> float:
         """Do a slice, if it may be done now; answers how long to wait for the next, in seconds. Raises
         StoreUnavailable, NotOurs."""
-        tenant = self._tenant(found.client_id)
-        if tenant is None:
+        client = self._client(found.client_id)
+        if client is None:
             raise NotOurs("its client is gone")
         turn = partial(self._budget.slot, found.client_id)
         if not found.running:
-            await self._reconcile.close(tenant.client, found, turn=turn)
+            await self._reconcile.close(client.record, found, turn=turn)
             return 0.0
         redelivers = found.action is Action.REDELIVER
-        if not self._reconcile.may_begin(found) or (redelivers and not tenant.active):
+        if not self._reconcile.may_begin(found) or (redelivers and not client.active):
             return SEARCH_SECONDS
         if redelivers and (wait := self._until_room(found)) > 0:
             return wait
@@ -236,7 +236,7 @@ class Reconciler:
             _log.info("reconciliation-started", **_names(found))
         share = self._settings.redeliver_share / max(self._redelivering[found.client_id], 1)
         done = await self._reconcile(
-            tenant.client, found, share=share, ours=lambda: self._ours(found.client_id), turn=turn
+            client.record, found, share=share, ours=lambda: self._ours(found.client_id), turn=turn
         )
         self.rows += done.acted
         stands = done.reconciliation
@@ -279,7 +279,7 @@ def build_reconciler(
     schedules: ScheduleStore,
     attempts: AttemptStore,
     place: Place,
-    tenants: Tenants,
+    clients: ServedClients,
     pollers: Callable[[ClientId], Collection[PollerId]],
     trusted: Callable[[], bool],
     budget: BackgroundBudget,
@@ -303,7 +303,7 @@ def build_reconciler(
             clock=clock,
             on_fault=on_fault,
         ),
-        tenant=tenants.get,
+        client=clients.get,
         pollers=pollers,
         trusted=trusted,
         budget=budget,

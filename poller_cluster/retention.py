@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.copies import outcome_after
 from scheduler_service.domain.ids import (
@@ -64,7 +64,7 @@ class _Archived:
 
 
 class Retention:
-    """`tenants()`: the clients; `positions(client_id)`: this node's pollers of one, each with its oldest open minute.
+    """`clients()`: the clients; `positions(client_id)`: this node's pollers of one, each with its oldest open minute.
     `archives`: where to see what is archived; None where nothing waits for that."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Retention:
         *,
         schedules: ScheduleStore,
         clock: Clock,
-        tenants: Callable[[], Sequence[Tenant]],
+        clients: Callable[[], Sequence[ServedClient]],
         positions: Callable[[ClientId], Positions],
         trusted: Callable[[], bool],
         budget: BackgroundBudget,
@@ -81,7 +81,7 @@ class Retention:
     ) -> None:
         self._schedules = schedules
         self._clock = clock
-        self._tenants = tenants
+        self._clients = clients
         self._positions = positions
         self._trusted = trusted
         self._budget = budget
@@ -95,27 +95,27 @@ class Retention:
         """A round now and then, until cancelled."""
         while True:
             await self._clock.sleep(ROUND_SECONDS)
-            for tenant in self._tenants():
+            for client in self._clients():
                 try:
-                    await self.sweep(tenant)
+                    await self.sweep(client)
                 except StoreUnavailable:
                     continue
 
-    async def sweep(self, tenant: Tenant) -> int:
+    async def sweep(self, client: ServedClient) -> int:
         """Delete what is past one client's retention in the pollers held here; answers how many partitions went."""
-        client_id = tenant.client_id
+        client_id = client.client_id
         positions = self._positions(client_id)
         if not positions:
             self._passed.pop(client_id, None)
             return 0
         pollers = frozenset(positions)
-        until = minute_of(self._clock.wall_ms() - tenant.settings.retention_days * DAY_MS)
+        until = minute_of(self._clock.wall_ms() - client.settings.retention_days * DAY_MS)
         hour, passed_in = self._passed.get(client_id, (None, pollers))
         if hour is None or not pollers <= passed_in:
             # A poller's last owner may have left something of any hour.
-            hour = Hour(hour_of(minute_of(tenant.client.created_at)) - 1)
+            hour = Hour(hour_of(minute_of(client.record.created_at)) - 1)
         self._passed[client_id] = hour, pollers
-        archived = await self._archived(tenant, hour, until)
+        archived = await self._archived(client, hour, until)
         deleted, all_gone = 0, True
         while hour * MINUTES_PER_HOUR < until and self._trusted():
             first = Minute(hour * MINUTES_PER_HOUR)
@@ -129,11 +129,11 @@ class Retention:
             await self._clock.sleep(PAUSE_SECONDS)
         return deleted
 
-    async def _archived(self, tenant: Tenant, hour: Hour, until: Minute) -> _Archived:
-        if self._archives is None or tenant.client.built_in:
+    async def _archived(self, client: ServedClient, hour: Hour, until: Minute) -> _Archived:
+        if self._archives is None or client.record.built_in:
             return _Archived(None)
         first = day_of(minute_start(Minute(hour * MINUTES_PER_HOUR)))
-        found = await self._archives.read(tenant.client_id, first=first, last=day_of(minute_start(until)))
+        found = await self._archives.read(client.client_id, first=first, last=day_of(minute_start(until)))
         return _Archived({one.day: one for one in found})
 
     async def _sweep_minutes(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
@@ -76,10 +76,10 @@ class SampleCalls:
         settings = client.settings.effective(poller_quota=client.poller_quota)
         destination = self._destinations.of(client.client_id, sample.definition.url, settings, share=1.0)
         self._admit(client.client_id, destination)
-        tenant = Tenant(client, settings, sample.secrets)
+        served = ServedClient(client, settings, sample.secrets)
         columns: dict[str, Any] = {name: getattr(sample.definition, name, None) for name in Row.__struct_fields__}
         claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
-        prepared = prepare(claim, tenant=tenant, epoch=_FENCE, sender=self._sender, now=max(sample.definition.due, 0))
+        prepared = prepare(claim, client=served, epoch=_FENCE, sender=self._sender, now=max(sample.definition.due, 0))
         assert isinstance(prepared, Prepared)
         request = replace(prepared.request, headers=(*prepared.request.headers, SAMPLE_HEADER))
         return _exchange(request, await self._attempt(request, client.client_id, destination))

@@ -1,4 +1,4 @@
-"""`minutehand clients`: tenants and their quotas."""
+"""`minutehand clients`: clients and their quotas."""
 
 from typing import Annotated, Any
 

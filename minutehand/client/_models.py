@@ -200,7 +200,7 @@ class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant. `settings` are those in force, `stored_settings` those that it was registered with."""
+    """A client. `settings` are those in force, `stored_settings` those that it was registered with."""
 
     client_id: str
     poller_quota: int

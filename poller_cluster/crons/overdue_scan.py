@@ -17,7 +17,7 @@ from typing import Protocol
 
 from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from scheduler_service.domain.ids import DAY_MS, ClientId, CronId, PollerId
 from scheduler_service.domain.ports import CronStore
 from scheduler_service.runtime.clock import Clock
@@ -45,7 +45,7 @@ class CronSearch:
         *,
         crons: CronStore,
         expand: Expands,
-        tenants: Callable[[], Collection[Tenant]],
+        clients: Callable[[], Collection[ServedClient]],
         pollers: Callable[[], Collection[PollerId]],
         quota: Callable[[], int],
         trusted: Callable[[], bool],
@@ -57,7 +57,7 @@ class CronSearch:
         """Forgotten crons found so far."""
         self._crons = crons
         self._expand = expand
-        self._tenants = tenants
+        self._clients = clients
         self._pollers = pollers
         self._quota = quota
         self._trusted = trusted
@@ -72,22 +72,22 @@ class CronSearch:
             if not self._trusted():
                 continue
             pollers, quota = set(self._pollers()), max(self._quota(), 1)
-            for tenant in list(self._tenants()):
-                if tenant.active and not tenant.client.built_in and _poller_of(tenant.client_id, quota) in pollers:
-                    await self._search_safely(tenant)
+            for client in list(self._clients()):
+                if client.active and not client.record.built_in and _poller_of(client.client_id, quota) in pollers:
+                    await self._search_safely(client)
 
-    async def _search_safely(self, tenant: Tenant) -> None:
+    async def _search_safely(self, client: ServedClient) -> None:
         try:
-            await self.search(tenant)
+            await self.search(client)
         except StoreUnavailable:
             return
         except Exception as error:
-            self._on_fault(f"search for forgotten crons of {tenant.client_id}", error)
+            self._on_fault(f"search for forgotten crons of {client.client_id}", error)
 
-    async def search(self, tenant: Tenant) -> int:
+    async def search(self, client: ServedClient) -> int:
         """Expand the forgotten crons of one client; answers how many there were. Raises StoreUnavailable."""
-        client_id = tenant.client_id
-        gone_before = self._clock.wall_ms() - tenant.settings.retention_days * DAY_MS
+        client_id = client.client_id
+        gone_before = self._clock.wall_ms() - client.settings.retention_days * DAY_MS
         after: CronId | None = None
         found = 0
         while True:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from poller_cluster.background_budget import BackgroundBudget
-from poller_cluster.clients import Tenants
+from poller_cluster.clients import ServedClients
 from poller_cluster.crons.expander import Expander
 from poller_cluster.crons.fire_checks import CronChildren
 from poller_cluster.crons.overdue_scan import CronSearch
@@ -29,7 +29,7 @@ class CronWork:
         clients: ClientStore,
         schedules: ScheduleStore,
         place: Place,
-        tenants: Tenants,
+        served: ServedClients,
         pollers: Callable[[], Collection[PollerId]],
         trusted: Callable[[], bool],
         budget: BackgroundBudget,
@@ -38,7 +38,7 @@ class CronWork:
         spawn: Callable[[Coroutine[Any, Any, None], str], object],
         on_fault: Callable[[str, BaseException], None],
     ) -> None:
-        self._tenants = tenants
+        self._served = served
         self.expand = ExpandCrons(
             crons=crons,
             clients=clients,
@@ -53,7 +53,7 @@ class CronWork:
         self.search = CronSearch(
             crons=crons,
             expand=self.expand,
-            tenants=tenants.all,
+            clients=served.all,
             pollers=pollers,
             quota=self._quota,
             trusted=trusted,
@@ -63,9 +63,9 @@ class CronWork:
         )
 
     def _known(self, client_id: ClientId) -> Client | None:
-        tenant = self._tenants.get(client_id)
-        return None if tenant is None else tenant.client
+        client = self._served.get(client_id)
+        return None if client is None else client.record
 
     def _quota(self) -> int:
-        tenant = self._tenants.get(CRON_CLIENT)
-        return 0 if tenant is None else tenant.quota
+        client = self._served.get(CRON_CLIENT)
+        return 0 if client is None else client.quota

@@ -82,7 +82,7 @@ def _target(scheme: str, host: str, port: int) -> Target | None:
 def judge_socket_address(policy: NetworkPolicy, address: object) -> Refusal | None:
     """Judge a socket address: (host, port, …). Anything else is no internet address: refused.
 
-    What a name leads to inside of the operator's network is not the tenant's to know: the refusal does not say it.
+    What a name leads to inside of the operator's network is not the client's to know: the refusal does not say it.
 
     The network policy at the socket: judged by the address that is about to be connected to.
     """

@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from membership.signal import Signal
-from poller_cluster.clients import Tenant, Tenants
+from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.destinations import ROUNDING, Destination, Destinations, due_within
 from poller_cluster.dispatch.due_clock import DueClock
@@ -72,7 +72,7 @@ class Dispatcher:
         self,
         *,
         engine: Engine,
-        tenants: Tenants,
+        clients: ServedClients,
         clock: Clock,
         randomness: Randomness,
         sender: Sender,
@@ -89,7 +89,7 @@ class Dispatcher:
         self.over_quota = 0
         """Rows submitted so far beyond what their poller is guaranteed."""
         self._engine = engine
-        self._tenants = tenants
+        self._clients = clients
         self._clock = clock
         self._randomness = randomness
         self._sender = sender
@@ -99,7 +99,7 @@ class Dispatcher:
         self._on_fault = on_fault
         self._on_free = on_free
         self._by_due = RowsByDue()
-        self._clients: dict[ClientId, ClientRows] = {}
+        self._held: dict[ClientId, ClientRows] = {}
         self._turns: tuple[deque[ReadyRows], deque[ReadyRows]] = (deque(), deque())
         self._destinations: Destinations[Job] = Destinations(destinations or DestinationSettings(), on_free=on_free)
         self._parked: dict[Destination[Job], None] = {}
@@ -112,60 +112,60 @@ class Dispatcher:
         """How many more rows of this client may be claimed: what its limit leaves over what is claimed already, or is
         being claimed. None before there is room for `CLAIM_ROWS` of them, so that claims are not written one by one;
         `on_free` tells then when there is."""
-        tenant = self._tenants.get(client_id)
-        if tenant is None or not tenant.active:
+        client = self._clients.get(client_id)
+        if client is None or not client.active:
             return 0
-        limit, client = self._limit(tenant), self._client(client_id)
-        free = limit - client.taken
+        limit, held = self._limit(client), self._held_for(client_id)
+        free = limit - held.taken
         if free >= claim_rows(limit):
             return free
-        client.want_room(limit)
+        held.want_room(limit)
         return 0
 
     def claim_ahead_ms(self, client_id: ClientId, settings: MinuteSettings) -> int:
         """How far ahead rows may be claimed: less when most of the client's room is taken, or a poller that claims for
         later would keep those of other pollers waiting that are due now."""
-        tenant, taken = self._tenants.get(client_id), self._client(client_id).taken
-        limit = 1 if tenant is None else self._limit(tenant)
+        client, taken = self._clients.get(client_id), self._held_for(client_id).taken
+        limit = 1 if client is None else self._limit(client)
         part = (taken + 1) / limit
         return due_within(part, lead_ms=settings.claim_lead_ms, ahead_ms=settings.claim_ahead_ms)
 
-    def _limit(self, tenant: Tenant) -> int:
+    def _limit(self, client: ServedClient) -> int:
         """This node's part of what the client may have on the wire."""
-        return max(int((tenant.settings.max_in_flight or 1) * self._share(tenant.client_id) + ROUNDING), 1)
+        return max(int((client.settings.max_in_flight or 1) * self._share(client.client_id) + ROUNDING), 1)
 
-    def destination(self, tenant: Tenant, url: str) -> Destination[Job]:
+    def destination(self, client: ServedClient, url: str) -> Destination[Job]:
         """Where a row of this client would go."""
-        client_id = tenant.client_id
-        return self._destinations.of(client_id, url, tenant.settings, share=self._share(client_id))
+        client_id = client.client_id
+        return self._destinations.of(client_id, url, client.settings, share=self._share(client_id))
 
     def reserve(self, client_id: ClientId, rows: int) -> None:
         """Keep room for rows that are being claimed; negative gives it back."""
-        client = self._client(client_id)
-        client.reserved += rows
-        if client.made_room():
+        held = self._held_for(client_id)
+        held.reserved += rows
+        if held.made_room():
             self._on_free(client_id)
 
-    def _client(self, client_id: ClientId) -> ClientRows:
-        client = self._clients.get(client_id)
-        if client is None:
-            client = self._clients[client_id] = ClientRows(client_id, self._turns)
-        return client
+    def _held_for(self, client_id: ClientId) -> ClientRows:
+        held = self._held.get(client_id)
+        if held is None:
+            held = self._held[client_id] = ClientRows(client_id, self._turns)
+        return held
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start the attempts of these rows, all of one owner, when they are due and their turn has come."""
         if not jobs:
             return
         client_id = jobs[0].owner.client_id
-        self._client(client_id).outstanding += len(jobs)
-        tenant = self._tenants.get(client_id)
+        self._held_for(client_id).outstanding += len(jobs)
+        client = self._clients.get(client_id)
         url = destination = None
         for job in jobs:
             self.over_quota += job.over_quota
-            if tenant is not None:
+            if client is not None:
                 if destination is None or job.claim.row.url != url:
                     url = job.claim.row.url
-                    destination = self.destination(tenant, url or "")
+                    destination = self.destination(client, url or "")
                 job.destination = destination
                 destination.outstanding += 1
         self._await_due(jobs)
@@ -177,7 +177,7 @@ class Dispatcher:
     def withdraw(self, owner: object) -> list[Job]:
         """Take back every row of `owner` that was not started."""
         taken = self._by_due.withdraw(owner)
-        for queue in (queue for client in self._clients.values() for queue in client.queues):
+        for queue in (queue for held in self._held.values() for queue in held.queues):
             mine = [job for job in queue.ready if job.owner is owner]
             if mine:
                 taken += mine
@@ -196,13 +196,13 @@ class Dispatcher:
 
     def _released(self, job: Job) -> None:
         """This row is not on its way any more."""
-        client = self._clients[job.owner.client_id]
-        client.outstanding -= 1
+        held = self._held[job.owner.client_id]
+        held.outstanding -= 1
         if job.destination is not None:
             job.destination.released()
             job.destination = None
-        if client.made_room():
-            self._on_free(client.client_id)
+        if held.made_room():
+            self._on_free(held.client_id)
 
     def _await_due(self, jobs: Sequence[Job]) -> None:
         if self._by_due.add(jobs):
@@ -241,7 +241,7 @@ class Dispatcher:
         return soonest
 
     def _make_ready(self, job: Job, *, called: bool = False) -> None:
-        queue = self._clients[job.owner.client_id].queues[job.over_quota]
+        queue = self._held[job.owner.client_id].queues[job.over_quota]
         job.called = called
         if called:
             queue.ready.appendleft(job)
@@ -287,21 +287,21 @@ class Dispatcher:
 
     def _serve(self, queue: ReadyRows) -> bool:
         """One client's turn; it stays in the round while it has ready rows."""
-        tenant, client, ready = self._tenants.get(queue.client_id), queue.client, queue.ready
+        client, held, ready = self._clients.get(queue.client_id), queue.client, queue.ready
         started = cut_short = False
-        if tenant is not None and tenant.active:
-            limit, free = self._limit(tenant), self._engine_free()
+        if client is not None and client.active:
+            limit, free = self._limit(client), self._engine_free()
             if queue.deficit < 1:
-                queue.deficit += QUANTUM * tenant.quota
+                queue.deficit += QUANTUM * client.quota
             start = _Start(
-                tenant=tenant,
+                client=client,
                 now=self._due_clock.now(),
                 earliest=self._due_clock.earliest(),
                 wall_ms=self._clock.wall_ms(),
                 monotonic=self._clock.monotonic(),
             )
             while ready and queue.deficit >= 1 and free > 0:
-                if client.on_the_wire >= limit or client.on_the_wire >= self._engine_part(free):
+                if held.on_the_wire >= limit or held.on_the_wire >= self._engine_part(free):
                     break
                 job = ready.popleft()
                 if job.due > start.now:
@@ -312,8 +312,8 @@ class Dispatcher:
                     started = True
                     # What ends at once without an attempt is counted too; the next turn knows better.
                     free -= 1
-                    self._start(client, job, start)
-            cut_short = queue.deficit >= 1 and client.on_the_wire < limit and self._engine_free() <= 0
+                    self._start(held, job, start)
+            cut_short = queue.deficit >= 1 and held.on_the_wire < limit and self._engine_free() <= 0
         if not ready:
             queue.queued = False
             queue.deficit = 0
@@ -327,11 +327,11 @@ class Dispatcher:
         """Whether its destination takes this row now. Otherwise the row waits aside, or has its outcome."""
         destination = job.destination
         if destination is None:
-            destination = job.destination = self.destination(start.tenant, job.claim.row.url or "")
+            destination = job.destination = self.destination(start.client, job.claim.row.url or "")
             destination.outstanding += 1
         now = start.monotonic
         if destination.held_back(now, 0.0):
-            outcome = self._until_open_again(job.claim, start.tenant, destination)
+            outcome = self._until_open_again(job.claim, start.client, destination)
             if outcome is not None:
                 self._released(job)
                 job.owner.attempt_ended(job.claim.row.key, outcome, now=start.wall_ms)
@@ -351,14 +351,14 @@ class Dispatcher:
         """How many hosts are held back, or tried again, for clients of this node."""
         return sum(not destination.breaker.closed for _, destination in self._destinations.all())
 
-    def judge(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
+    def judge(self, claim: Claim, client: ServedClient, destination: "Destination[Job]") -> Outcome | None:
         """The outcome of a row that need not be claimed, because its destination is held back until after its due."""
         due_in = (claim.row.due - self._due_clock.now()) / 1000.0
         if not destination.held_back(self._clock.monotonic(), due_in):
             return None
-        return self._until_open_again(claim, tenant, destination)
+        return self._until_open_again(claim, client, destination)
 
-    def _until_open_again(self, claim: Claim, tenant: Tenant, destination: "Destination[Job]") -> Outcome | None:
+    def _until_open_again(self, claim: Claim, client: ServedClient, destination: "Destination[Job]") -> Outcome | None:
         """Spread over as long again as the breaker is open, so that not all come back at once."""
         try:
             options = decode_options(claim.row.options)
@@ -367,19 +367,19 @@ class Dispatcher:
         now, breaker = self._clock.wall_ms(), destination.breaker
         seconds = breaker.until - self._clock.monotonic() + breaker.open_seconds * self._randomness.fraction()
         at = UnixMillis(now + max(round(seconds * 1000), 1))
-        return until_open_again(claim, options=options, settings=tenant.settings, at=at, now=now)
+        return until_open_again(claim, options=options, settings=client.settings, at=at, now=now)
 
     def _prepare(self, job: Job, start: "_Start") -> Prepared | Outcome:
         claim, now = job.claim, start.wall_ms
         try:
             return prepare(
                 claim,
-                tenant=start.tenant,
+                client=start.client,
                 epoch=job.owner.epoch,
                 sender=self._sender,
                 now=now,
                 judged_at=start.earliest,
-                open_headers=self._tenants.open_headers,
+                open_headers=self._clients.open_headers,
             )
         except SecretLocked:
             at = UnixMillis(now + round(LOCKED_SECONDS * 1000 * (1 + self._randomness.fraction())))
@@ -390,31 +390,31 @@ class Dispatcher:
             self._on_fault(f"row {claim.row.schedule_id}", error)
             return unsent(claim, State.FAILED, "internal", now, job.owner.epoch, self._sender)
 
-    def _start(self, client: ClientRows, job: Job, start: "_Start") -> None:
+    def _start(self, held: ClientRows, job: Job, start: "_Start") -> None:
         prepared = self._prepare(job, start)
         if isinstance(prepared, Outcome):
             self._released(job)
             job.owner.attempt_ended(job.claim.row.key, prepared, now=start.wall_ms)
             return
-        client.on_the_wire += 1
+        held.on_the_wire += 1
         assert job.destination is not None
-        tenant, options, generation = start.tenant, prepared.options, job.destination.started()
+        client, options, generation = start.client, prepared.options, job.destination.started()
         self._engine.start_attempt(
             prepared.request,
-            lambda result: self._attempt_done(client, job, options, result, tenant, generation),
+            lambda result: self._attempt_done(held, job, options, result, client, generation),
             may_start=job.owner.may_send,
         )
 
     def _attempt_done(
         self,
-        client: ClientRows,
+        held: ClientRows,
         job: Job,
         options: ScheduleOptions,
         result: AttemptResult,
-        tenant: Tenant,
+        client: ServedClient,
         generation: int,
     ) -> None:
-        client.on_the_wire -= 1
+        held.on_the_wire -= 1
         assert job.destination is not None
         self._ended_at(job.destination, result, generation)
         if result.error == "not-trusted" and result.nothing_sent:
@@ -431,7 +431,7 @@ class Dispatcher:
             job.claim,
             result,
             options=options,
-            settings=tenant.settings,
+            settings=client.settings,
             epoch=job.owner.epoch,
             life=self._sender.life,
             now=now,
@@ -457,7 +457,7 @@ class _Start(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What holds for all attempts that are started in one client's turn: the client, and the clocks as they were read
     then. `now`: what is due by then may start; `earliest`: what is late by then is late."""
 
-    tenant: Tenant
+    client: ServedClient
     now: int
     earliest: int
     wall_ms: int

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import callback_headers, sign, user_agent
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.dispatch.job import Claim
@@ -40,7 +40,7 @@ class Prepared:
 def prepare(
     claim: Claim,
     *,
-    tenant: Tenant,
+    client: ServedClient,
     epoch: int,
     sender: Sender,
     now: int,
@@ -62,17 +62,17 @@ def prepare(
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     in_doubt = claim.redelivery or options.in_doubt
-    if in_doubt and tenant.settings.in_doubt == "drop":
+    if in_doubt and client.settings.in_doubt == "drop":
         return unsent(claim, State.FAILED, "in-doubt", now, epoch, sender)
     attempts_before = row.attempt_base or 0
     due = due_of(row.schedule_id)
-    skip_after = options.skip_after_ms(tenant.settings.late_policy)
+    skip_after = options.skip_after_ms(client.settings.late_policy)
     if skip_after is not None and attempts_before == 0 and not in_doubt:
         late_ms = (now if judged_at is None else judged_at) - max(due, claim.found_at)
         if late_ms > skip_after:
             return unsent(claim, State.SKIPPED, "late", now, epoch, sender)
     try:
-        headers = decode_headers(open_headers(tenant.client_id, row.headers or ""))
+        headers = decode_headers(open_headers(client.client_id, row.headers or ""))
     except Undecodable:
         return unsent(claim, State.FAILED, "undecodable", now, epoch, sender)
     body = row.body or b""
@@ -84,8 +84,8 @@ def prepare(
         headers=callback_headers(
             headers,
             timestamp=timestamp,
-            signature=sign(tenant.secrets, webhook_id, timestamp, body),
-            client_id=tenant.client_id,
+            signature=sign(client.secrets, webhook_id, timestamp, body),
+            client_id=client.client_id,
             schedule_id=webhook_id,
             cron_id=row.cron_id,
             due_ms=row.nominal_due if row.nominal_due is not None else due,
@@ -95,9 +95,9 @@ def prepare(
             user_agent=user_agent(sender.version),
         ),
         body=body,
-        timeout_seconds=options.timeout_seconds or tenant.settings.timeout_seconds,
-        at_most_once=tenant.settings.in_doubt == "drop",
-        client_id=tenant.client_id,
+        timeout_seconds=options.timeout_seconds or client.settings.timeout_seconds,
+        at_most_once=client.settings.in_doubt == "drop",
+        client_id=client.client_id,
     )
     return Prepared(request, options)
 

@@ -17,7 +17,7 @@ host that fails, or behind a head that is retried later, take no room from other
 
 from collections.abc import Callable, Mapping, Sized
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.destinations import Destination, due_within, longest_due_in, part_for
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
@@ -61,7 +61,7 @@ class _Alike:
 
 class MinuteAdmission:
     """Of one run of a minute. `knows_order` says whether everything that stands before its rows is known;
-    `tenant` answers None while the client is not known; `on_recorded` hears of every outcome that became durable."""
+    `client` answers None while the client is not known; `on_recorded` hears of every outcome that became durable."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class MinuteAdmission:
         minute: Minute,
         order: OrderingKeys,
         knows_order: Callable[[], bool],
-        tenant: Callable[[], Tenant | None],
+        client: Callable[[], ServedClient | None],
         dispatcher: Dispatcher,
         settings: MinuteSettings,
         window_rows: Callable[[], int] | None = None,
@@ -79,7 +79,7 @@ class MinuteAdmission:
         self._settings = settings
         self._order = order
         self._knows_order = knows_order
-        self._tenant = tenant
+        self._client = client
         self._dispatcher = dispatcher
         self._on_recorded = on_recorded
         self._claiming: dict[Destination[Job], int] = {}
@@ -111,19 +111,19 @@ class MinuteAdmission:
         row, alike = entry.row, self._alike
         if alike is not None and row.url == alike.url and row.due <= alike.due_until and row.ordering_key is None:
             return self._judge_alike(entry, alike)
-        tenant = self._tenant()
-        if tenant is None:
+        client = self._client()
+        if client is None:
             return None
         if entry.row.ordering_key is not None:
-            verdict = self._judge_order(entry, entry.row.ordering_key, tenant, now)
+            verdict = self._judge_order(entry, entry.row.ordering_key, client, now)
             if verdict is not None:
                 return verdict
-        return self._judge_destination(entry, tenant, now)
+        return self._judge_destination(entry, client, now)
 
-    def _judge_order(self, entry: OpenRow, key: str, tenant: Tenant, now: int) -> Verdict:
+    def _judge_order(self, entry: OpenRow, key: str, client: ServedClient, now: int) -> Verdict:
         row, order = entry.row, self._order
         in_doubt = entry.redelivery or says_in_doubt(row.options)
-        if in_doubt and tenant.settings.in_doubt == "drop":
+        if in_doubt and client.settings.in_doubt == "drop":
             return None
         order.read(row)
         order.want()
@@ -153,10 +153,10 @@ class MinuteAdmission:
         self._free_behind -= 1
         return True
 
-    def _judge_destination(self, entry: OpenRow, tenant: Tenant, now: int) -> Verdict:
-        destination = self._dispatcher.destination(tenant, entry.row.url or "")
+    def _judge_destination(self, entry: OpenRow, client: ServedClient, now: int) -> Verdict:
+        destination = self._dispatcher.destination(client, entry.row.url or "")
         if not destination.breaker.closed:
-            outcome = self._dispatcher.judge(entry.claim(), tenant, destination)
+            outcome = self._dispatcher.judge(entry.claim(), client, destination)
             if outcome is not None:
                 return outcome
         lead_ms = self._settings.claim_lead_ms
@@ -181,11 +181,11 @@ class MinuteAdmission:
         kind, key = line
         if kind == KEY:
             return Again(self._room_in_line(key, first, now))
-        tenant = self._tenant()
-        if tenant is None:
+        client = self._client()
+        if client is None:
             return Again(0)
-        destination = self._dispatcher.destination(tenant, first.row.url or "")
-        if not destination.breaker.closed and self._dispatcher.judge(first.claim(), tenant, destination) is not None:
+        destination = self._dispatcher.destination(client, first.row.url or "")
+        if not destination.breaker.closed and self._dispatcher.judge(first.claim(), client, destination) is not None:
             return Again(ALL)
         lead_ms, ahead_ms = self._settings.claim_lead_ms, self._settings.claim_ahead_ms
         part = part_for(first.row.due - now, lead_ms=lead_ms)

@@ -15,7 +15,7 @@ from membership.errors import StoreUnavailable
 from membership.signal import Signal
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.crons.fire_checks import CronChildren
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Claim, Job
@@ -153,7 +153,7 @@ class Firing:
     page_reads: asyncio.Semaphore
     budget: BackgroundBudget
     cron_children: CronChildren
-    tenant: Callable[[ClientId], Tenant | None] = lambda client_id: None
+    client: Callable[[ClientId], ServedClient | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
     recount: Callable[[Partition, int], None] = lambda partition, epoch: None
 

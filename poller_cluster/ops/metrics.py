@@ -202,7 +202,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_clients_locked",
         Kind.GAUGE,
         "Clients whose calls wait because a signing secret of theirs can't be decrypted: the key ring lacks its key.",
-        lambda shown: shown.node.tenants.locked,
+        lambda shown: shown.node.clients.locked,
     ),
     Metric(
         "minutehand_attempts_unrecorded_total",

@@ -53,7 +53,7 @@ async def once_of(call: Call) -> Once | None:
 
 
 async def _judged(call: Call, once: Once) -> Once:
-    services, client = call.services, call.tenant
+    services, client = call.services, call.client
     fault = age_fault(once, now=services.clock.wall_ms())
     if fault is None and once.pollers <= client.poller_quota:
         return once
@@ -70,12 +70,12 @@ async def _judged(call: Call, once: Once) -> Once:
 
 def ids_of(call: Call, once: Once | None, body: bytes) -> OnceIds | None:
     """What the rows of this create are called. `body` as it was sent."""
-    return None if once is None else OnceIds(call.tenant.client_id, once, body)
+    return None if once is None else OnceIds(call.client.client_id, once, body)
 
 
 def told(call: Call) -> dict[str, str]:
     """The header for the answer. To be asked for before anything is waited for: what comes of it is a clock's time."""
-    return told_at(call.tenant, now=call.services.clock.wall_ms())
+    return told_at(call.client, now=call.services.clock.wall_ms())
 
 
 def told_at(client: Client, *, now: int) -> dict[str, str]:

@@ -17,12 +17,12 @@ what ordering keys can do as well. A token is good for `MAX_AGE_MS`, which is fa
 repeat can't bring back what was deleted.
 
 What holds of ids by chance only: the tail is a hash of the content, so another body, or another token, has another id
-but once in 2^58. The hash has no secret, and positions are steps, so a tenant that searches finds two batches of its
+but once in 2^58. The hash has no secret, and positions are steps, so a client that searches finds two batches of its
 own, in seconds of one core, of which many items share their ids. It harms its own rows alone: of two creates one row
 is left, with the content of either, which may be called once or not again and shows the outcome of the one as the
 other's, in lists and books too.
 
-Dues, horizon and `created_at` are judged as of ASKED_AT, which is the tenant's to say, up to `MAX_AGE_MS` ago and
+Dues, horizon and `created_at` are judged as of ASKED_AT, which is the client's to say, up to `MAX_AGE_MS` ago and
 `MAX_AHEAD_MS` ahead. So a due of 15 minutes ago can be created, where 60 seconds are the most without a token; such a
 create takes the late rule, as any does whose answer was that long in coming.
 

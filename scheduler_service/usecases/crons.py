@@ -312,7 +312,7 @@ def _fires_between(cron: Cron, after: int, until: int) -> int:
 
 
 class RequestCrons:
-    """Request: what tenants ask of their crons, as far as it may make calls that would not be made otherwise.
+    """Request: what clients ask of their crons, as far as it may make calls that would not be made otherwise.
 
         admitted (client, clock) -> draft (every rule, every fault) -> change
 

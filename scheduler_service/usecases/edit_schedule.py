@@ -126,7 +126,7 @@ class EditSchedule:
 
         What was left half done is completed: a pointer whose copy is missing, a cancel that reached only the copy, a
         reschedule without its new row, a row without an outcome in a minute that its poller has left behind.
-        `consistency` LOCAL_ONE is for tenants that look: what one replica does not have, and what would be acted upon,
+        `consistency` LOCAL_ONE is for clients that look: what one replica does not have, and what would be acted upon,
         is read again at LOCAL_QUORUM.
         """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)

@@ -117,7 +117,7 @@ class ListSchedules:
     ) -> Listing:
         """Up to `limit` rows from `position` on (None: from the window's start). Raises StoreUnavailable.
 
-        `consistency` is for tenants that look: who acts on what is listed gives none.
+        `consistency` is for clients that look: who acts on what is listed gives none.
         """
         found = await self.lean(window, limit=limit, position=position, consistency=consistency, told=told)
         items, last = await self._whole(found.items, consistency, told)

@@ -15,7 +15,7 @@ Re-home is an edit to `retrying, next_attempt_at = now`, then the copy. So it co
 exactly one of them wins: an acknowledged create is swept by its owner or re-homed, never both, never neither. A copy
 that must itself point on moves its original first, then the next copy is inserted.
 
-A tenant's create may ask for a stronger insert (`consistency`). Nothing else here does: copies, and everything that is
+A client's create may ask for a stronger insert (`consistency`). Nothing else here does: copies, and everything that is
 looked at to decide, stay as they are.
 
 When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place. A process

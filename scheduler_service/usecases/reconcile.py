@@ -5,7 +5,7 @@
 A slice is some minutes over all pollers, or a part of one busy minute: the pollers' pages are merged by (due, id), so
 that one key says where every poller goes on, and all pollers of a client get their part of the work at the same time.
 
-Rows are handled by the verbs that tenants have, each on condition of what it reads serially. To redeliver, it must not
+Rows are handled by the verbs that clients have, each on condition of what it reads serially. To redeliver, it must not
 have been redelivered since the reconciliation was asked for; what is cancelled stays so. So a slice that is done twice,
 by two nodes at once or because its first doer died before the write, does nothing twice. Only the write adds to the
 counts, and of two writes from one version one is applied; the other's doer reads where it stands and goes on there.

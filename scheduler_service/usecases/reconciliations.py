@@ -1,4 +1,4 @@
-"""Request: what tenants ask of reconciliations: that one begin, or that one end before its window does.
+"""Request: what clients ask of reconciliations: that one begin, or that one end before its window does.
 
     admitted (client, clock) -> judged (every fault) -> a slot of its client -> inserted -> told to who searches
 

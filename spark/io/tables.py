@@ -26,7 +26,7 @@ class Tables:
         self._session = session
 
     def clients(self) -> DataFrame:
-        """Every client: the one table that is read whole, a row for each tenant."""
+        """Every client: the one table that is read whole, a row for each client."""
         return self._table("clients")
 
     def by_key(self, keys: DataFrame, table: str, columns: Sequence[str], *, beside: Sequence[str] = ()) -> DataFrame:

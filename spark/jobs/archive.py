@@ -31,8 +31,8 @@ from spark.io.marks import Marks, open_marks
 from spark.io.members import pollers
 from spark.jobs.archive_days import Plan, Wanted, as_of, by_day, first_day, past_retention, plan
 from spark.jobs.archive_folders import Folders, sweep_up
+from spark.jobs.clients import KnownClient, known_clients
 from spark.jobs.job import Context, Job, JobRefused, Report
-from spark.jobs.tenants import Tenant, tenants
 from spark.transforms.archive import READS, archived, is_open
 from spark.window import HOUR, Window, add_clients, day
 
@@ -56,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(context: Context, arguments: Namespace) -> Report:
     files = Files(context.session, arguments.output)
-    chosen = {one.client_id: one for one in tenants(context, arguments.clients)}
+    chosen = {one.client_id: one for one in known_clients(context, arguments.clients)}
     if built_in := [name for name in chosen if name.startswith("$")]:
         raise JobRefused(f"{', '.join(built_in)}: Minutehand's own clients are not archived")
     start, end = _span(arguments, context.now, chosen.values())
@@ -67,7 +67,7 @@ def run(context: Context, arguments: Namespace) -> Report:
 
 
 def _archive(
-    context: Context, files: Files, chosen: Mapping[str, Tenant], start: datetime, end: datetime, *, again: bool
+    context: Context, files: Files, chosen: Mapping[str, KnownClient], start: datetime, end: datetime, *, again: bool
 ) -> Report:
     with open_marks(context.storage, SystemRandomness().uuid4()) as marks:
         if start >= end or not chosen:
@@ -81,7 +81,7 @@ def _archive(
         left = files.list(f"{files.root}/{STAGING}")
         marks.take(owned)
         try:
-            every = [one.client_id for one in tenants(context, [])]
+            every = [one.client_id for one in known_clients(context, [])]
             sweep_up(files, [one.name for one in left], owned=owned, alive=marks.runs(every), say=context.say)
             wanted = archive.plan(start, end)
             done = archive.write([one for one in wanted.wanted if one.client_id in owned])
@@ -116,7 +116,7 @@ class _Archive:
     """One run."""
 
     def __init__(
-        self, context: Context, files: Files, marks: Marks, chosen: Mapping[str, Tenant], *, again: bool
+        self, context: Context, files: Files, marks: Marks, chosen: Mapping[str, KnownClient], *, again: bool
     ) -> None:
         self._context = context
         self._files = files
@@ -186,7 +186,7 @@ class _Archive:
         return past_retention(self._chosen[one.client_id], one.at, now_ms=self._now_ms)
 
 
-def _span(arguments: Namespace, now: datetime, chosen: Iterable[Tenant]) -> tuple[datetime, datetime]:
+def _span(arguments: Namespace, now: datetime, chosen: Iterable[KnownClient]) -> tuple[datetime, datetime]:
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     end: datetime = today if arguments.end is None else arguments.end
     start: datetime | None = arguments.start

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from scheduler_service.domain.archives import CLOCKS_MS, ArchivedDay, day_of
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS
 from spark.io.members import Pollers
-from spark.jobs.tenants import Tenant, settled_before
+from spark.jobs.clients import KnownClient, settled_before
 
 
 class Wanted(NamedTuple):
@@ -28,9 +28,9 @@ class Plan:
     elsewhere: list[ArchivedDay] = field(default_factory=list)
 
 
-def first_day(tenant: Tenant) -> int:
+def first_day(client: KnownClient) -> int:
     """The first one that may have rows: dues of the hour before a client was made are accepted."""
-    return day_of(tenant.created * 1000 - HOUR_MS)
+    return day_of(client.created * 1000 - HOUR_MS)
 
 
 def as_of(now_ms: int) -> int:
@@ -39,7 +39,7 @@ def as_of(now_ms: int) -> int:
 
 
 def plan(
-    tenants: Iterable[Tenant],
+    known_clients: Iterable[KnownClient],
     marks: Iterable[ArchivedDay],
     pollers: Mapping[str, Pollers],
     *,
@@ -53,11 +53,11 @@ def plan(
     stale, or if `again`; in its own place only, for what retention deleted since is nowhere else."""
     known: dict[tuple[str, int], ArchivedDay] = {(mark.client_id, mark.day): mark for mark in marks}
     made = Plan()
-    for tenant in tenants:
-        settled = min(settled_before(tenant, pollers.get(tenant.client_id)) * 1000, as_of(now_ms))
-        for at in range(max(start, first_day(tenant)), end, DAY_MS):
-            before = known.get((tenant.client_id, at))
-            one = Wanted(tenant.client_id, at, before)
+    for client in known_clients:
+        settled = min(settled_before(client, pollers.get(client.client_id)) * 1000, as_of(now_ms))
+        for at in range(max(start, first_day(client)), end, DAY_MS):
+            before = known.get((client.client_id, at))
+            one = Wanted(client.client_id, at, before)
             if before is not None and not (before.stale or again):
                 made.archived += 1
             elif before is not None and before.rows and before.place != place:
@@ -69,9 +69,9 @@ def plan(
     return made
 
 
-def past_retention(tenant: Tenant, at: int, *, now_ms: int) -> bool:
+def past_retention(client: KnownClient, at: int, *, now_ms: int) -> bool:
     """Whether retention may have deleted of that day already, or may while it is read."""
-    return at < now_ms + HOUR_MS - tenant.retention_days * DAY_MS
+    return at < now_ms + HOUR_MS - client.retention_days * DAY_MS
 
 
 def by_day(wanted: Iterable[Wanted]) -> dict[int, list[Wanted]]:

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, ClientState
 from spark.io.charts import Chart, draw
 from spark.io.members import capacity_per_minute
+from spark.jobs.clients import known_clients
 from spark.jobs.job import Context, Job, JobRefused, Report
-from spark.jobs.tenants import tenants
 from spark.transforms.load import READS, hottest, loads, minutes, poller_minutes, totals
 from spark.window import HOUR, Window, add_clients, hour
 
@@ -55,7 +55,7 @@ def run(context: Context, arguments: Namespace) -> Report:
     directory: Path | None = arguments.charts
     if directory is not None and directory.exists() and not directory.is_dir():
         raise JobRefused(f"--charts: {directory} is no directory")
-    chosen = [one for one in tenants(context, arguments.clients) if one.state != ClientState.DELETED]
+    chosen = [one for one in known_clients(context, arguments.clients) if one.state != ClientState.DELETED]
     if not chosen:
         raise JobRefused("there are no clients to look at")
     quotas = context.session.createDataFrame(

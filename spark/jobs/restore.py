@@ -23,8 +23,8 @@ from spark.io.export import check_file, write_file
 from spark.io.files import Files
 from spark.io.marks import open_marks
 from spark.jobs.archive_days import first_day
+from spark.jobs.clients import KnownClient, known_clients
 from spark.jobs.job import Context, Job, JobRefused, Report
-from spark.jobs.tenants import Tenant, tenants
 from spark.transforms.archive import by_state, schedules
 from spark.window import Window, add_clients, day
 
@@ -118,7 +118,7 @@ def _missing(
     whole: Iterable[Manifest],
 ) -> list[Problem]:
     """The days that have no folder, and ought to or may have; and folders that are not the ones marked."""
-    chosen = tenants(context, clients or [])
+    chosen = known_clients(context, clients or [])
     days = days_of(window)
     first = round(window.start.timestamp() * 1000)
     with open_marks(context.storage, SystemRandomness().uuid4()) as marks:
@@ -128,12 +128,12 @@ def _missing(
     }
     found = []
     for number, name in enumerate(days):
-        for tenant in chosen:
-            if (name, tenant.client_id) in present:
+        for client in chosen:
+            if (name, client.client_id) in present:
                 continue
-            why = _why_missing(tenant, first + number * DAY_MS, marked.get((name, tenant.client_id)))
+            why = _why_missing(client, first + number * DAY_MS, marked.get((name, client.client_id)))
             if why is not None:
-                found.append(Problem(day=name, client_id=tenant.client_id, why=why))
+                found.append(Problem(day=name, client_id=client.client_id, why=why))
     for one in whole:
         mark = marked.get((one.day, one.client_id))
         if mark is not None and mark.rows and (mark.rows, mark.digest) != (one.rows, one.digest):
@@ -146,9 +146,9 @@ def _without(whole: Iterable[Manifest], problems: Iterable[Problem]) -> list[Man
     return [one for one in whole if (one.day, one.client_id) not in bad]
 
 
-def _why_missing(tenant: Tenant, at: int, mark: ArchivedDay | None) -> str | None:
+def _why_missing(client: KnownClient, at: int, mark: ArchivedDay | None) -> str | None:
     if mark is None:
-        return "not archived" if at >= first_day(tenant) else None
+        return "not archived" if at >= first_day(client) else None
     if mark.rows:
         return f"archived in {mark.place}, and not here"
     return "past its client's retention when it was archived: nothing was left" if mark.past_retention else None

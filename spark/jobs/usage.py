@@ -27,8 +27,8 @@ from pyspark.sql import functions as F
 
 from scheduler_service.domain.usage import Used
 from spark.io.members import pollers
+from spark.jobs.clients import KnownClient, known_clients, settled_before
 from spark.jobs.job import Context, Job, JobRefused, Report
-from spark.jobs.tenants import Tenant, settled_before, tenants
 from spark.transforms.usage import READS, days, failing_hosts, growing, usage, used
 from spark.window import Window, add_clients, day
 
@@ -67,15 +67,15 @@ class Plan:
     expired: int = 0
 
 
-def oldest_whole_day(tenant: Tenant, now: datetime) -> int:
+def oldest_whole_day(client: KnownClient, now: datetime) -> int:
     """The first day that retention has left whole, and leaves so while it is read; Unix seconds."""
-    left = seconds(now) + RETENTION_MARGIN - tenant.retention_days * DAY_SECONDS
+    left = seconds(now) + RETENTION_MARGIN - client.retention_days * DAY_SECONDS
     return -(-left // DAY_SECONDS) * DAY_SECONDS
 
 
 def choose(
     plan: Plan,
-    tenant: Tenant,
+    client: KnownClient,
     span: Window,
     *,
     kept: int,
@@ -86,13 +86,13 @@ def choose(
 ) -> None:
     """Add the days of one client that are to be counted."""
     for at in range(seconds(span.start), seconds(span.end), DAY_SECONDS):
-        one = Day(tenant.client_id, at)
+        one = Day(client.client_id, at)
         known = stored.get(one)
         if known is not None and known.complete and not again:
             plan.complete += 1
         elif at < kept:
             plan.expired += explicit
-        elif one in busy or known is not None or at + DAY_SECONDS > tenant.created:
+        elif one in busy or known is not None or at + DAY_SECONDS > client.created:
             plan.wanted.append(one)
 
 
@@ -119,7 +119,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(context: Context, arguments: Namespace) -> Report:
     start, end = _span(arguments, context.now)
-    chosen = tenants(context, arguments.clients)
+    chosen = known_clients(context, arguments.clients)
     kept = {one.client_id: oldest_whole_day(one, context.now) for one in chosen}
     first = seconds(start) if start is not None else min(kept.values(), default=seconds(end))
     if not chosen or first >= seconds(end):

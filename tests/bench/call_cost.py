@@ -37,7 +37,7 @@ from minutehand.local.machine import free_ports
 from minutehand.running import spare_collector
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.clients import Tenant, Tenants
+from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.settings import DeliverySettings
 from poller_cluster.dispatch.dispatcher import Dispatcher
@@ -144,7 +144,7 @@ class ShiftedClock(SystemClock):
         return super().wall_ms() + self.ahead_ms
 
 
-class OneTenant(Tenants):
+class OneServedClient(ServedClients):
     """One client, known from the start."""
 
     def __init__(self, pollers: int) -> None:
@@ -157,10 +157,10 @@ class OneTenant(Tenants):
             revision=1,
             created_at=UnixMillis(1),
         )
-        self._tenant = Tenant(client, client.settings.effective(poller_quota=pollers), (b"s" * 32,))
+        self._client = ServedClient(client, client.settings.effective(poller_quota=pollers), (b"s" * 32,))
 
-    def get(self, client_id: ClientId) -> Tenant | None:
-        return self._tenant
+    def get(self, client_id: ClientId) -> ServedClient | None:
+        return self._client
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         return headers
@@ -194,7 +194,7 @@ class Bench:
             randomness=randomness,
         )
         store.packs = lambda: True
-        self._tenants = OneTenant(pollers)
+        self._clients = OneServedClient(pollers)
         policy = NetworkPolicy.parse(allow=["127.0.0.0/8"])
         self.engine = DeliveryEngine(clock=self.clock, policy=policy, settings=DeliverySettings())
         books = Bookkeeper(
@@ -207,7 +207,7 @@ class Bench:
         view = MembersView(ahead_at_most_ms=0, offset_known=True)
         self.dispatcher = Dispatcher(
             engine=self.engine,
-            tenants=self._tenants,
+            clients=self._clients,
             clock=self.clock,
             randomness=randomness,
             sender=Sender("bench-1@1763836800000", "0.1.0"),
@@ -231,7 +231,7 @@ class Bench:
             page_reads=asyncio.Semaphore(self._settings.page_reads_at_once),
             budget=BackgroundBudget(clock=self.clock, randomness=randomness, settings=BackgroundSettings()),
             cron_children=cast(Any, None),
-            tenant=self._tenants.get,
+            client=self._clients.get,
         )
         self._runs: list[MinuteRun] = []
 
@@ -277,7 +277,7 @@ class Bench:
             minute=minute,
             order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
             knows_order=lambda: True,
-            tenant=lambda: self._tenants.get(CLIENT),
+            client=lambda: self._clients.get(CLIENT),
             dispatcher=self.dispatcher,
             settings=self._settings,
             window_rows=lambda: self._firing.row_window.rows,

@@ -1,4 +1,4 @@
-"""Reads and inserts at the consistency that a tenant asked for answer and store what all others do."""
+"""Reads and inserts at the consistency that a client asked for answer and store what all others do."""
 
 import pytest
 
@@ -35,7 +35,7 @@ async def test_inserts_of_both_consistencies_meet_in_one_partition(storage: Stor
     assert await storage.schedules.occupied(client, first=Minute(MINUTE), last=Minute(MINUTE)) == {MINUTE: [0]}
 
 
-async def test_every_read_of_a_tenant_can_be_of_one_replica(storage: Storage, names: Names) -> None:
+async def test_every_read_of_a_client_can_be_of_one_replica(storage: Storage, names: Names) -> None:
     client = names.client()
     one, other = definition(client, tail=1), definition(client, tail=2)
     for row in (one, other):

@@ -47,9 +47,9 @@ class TestAnswers:
         assert (await attempt(engine, post(receiver.url("/x")))).excerpt == "abcde"
 
     async def test_an_answer_is_never_another_attempt_s(self, engine: DeliveryEngine, receiver: RawReceiver) -> None:
-        receiver.script["/one"] = answering(500, b"of one tenant", headers=("Retry-After: 7",))
+        receiver.script["/one"] = answering(500, b"of one client", headers=("Retry-After: 7",))
         receiver.script["/two"] = answering(500)
-        assert (await attempt(engine, post(receiver.url("/one")))).excerpt == "of one tenant"
+        assert (await attempt(engine, post(receiver.url("/one")))).excerpt == "of one client"
         second = await attempt(engine, post(receiver.url("/two")))
         assert (second.excerpt, second.retry_after_seconds) == ("", None)
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from minutehand.local.machine import free_ports
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.dispatch.job import Claim
@@ -91,7 +91,7 @@ def call(url: str, *, key: bytes = KEY) -> CallbackRequest:
     }
     prepared = prepare(
         Claim(row=msgspec.convert(columns, Row), redelivery=False, first_attempt_at=None),
-        tenant=Tenant(client, client.settings.effective(poller_quota=1), (b"another secret, rotated away", key)),
+        client=ServedClient(client, client.settings.effective(poller_quota=1), (b"another secret, rotated away", key)),
         epoch=3,
         sender=Sender(life="node-a/1", version="0"),
         now=now,

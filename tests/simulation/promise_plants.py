@@ -1,9 +1,9 @@
-"""Planted bugs around the protocol's core: each takes back one promise that clients, tenants or operators are given."""
+"""Planted bugs around the protocol's core: each takes back one promise that clients, clients or operators are given."""
 
 import pytest
 
 from membership.ports import Heartbeat
-from poller_cluster.clients import Tenants
+from poller_cluster.clients import ServedClients
 from poller_cluster.dispatch import outcome
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Claim
@@ -23,10 +23,10 @@ from tests.simulation.plants import Plant
 def clients_are_read_when_announced_alone(patch: pytest.MonkeyPatch) -> None:
     """A node does not go round the catalogue: a change whose announcement is lost is never heard."""
 
-    async def stay(self: Tenants, now: float) -> None:
+    async def stay(self: ServedClients, now: float) -> None:
         return
 
-    patch.setattr(Tenants, "_go_round", stay)
+    patch.setattr(ServedClients, "_go_round", stay)
 
 
 def doubt_is_forgotten_when_put_off(patch: pytest.MonkeyPatch) -> None:

@@ -118,9 +118,9 @@ def test_settings_that_took_effect_after_their_announcement_are_heard_within_a_m
 
 
 def timeout(world: World, name: str) -> float:
-    tenant = world.nodes[name].node.tenants.get(SHOP)
-    assert tenant is not None
-    return tenant.settings.timeout_seconds
+    client = world.nodes[name].node.clients.get(SHOP)
+    assert client is not None
+    return client.settings.timeout_seconds
 
 
 def test_a_suspension_that_is_asked_for_again_is_heard_at_once() -> None:

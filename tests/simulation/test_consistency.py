@@ -1,4 +1,4 @@
-"""Whatever consistency a tenant asks for, the protocol's own reads and writes stay as they are."""
+"""Whatever consistency a client asks for, the protocol's own reads and writes stay as they are."""
 
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.schedules import State
@@ -17,7 +17,7 @@ DEFINITIONS = {(name, "EACH_QUORUM") for name in INSERTS}
 INDEX = ("occupied_minutes.insert", "EACH_QUORUM")
 
 
-def test_retries_takeovers_late_creates_redeliveries_and_crons_never_use_a_tenants_consistency() -> None:
+def test_retries_takeovers_late_creates_redeliveries_and_crons_never_use_a_clients_consistency() -> None:
     async def scenario(world: World) -> None:
         crons = await with_crons(world)
         await world.change_client("shop", settings=ASKED)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from membership.conditional import Applied
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.retention import Retention
 from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
@@ -29,7 +29,7 @@ def retention_of(world: World, *, archiving: bool = False) -> Retention:
     return Retention(
         schedules=world.truth.schedules,
         clock=world.api_clock,
-        tenants=list,
+        clients=list,
         positions=lambda client_id: {PollerId(0): Minute(node.node._clients[ClientId("shop")].position(PollerId(0)))},
         trusted=lambda: True,
         randomness=world.api_randomness,
@@ -38,9 +38,9 @@ def retention_of(world: World, *, archiving: bool = False) -> Retention:
     )
 
 
-def tenant_of(world: World) -> Tenant:
+def client_of(world: World) -> ServedClient:
     client = world.clients["shop"]
-    return Tenant(client, client.settings, ())
+    return ServedClient(client, client.settings, ())
 
 
 def later(world: World, *, days: float) -> None:
@@ -81,17 +81,17 @@ def test_settled_partitions_go_after_the_clients_retention() -> None:
         old = await one_schedule(world)
         await world.advance(200)
         retention = retention_of(world)
-        assert await retention.sweep(tenant_of(world)) == 0
+        assert await retention.sweep(client_of(world)) == 0
         assert await world.row_of(old) is not None
         let_go(world, old)
         later(world, days=2)
-        assert await retention.sweep(tenant_of(world)) == 1
+        assert await retention.sweep(client_of(world)) == 1
         assert await world.row_of(old) is None
         occupied = await world.truth.schedules.occupied(
             ClientId("shop"), first=minute_of(old.due), last=minute_of(old.due)
         )
         assert not occupied
-        assert await retention.sweep(tenant_of(world)) == 0
+        assert await retention.sweep(client_of(world)) == 0
 
     simulate(scenario)
 
@@ -104,16 +104,16 @@ def test_a_poller_that_is_taken_over_is_looked_at_from_its_beginning(before: Seq
         old = await one_schedule(world)
         await world.advance(200)
         held: Sequence[int] = before
-        retention, tenant = retention_of(world), tenant_of(world)
-        here = retention._positions(tenant.client_id)
+        retention, client = retention_of(world), client_of(world)
+        here = retention._positions(client.client_id)
         retention._positions = lambda client_id: dict.fromkeys(map(PollerId, held), here[PollerId(0)])
-        assert await retention.sweep(tenant) == 0
+        assert await retention.sweep(client) == 0
         let_go(world, old)
         later(world, days=2)
         held = [1]
-        assert await retention.sweep(tenant) == 0
+        assert await retention.sweep(client) == 0
         held = [0, 1]
-        assert await retention.sweep(tenant) == 1
+        assert await retention.sweep(client) == 1
         assert await world.row_of(old) is None
 
     simulate(scenario)
@@ -125,11 +125,11 @@ def test_no_hour_is_looked_at_twice_while_the_pollers_stay(monkeypatch: pytest.M
         await world.advance(200)
         let_go(world, old)
         later(world, days=3)
-        retention, tenant = retention_of(world), tenant_of(world)
+        retention, client = retention_of(world), client_of(world)
         with monkeypatch.context() as patched:
             asked, counts = watch_reads(patched), []
             for _ in range(2):
-                await retention.sweep(tenant)
+                await retention.sweep(client)
                 counts.append(asked.count("occupied_minutes.read"))
                 asked.clear()
         assert counts[0] > 40
@@ -147,8 +147,8 @@ def test_a_partition_with_an_open_row_stays() -> None:
         assert row is not None
         assert row.state == State.RETRYING
         later(world, days=2)
-        tenant = msgspec.structs.replace(tenant_of(world).client, revision=2)
-        assert await retention_of(world).sweep(Tenant(tenant, tenant.settings, ())) == 0
+        client = msgspec.structs.replace(client_of(world).client, revision=2)
+        assert await retention_of(world).sweep(ServedClient(client, client.settings, ())) == 0
         assert await world.row_of(asked) is not None
 
     simulate(scenario)
@@ -166,7 +166,7 @@ def test_no_content_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         later(world, days=2)
         with monkeypatch.context() as patched:
             asked = watch_reads(patched)
-            assert await retention_of(world).sweep(tenant_of(world)) == 1
+            assert await retention_of(world).sweep(client_of(world)) == 1
 
     simulate(scenario)
     assert {name for name in asked if name.startswith("schedules.")} == {
@@ -200,10 +200,10 @@ def test_retention_waits_for_the_archive() -> None:
         let_go(world, old)
         later(world, days=3)
         retention = retention_of(world, archiving=True)
-        assert await retention.sweep(tenant_of(world)) == 0
+        assert await retention.sweep(client_of(world)) == 0
         assert await world.row_of(old) is not None
         await archive(world, old)
-        assert await retention.sweep(tenant_of(world)) == 1
+        assert await retention.sweep(client_of(world)) == 1
         assert await world.row_of(old) is None
         assert not await is_stale(world, old)
 
@@ -222,11 +222,11 @@ def test_what_ended_after_its_day_was_archived_stays_until_it_is_archived_anew()
         let_go(world, old)
         later(world, days=3)
         retention = retention_of(world, archiving=True)
-        assert await retention.sweep(tenant_of(world)) == 0
+        assert await retention.sweep(client_of(world)) == 0
         assert await is_stale(world, old)
         assert await world.row_of(old) is not None
         await archive(world, old, as_of=UnixMillis(row.finished_at + 1))
-        assert await retention.sweep(tenant_of(world)) == 1
+        assert await retention.sweep(client_of(world)) == 1
         assert await world.row_of(old) is None
 
     simulate(scenario)
@@ -250,7 +250,7 @@ def test_the_archive_is_read_once_a_sweep() -> None:
 
         retention._archives = Counted()  # type: ignore[assignment]
         await archive(world, asked[0])
-        assert await retention.sweep(tenant_of(world)) == 5
+        assert await retention.sweep(client_of(world)) == 5
         assert len(reads) == 1
 
     simulate(scenario)
@@ -266,7 +266,7 @@ def test_a_copy_that_was_left_behind_keeps_nothing() -> None:
         assert row.state == State.FAILED
         let_go(world, old)
         later(world, days=3)
-        assert await retention_of(world).sweep(tenant_of(world)) == 4
+        assert await retention_of(world).sweep(client_of(world)) == 4
         assert not world.memory.rows("schedules")
 
     simulate(scenario)
@@ -311,7 +311,7 @@ def test_a_redelivery_that_was_cancelled_before_its_copy_was_placed_keeps_nothin
         await world.advance(200)
         let_go(world, asked)
         later(world, days=3)
-        assert await retention_of(world).sweep(tenant_of(world)) == 2
+        assert await retention_of(world).sweep(client_of(world)) == 2
         assert not world.memory.rows("schedules")
 
     simulate(scenario)
@@ -325,22 +325,22 @@ STRANDED = pytest.mark.parametrize("strand", [stranded_create, stranded_redelive
 def test_what_nobody_would_call_keeps_nothing_once_it_is_past_retention(strand: Strand, archiving: bool) -> None:
     async def scenario(world: World) -> None:
         asked = await strand(world)
-        tenant, retention = tenant_of(world), retention_of(world, archiving=archiving)
-        assert await retention.sweep(tenant) == 0
+        client, retention = client_of(world), retention_of(world, archiving=archiving)
+        assert await retention.sweep(client) == 0
         row = await world.row_of(asked)
         assert row is not None
         assert not row.ended
         calls = len(asked.calls)
         await world.advance(200)
         later(world, days=3)
-        await retention.sweep(tenant)
+        await retention.sweep(client)
         row = await world.row_of(asked)
         assert row is not None
         assert (row.state, row.reason) == (State.CANCELLED, "expired")
         if archiving:
-            assert await retention.sweep(tenant) == 0
+            assert await retention.sweep(client) == 0
             await archive(world, asked)
-        assert await retention.sweep(tenant) >= 1
+        assert await retention.sweep(client) >= 1
         assert await world.row_of(asked) is None
         assert len(asked.calls) == calls
         world.asked.clear()

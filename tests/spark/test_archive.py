@@ -17,8 +17,8 @@ from scheduler_service.domain.ids import DAY_MS, ClientId, UnixMillis
 from spark.io.export import write_file
 from spark.io.members import Pollers
 from spark.jobs.archive_days import Plan, plan
+from spark.jobs.clients import KnownClient
 from spark.jobs.job import JobRefused
-from spark.jobs.tenants import Tenant
 from spark.transforms.archive import COLUMNS, SCHEMA, archived, by_state, contents, merged, schedules
 
 DAY = datetime(2026, 11, 21, tzinfo=UTC)
@@ -113,9 +113,9 @@ def test_copies_are_no_schedules(spark: SparkSession) -> None:
     }
 
 
-def tenant(**other: Any) -> Tenant:
+def client(**other: Any) -> KnownClient:
     values = {"poller_quota": 2, "pollers": 2, "retention_days": 7, "created": AT // 1000 - 2 * 86_400 + 1800}
-    return Tenant(**{"client_id": "shop", "state": ClientState.ACTIVE, **values, **other})
+    return KnownClient(**{"client_id": "shop", "state": ClientState.ACTIVE, **values, **other})
 
 
 def mark(days: int, **other: Any) -> ArchivedDay:
@@ -126,7 +126,7 @@ def mark(days: int, **other: Any) -> ArchivedDay:
 def planned(*marks: ArchivedDay, pollers: Pollers | None = None, **other: Any) -> Plan:
     far = Pollers(2, AT // 1000 + 10 * 86_400)
     given = {"start": AT - 9 * DAY_MS, "end": AT + DAY_MS, "now_ms": AT + DAY_MS + CLOCKS_MS, "place": "file:/here"}
-    return plan([tenant()], marks, {"shop": pollers or far}, **{**given, "again": False, **other})
+    return plan([client()], marks, {"shop": pollers or far}, **{**given, "again": False, **other})
 
 
 def days(plan: Plan) -> list[int]:

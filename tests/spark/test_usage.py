@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from minutehand.client import Callback, DayUsage
 from scheduler_service.domain.clients import ClientState
+from spark.jobs.clients import KnownClient
 from spark.jobs.job import JobRefused
-from spark.jobs.tenants import Tenant
 from spark.jobs.usage import DAY_SECONDS, Day, Plan, Stored, choose, oldest_whole_day, pieces, seconds
 from spark.transforms.usage import WHOLE_DAY, days, failing_hosts, growing, usage, used
 from spark.window import Window
@@ -162,49 +162,49 @@ def test_a_day_of_which_more_was_counted_stays(spark: SparkSession) -> None:
     assert {(one.client_id, one.accepted) for one in found.collect()} == {("same", 5), ("more", 6), ("new", 0)}
 
 
-def tenant(**other: Any) -> Tenant:
+def client(**other: Any) -> KnownClient:
     values = {"poller_quota": 2, "pollers": 2, "retention_days": 7, "created": seconds(TODAY) - 3 * DAY_SECONDS + 5}
-    return Tenant(**{"client_id": "shop", "state": ClientState.ACTIVE, **values, **other})
+    return KnownClient(**{"client_id": "shop", "state": ClientState.ACTIVE, **values, **other})
 
 
 def of(day: int, client_id: str = "shop") -> Day:
     return Day(client_id, seconds(TODAY) + day * DAY_SECONDS)
 
 
-def chosen(tenant: Tenant, **other: Any) -> Plan:
+def chosen(client: KnownClient, **other: Any) -> Plan:
     plan = Plan([])
     given = {
-        "kept": oldest_whole_day(tenant, TODAY + timedelta(hours=9)),
+        "kept": oldest_whole_day(client, TODAY + timedelta(hours=9)),
         "stored": {},
         "busy": set(),
         "explicit": False,
     }
     window = Window(TODAY - timedelta(days=8), TODAY + timedelta(days=1))
-    choose(plan, tenant, window, **{"again": False, **given, **other})
+    choose(plan, client, window, **{"again": False, **given, **other})
     return plan
 
 
 def test_days_before_a_client_count_where_they_have_rows() -> None:
-    assert chosen(tenant()).wanted == [of(day) for day in (-3, -2, -1, 0)]
-    assert chosen(tenant(), busy={of(-5), of(-8)}).wanted == [of(day) for day in (-5, -3, -2, -1, 0)]
+    assert chosen(client()).wanted == [of(day) for day in (-3, -2, -1, 0)]
+    assert chosen(client(), busy={of(-5), of(-8)}).wanted == [of(day) for day in (-5, -3, -2, -1, 0)]
 
 
 def test_days_that_are_complete_count_once() -> None:
     stored = {of(-2): Stored(True, 5), of(-1): Stored(False, 5)}
-    plan = chosen(tenant(), stored=stored)
+    plan = chosen(client(), stored=stored)
     assert (plan.wanted, plan.complete, plan.expired) == ([of(-3), of(-1), of(0)], 1, 0)
-    assert chosen(tenant(), stored=stored, again=True).wanted == [of(day) for day in (-3, -2, -1, 0)]
+    assert chosen(client(), stored=stored, again=True).wanted == [of(day) for day in (-3, -2, -1, 0)]
 
 
 def test_days_past_the_retention_stay() -> None:
-    old = tenant(created=0, retention_days=2)
+    old = client(created=0, retention_days=2)
     assert chosen(old).wanted == [of(-1), of(0)]
     asked = chosen(old, explicit=True, again=True, stored={of(-5): Stored(True, 1)}, busy={of(-5)})
     assert (asked.wanted, asked.expired) == ([of(-1), of(0)], 7)
 
 
 def test_a_day_must_be_short_of_the_retention_while_it_is_read() -> None:
-    two = tenant(retention_days=2)
+    two = client(retention_days=2)
     assert [oldest_whole_day(two, TODAY + timedelta(minutes=at)) for at in (-61, -60, -59, 0)] == [
         *(of(-2).at, of(-2).at, of(-1).at),
         of(-1).at,

@@ -9,7 +9,7 @@ from membership.conditional import Unknown
 from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.crons.fire_checks import CronChildren
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
@@ -125,7 +125,7 @@ class PollerBench:
         self.schedules = FaultySchedules(self.storage.schedules)
         self.jobs = Jobs()
         self.is_trusted = True
-        self.tenant: Callable[[], Tenant | None] = lambda: None
+        self.client: Callable[[], ServedClient | None] = lambda: None
         self.lost: list[tuple[PollerId, int]] = []
         self.faults: list[BaseException] = []
         self.crashes: list[BaseException] = []
@@ -161,7 +161,7 @@ class PollerBench:
             page_reads=asyncio.Semaphore(4),
             budget=budget(self.clock, minutes_at_once=recovery_minutes),
             cron_children=CronChildren(crons=self.storage.crons, schedules=schedules),
-            tenant=lambda client_id: self.tenant(),
+            client=lambda client_id: self.client(),
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,

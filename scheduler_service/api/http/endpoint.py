@@ -169,13 +169,13 @@ async def _admit(call: Call, route: Route) -> None:
     client_id = request.match_info.get("client_id")
     authorize(route.access, call.principal, client_id)
     if call.principal.client is not None:
-        call.client = call.principal.client
+        call.admitted = call.principal.client
     elif route.access is Access.CLIENT and client_id is not None:
         if _CLIENT_ID.fullmatch(client_id) is None:
             raise NotFound(f"there is no client {client_id[:128]!r}")
-        call.client = await services.catalog.client(ClientId(client_id))
+        call.admitted = await services.catalog.client(ClientId(client_id))
         if route.changes:
-            refuse_built_in(call.client)
+            refuse_built_in(call.admitted)
     if request.rel_url.raw_query_string:
         call.query()
 

@@ -54,13 +54,12 @@ REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
 class Call:
     """One request on its way through a route.
 
-    `principal` is None on open routes. `client` is set on routes with Access.CLIENT. `reading`: the body is still
-    on its way. `queued`: it waits for others of its caller. `recorded`: what it did, for the audit log. `deadline`: the
-    request's time limit; handlers that have a time-out of their own disarm it.
-    """
+    `principal` is None on open routes. `admitted` is the client of routes with Access.CLIENT. `reading`: the body is
+    still on its way. `queued`: it waits for others of its caller. `recorded`: what it did, for the audit log.
+    `deadline`: the request's time limit; handlers that have a time-out of their own disarm it."""
 
     __slots__ = (
-        "client",
+        "admitted",
         "deadline",
         "documents",
         "exposition",
@@ -97,7 +96,7 @@ class Call:
         self.documents = documents
         self.deadline = deadline
         self.principal: Principal | None = None
-        self.client: Client | None = None
+        self.admitted: Client | None = None
         self.reading = False
         self.held = 0
         """Bytes of its body."""
@@ -105,10 +104,10 @@ class Call:
         self.recorded: dict[str, str | int] = {}
 
     @property
-    def tenant(self) -> Client:
+    def client(self) -> Client:
         """The client of a route with Access.CLIENT."""
-        assert self.client is not None
-        return self.client
+        assert self.admitted is not None
+        return self.admitted
 
     def path(self, name: str) -> str:
         """A variable part of the path, decoded."""

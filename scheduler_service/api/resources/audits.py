@@ -107,7 +107,7 @@ def _finding(finding: AuditFinding) -> AuditFindingView:
 
 
 async def list_audits(call: Call) -> web.Response:
-    client_id = call.tenant.client_id
+    client_id = call.client.client_id
     asked = read_audit_listing(client_id, call.query())
     page = await call.services.show_job_results.audits(client_id, after=asked.after, limit=asked.limit)
     return answer(Items([audit_view(audit) for audit in page.items], audit_cursor(client_id, page.next)))

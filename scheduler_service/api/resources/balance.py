@@ -141,7 +141,7 @@ def _position(cursor: _Cursor) -> Position:
 
 
 async def get_balance(call: Call) -> web.Response:
-    client_id = call.tenant.client_id
+    client_id = call.client.client_id
     asked = read_balance(client_id, call.query(), now=call.services.clock.wall_ms())
     books = await call.services.show_balance(client_id, position=asked.position, last=asked.last, limit=asked.limit)
     looked = books.looked

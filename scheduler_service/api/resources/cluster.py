@@ -59,7 +59,7 @@ async def undrain_node(call: Call) -> web.Response:
 
 
 async def list_pollers(call: Call) -> web.Response:
-    return answer(Items([_poller_view(poller) for poller in await call.services.show_pollers(call.tenant)]))
+    return answer(Items([_poller_view(poller) for poller in await call.services.show_pollers(call.client)]))
 
 
 def _node_view(node: NodeShown) -> NodeView:

@@ -110,7 +110,7 @@ def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsAsked, after: Un
 
 
 async def put_cron(call: Call) -> web.Response:
-    client, crons, cron_id = call.tenant, call.services.request_crons, _cron_id(call)
+    client, crons, cron_id = call.client, call.services.request_crons, _cron_id(call)
     crons.admit(client)
     rate = call.services.rate_limit.take(client)
     request = await call.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
@@ -123,11 +123,11 @@ async def put_cron(call: Call) -> web.Response:
 
 
 async def get_cron(call: Call) -> web.Response:
-    return _shown(call, await call.services.show_crons.one(call.tenant.client_id, _cron_id(call)))
+    return _shown(call, await call.services.show_crons.one(call.client.client_id, _cron_id(call)))
 
 
 async def list_crons(call: Call) -> web.Response:
-    client = call.tenant
+    client = call.client
     asked = read_cron_listing(client.client_id, call.query())
     page = await call.services.show_crons.page(
         client.client_id, after=asked.after, limit=asked.limit, told=call.has_read
@@ -138,23 +138,23 @@ async def list_crons(call: Call) -> web.Response:
 
 
 async def delete_cron(call: Call) -> web.Response:
-    return _changed(call, await call.services.change_crons.delete(call.tenant.client_id, _cron_id(call)))
+    return _changed(call, await call.services.change_crons.delete(call.client.client_id, _cron_id(call)))
 
 
 async def pause_cron(call: Call) -> web.Response:
     cron_id = _cron_id(call)
     await call.no_body()
-    return _changed(call, await call.services.change_crons.pause(call.tenant.client_id, cron_id))
+    return _changed(call, await call.services.change_crons.pause(call.client.client_id, cron_id))
 
 
 async def resume_cron(call: Call) -> web.Response:
     cron_id = _cron_id(call)
     await call.no_body()
-    return _changed(call, await call.services.request_crons.resume(call.tenant, cron_id))
+    return _changed(call, await call.services.request_crons.resume(call.client, cron_id))
 
 
 async def trigger_cron(call: Call) -> web.Response:
-    client, cron_id = call.tenant, _cron_id(call)
+    client, cron_id = call.client, _cron_id(call)
     await call.no_body()
     call.services.request_crons.admit(client)
     rate = call.services.rate_limit.take(client)
@@ -167,7 +167,7 @@ async def trigger_cron(call: Call) -> web.Response:
 
 
 async def list_runs(call: Call) -> web.Response:
-    client, cron_id = call.tenant, _cron_id(call)
+    client, cron_id = call.client, _cron_id(call)
     query = call.query()
     asked = read_run_listing(client.client_id, cron_id, query, now=call.services.clock.wall_ms())
     page = await call.services.show_crons.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
@@ -202,7 +202,7 @@ def _changed(call: Call, cron: Cron) -> web.Response:
 
 
 def _shown(call: Call, cron: Cron) -> web.Response:
-    return answer(cron_view(cron, call.tenant, call.services.box, now=call.services.clock.wall_ms()))
+    return answer(cron_view(cron, call.client, call.services.box, now=call.services.clock.wall_ms()))
 
 
 ROUTES = (

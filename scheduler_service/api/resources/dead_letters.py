@@ -86,7 +86,7 @@ def letter_cursor(client_id: ClientId, asked: LettersAsked, following: LetterKey
 
 
 async def list_dead_letters(call: Call) -> web.Response:
-    client = call.tenant
+    client = call.client
     asked = read_letter_listing(client.client_id, call.query(), now=call.services.clock.wall_ms())
     page = await call.services.list_dead_letters.page(
         client, start=asked.start, end=asked.end, after=asked.after, limit=asked.limit
@@ -96,7 +96,7 @@ async def list_dead_letters(call: Call) -> web.Response:
 
 
 async def redeliver_dead_letters(call: Call) -> web.Response:
-    client = call.tenant
+    client = call.client
     call.services.create_schedules.admit(client)
     asked = read_redrive(client.client_id, await call.body(_REDRIVE), now=call.services.clock.wall_ms())
     done = await call.services.redrive_dead_letters(

@@ -118,7 +118,7 @@ def reconciliation_view(reconciliation: Reconciliation) -> ReconciliationView:
 
 
 async def create_reconciliation(call: Call) -> web.Response:
-    client, requests = call.tenant, call.services.request_reconciliations
+    client, requests = call.client, call.services.request_reconciliations
     requests.admit(client)
     data = await call.read()
     request, keyed, replayed = _REQUEST.decode(data, requests.faults), keyed_of(call, data), False
@@ -135,12 +135,12 @@ async def create_reconciliation(call: Call) -> web.Response:
 
 
 async def get_reconciliation(call: Call) -> web.Response:
-    found = await call.services.show_reconciliations.one(call.tenant.client_id, _reconciliation_id(call))
+    found = await call.services.show_reconciliations.one(call.client.client_id, _reconciliation_id(call))
     return answer(reconciliation_view(found))
 
 
 async def list_reconciliations(call: Call) -> web.Response:
-    client_id = call.tenant.client_id
+    client_id = call.client.client_id
     asked = read_reconciliation_listing(client_id, call.query())
     page = await call.services.show_reconciliations.page(client_id, before=asked.before, limit=asked.limit)
     views = [reconciliation_view(one) for one in page.items]
@@ -150,7 +150,7 @@ async def list_reconciliations(call: Call) -> web.Response:
 async def stop_reconciliation(call: Call) -> web.Response:
     reconciliation_id = _reconciliation_id(call)
     await call.no_body()
-    stopped = await call.services.request_reconciliations.stop(call.tenant.client_id, reconciliation_id)
+    stopped = await call.services.request_reconciliations.stop(call.client.client_id, reconciliation_id)
     call.record(state=stopped.state)
     return answer(reconciliation_view(stopped))
 

@@ -146,12 +146,12 @@ def cancel_item(
 
 
 async def list_attempts(call: Call) -> web.Response:
-    attempts = await call.services.show_attempts(call.tenant.client_id, schedule_id_of(call))
+    attempts = await call.services.show_attempts(call.client.client_id, schedule_id_of(call))
     return answer(Items([attempt_view(attempt) for attempt in attempts]))
 
 
 async def cancel_schedules(call: Call) -> web.Response:
-    client_id = call.tenant.client_id
+    client_id = call.client.client_id
     request = await call.body(_CANCEL)
     asked = read_cancel(client_id, request, now=call.services.clock.wall_ms())
     cursor = None
@@ -173,7 +173,7 @@ async def cancel_schedules(call: Call) -> web.Response:
 
 
 async def redeliver_schedule(call: Call) -> web.Response:
-    client, schedule_id = call.tenant, schedule_id_of(call)
+    client, schedule_id = call.client, schedule_id_of(call)
     call.services.create_schedules.admit(client)
     await call.no_body()
     keyed, replayed = keyed_of(call), False
@@ -197,7 +197,7 @@ async def redeliver_schedule(call: Call) -> web.Response:
 
 
 async def reschedule_schedule(call: Call) -> web.Response:
-    client, schedule_id, reschedule = call.tenant, schedule_id_of(call), call.services.reschedule_schedule
+    client, schedule_id, reschedule = call.client, schedule_id_of(call), call.services.reschedule_schedule
     call.services.create_schedules.admit(client)
     rate = call.services.rate_limit.take(client)
     data = await call.read()

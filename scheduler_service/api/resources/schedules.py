@@ -121,7 +121,7 @@ def schedule_cursor(window: Window, position: Position | None) -> str | None:
 
 
 async def create_schedule(call: Call) -> web.Response:
-    client, create = call.tenant, call.services.create_schedules
+    client, create = call.client, call.services.create_schedules
     create.admit(client)
     once = await once_of(call)
     rate = {**call.services.rate_limit.take(client), **told(call)}
@@ -136,7 +136,7 @@ async def create_schedule(call: Call) -> web.Response:
 
 
 async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response:
-    client, create = call.tenant, call.services.create_schedules
+    client, create = call.client, call.services.create_schedules
     data = await call.read()
     keyed = keyed_of(call, data)
     assert keyed is not None
@@ -154,7 +154,7 @@ async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response
 
 
 async def create_batch(call: Call) -> web.Response:
-    client, create = call.tenant, call.services.create_schedules
+    client, create = call.client, call.services.create_schedules
     create.admit(client)
     once, header = await once_of(call), told(call)
     data = await call.read()
@@ -174,9 +174,9 @@ async def create_batch(call: Call) -> web.Response:
 
 
 async def get_schedule(call: Call) -> web.Response:
-    client_id = call.tenant.client_id
+    client_id = call.client.client_id
     resolved = await call.services.edit_schedule.resolve(
-        client_id, schedule_id_of(call), consistency=call.tenant.settings.read_consistency
+        client_id, schedule_id_of(call), consistency=call.client.settings.read_consistency
     )
     if resolved is None:
         raise no_such_schedule()
@@ -184,7 +184,7 @@ async def get_schedule(call: Call) -> web.Response:
 
 
 async def cancel_schedule(call: Call) -> web.Response:
-    client_id = call.tenant.client_id
+    client_id = call.client.client_id
     match await call.services.edit_schedule.cancel(client_id, schedule_id_of(call)):
         case Cancelled(row=row):
             call.record(state=state_of(row))
@@ -194,14 +194,14 @@ async def cancel_schedule(call: Call) -> web.Response:
 
 
 async def list_schedules(call: Call) -> web.Response:
-    client_id = call.tenant.client_id
+    client_id = call.client.client_id
     query = call.query()
     asked = read_listing(client_id, query, now=call.services.clock.wall_ms())
     found = await call.services.list_schedules(
         asked.window,
         limit=asked.limit,
         position=asked.position,
-        consistency=call.tenant.settings.read_consistency,
+        consistency=call.client.settings.read_consistency,
         told=call.has_read,
     )
     box = call.services.box
@@ -232,7 +232,7 @@ async def _items(call: Call, items: Sequence[msgspec.Raw]) -> list[ScheduleReque
 
 
 def _item(call: Call, item: msgspec.Raw, *, most: int) -> ScheduleRequest | Invalid:
-    client, create = call.tenant, call.services.create_schedules
+    client, create = call.client, call.services.create_schedules
     try:
         return ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong), most=most)
     except Invalid as invalid:
@@ -274,7 +274,7 @@ async def _batch_view(call: Call, items: Sequence[Made]) -> BatchView:
 
 def _item_view(call: Call, item: Resolved | MinutehandError, listing: _Listing) -> BatchItemView:
     if isinstance(item, Resolved):
-        view = schedule_view(call.tenant.client_id, item.row, call.services.box, in_flight=item.in_flight)
+        view = schedule_view(call.client.client_id, item.row, call.services.box, in_flight=item.in_flight)
         return BatchItemView(201, schedule=view)
     problem = problem_of(item, request_id=call.request_id, most=listing.most)
     listing.listed(problem.errors)

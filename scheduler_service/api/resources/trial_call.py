@@ -107,7 +107,7 @@ def _times(times: SampleTimes) -> SampleTimesView:
 
 
 async def test_callback(call: Call) -> web.Response:
-    client, send_sample = call.tenant, call.services.send_sample
+    client, send_sample = call.client, call.services.send_sample
     send_sample.admit(client)
     request = await call.body(_SAMPLE, lambda wrong: send_sample.faults(client, wrong))
     sample = await send_sample.draw(client, request)

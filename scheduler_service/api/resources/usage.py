@@ -135,7 +135,7 @@ def _beginning(day: date) -> UnixMillis:
 
 async def get_usage(call: Call) -> web.Response:
     asked = read_usage(call.query(), now=call.services.clock.wall_ms())
-    days = await call.services.show_job_results.usage(call.tenant.client_id, first=asked.first, last=asked.last)
+    days = await call.services.show_job_results.usage(call.client.client_id, first=asked.first, last=asked.last)
     return answer(Items([usage_view(day) for day in days]))
 
 

@@ -27,7 +27,7 @@ class ClientStore(Protocol):
     async def read_client(self, client_id: ClientId) -> Client | None: ...
 
     async def list_clients(self) -> Sequence[Client]:
-        """All clients, by client_id. Bounded by the number of tenants, which a node holds in memory anyway."""
+        """All clients, by client_id. Bounded by the number of clients, which a node holds in memory anyway."""
 
     async def read_part(self, after: ClientId | None, *, limit: int) -> CatalogPart:
         """The clients that follow `after` (None: from the beginning) in the store's own order, up to `limit`. A client

@@ -1,8 +1,8 @@
-"""One random world: processes, clocks, storage, receivers, tenants and administrators do what a seed draws.
+"""One random world: processes, clocks, storage, receivers, clients and administrators do what a seed draws.
 
     setting        how this world is: nodes, clients, their settings, how faulty its network is      (`setting`)
     operations     what happens, and after how long                                                  (`operations`)
-    performing     carries an operation out: `processes` fail, `tenants` and `administrators` ask    (`performing`)
+    performing     carries an operation out: `processes` fail, `clients` and `administrators` ask    (`performing`)
     promises       what must hold at every call, after every operation, and when all is well again   (`promises`)
     troubles       when something outside Minutehand kept calls from being made in time              (`troubles`)
 

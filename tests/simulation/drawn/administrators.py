@@ -20,7 +20,7 @@ from tests.simulation.drawn.world import DrawnWorld
 RETRY = RetrySettings(base_seconds=3, max_attempts=5)
 
 
-def tenants_of(setting: Setting) -> dict[str, tuple[int, ClientSettings]]:
+def clients_of(setting: Setting) -> dict[str, tuple[int, ClientSettings]]:
     """Quotas and settings of the clients that there are from the beginning."""
     hasty = LatePolicy(kind="skip", after_seconds=setting.skip_after_seconds)
     return {

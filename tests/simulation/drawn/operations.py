@@ -19,7 +19,7 @@ class Operation:
     dice: int
 
 
-TENANTS = {
+CLIENTS = {
     "create": 20,
     "create_under_key": 12,
     "create_late": 2,
@@ -82,7 +82,7 @@ HOSTS_FAIL = {
 """Drawn after all others, so that the rest of a run stays as it is without them."""
 OF_HOSTS = 0.25
 """How many runs have one of them."""
-GROUPS = (TENANTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
+GROUPS = (CLIENTS, ADMINISTRATORS, NODES_FAIL, APIS_FAIL, RECEIVERS_FAIL)
 
 
 def draw(seed: int, count: int) -> list[Operation]:
@@ -92,7 +92,7 @@ def draw(seed: int, count: int) -> list[Operation]:
     weights: dict[str, float] = {}
     quiet = rng.random() < 1 / 3
     for group in GROUPS:
-        often = 1.0 if group is TENANTS else rng.choice((0.0, 0.5, 1.0, 1.0, 3.0))
+        often = 1.0 if group is CLIENTS else rng.choice((0.0, 0.5, 1.0, 1.0, 3.0))
         if quiet and group in (NODES_FAIL, RECEIVERS_FAIL):
             often = 0.0
         weights.update({name: often * weight for name, weight in group.items()})

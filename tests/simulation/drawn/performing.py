@@ -8,11 +8,11 @@ from poller_cluster.delivery.result import AttemptError
 from scheduler_service.domain.clients import RetrySettings
 from scheduler_service.domain.reconciliations import Action
 from tests.simulation.drawn.administrators import Administrators
+from tests.simulation.drawn.clients import OTHER_HOST, DrawnClients
 from tests.simulation.drawn.crons import OWNER, DrawnCrons
 from tests.simulation.drawn.operations import Operation
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import APIS, NODES, SERVERS, WRONG_MS
-from tests.simulation.drawn.tenants import OTHER_HOST, Tenants
 from tests.simulation.drawn.troubles import acts
 from tests.simulation.drawn.windows import Windows
 from tests.simulation.drawn.world import DrawnWorld
@@ -31,14 +31,14 @@ class Performing:
         self,
         world: DrawnWorld,
         *,
-        tenants: Tenants,
+        clients: DrawnClients,
         windows: Windows,
         crons: DrawnCrons,
         administrators: Administrators,
     ) -> None:
         self.world = world
         self.crons = crons
-        self.tenants = tenants
+        self.clients = clients
         self.windows = windows
         self.administrators = administrators
 
@@ -49,26 +49,26 @@ class Performing:
     # Tenants.
 
     async def _create(self, operation: Operation, dice: random.Random) -> None:
-        requests = self.tenants.requests(
+        requests = self.clients.requests(
             dice, count=1 + int(8 * operation.amount), spread_seconds=4 + 80 * operation.amount
         )
         if dice.random() < 0.5:
-            self.world.spawn(self.tenants.create(self._client(dice), requests))
+            self.world.spawn(self.clients.create(self._client(dice), requests))
         else:
             for request in requests:
-                self.world.spawn(self.tenants.create(self._client(dice), [request]))
+                self.world.spawn(self.clients.create(self._client(dice), [request]))
 
     async def _create_under_key(self, operation: Operation, dice: random.Random) -> None:
-        requests = self.tenants.requests(dice, count=1 + int(3 * operation.amount), spread_seconds=60 * dice.random())
+        requests = self.clients.requests(dice, count=1 + int(3 * operation.amount), spread_seconds=60 * dice.random())
         client, key = self._client(dice), f"key {operation.dice}"
         others = random.Random(operation.dice + 1)
         if others.random() < 0.4:
             patience = others.choice((3, None, None))
-            self.world.spawn(self.tenants.create_under_token(client, others, requests, patience=patience))
+            self.world.spawn(self.clients.create_under_token(client, others, requests, patience=patience))
             return
         for _ in range(dice.choice((1, 1, 2))):
             self.world.spawn(
-                self.tenants.create_under_key(client, key, requests, patience=dice.choice((3, None, None)))
+                self.clients.create_under_key(client, key, requests, patience=dice.choice((3, None, None)))
             )
 
     async def _create_late(self, operation: Operation, dice: random.Random) -> None:
@@ -77,13 +77,13 @@ class Performing:
         left = (60_000 - world.now_ms() % 60_000) / 1000
         if left > 25:
             return
-        requests = self.tenants.requests(dice, count=1, spread_seconds=left)
+        requests = self.clients.requests(dice, count=1, spread_seconds=left)
         await world.advance(max(left - 2 * operation.amount, 0))
-        world.spawn(self.tenants.create_under_key(self._client(dice), f"key {operation.dice}", requests, patience=None))
+        world.spawn(self.clients.create_under_key(self._client(dice), f"key {operation.dice}", requests, patience=None))
 
     async def _cancel(self, operation: Operation, dice: random.Random) -> None:
         if (schedule := self._one(dice, ended=False)) is not None:
-            self.world.spawn(self.tenants.cancel(schedule, patience=dice.choice(PATIENCE)))
+            self.world.spawn(self.clients.cancel(schedule, patience=dice.choice(PATIENCE)))
 
     async def _cancel_at_its_due(self, operation: Operation, dice: random.Random) -> None:
         if (schedule := self._one(dice, ended=False)) is None:
@@ -93,7 +93,7 @@ class Performing:
         async def cancel() -> None:
             pause = (schedule.due - self.world.now_ms()) / 1000 - before
             await self.world.api_clock.sleep(min(max(pause, 0.0), LONGEST_PAUSE_SECONDS))
-            await self.tenants.cancel(schedule, patience=3)
+            await self.clients.cancel(schedule, patience=3)
 
         self.world.spawn(cancel())
 
@@ -101,21 +101,21 @@ class Performing:
         client = self._client(dice)
         some = [one for one in self._known(client) if dice.random() < operation.amount]
         if some:
-            self.world.spawn(self.tenants.cancel_many(some, patience=dice.choice(PATIENCE)))
+            self.world.spawn(self.clients.cancel_many(some, patience=dice.choice(PATIENCE)))
 
     async def _redeliver(self, operation: Operation, dice: random.Random) -> None:
         if (schedule := self._one(dice, ended=True)) is None:
             return
         key = f"again {operation.dice}" if dice.random() < 0.5 else None
         for _ in range(1 + int(3 * dice.random() ** 2)):
-            self.world.spawn(self.tenants.redeliver(schedule, key=key, patience=dice.choice(PATIENCE)))
+            self.world.spawn(self.clients.redeliver(schedule, key=key, patience=dice.choice(PATIENCE)))
 
     async def _reschedule(self, operation: Operation, dice: random.Random) -> None:
         if (schedule := self._one(dice, ended=False)) is None:
             return
         key = f"later {operation.dice}" if dice.random() < 0.5 else None
         self.world.spawn(
-            self.tenants.reschedule(
+            self.clients.reschedule(
                 schedule,
                 delay_seconds=60 * operation.amount,
                 otherwise=dice.random() < OTHERWISE,
@@ -126,7 +126,7 @@ class Performing:
 
     async def _look(self, operation: Operation, dice: random.Random) -> None:
         if self.world.schedules:
-            self.world.spawn(self.tenants.look(dice.choice(list(self.world.schedules.values()))))
+            self.world.spawn(self.clients.look(dice.choice(list(self.world.schedules.values()))))
 
     async def _reconcile(self, operation: Operation, dice: random.Random) -> None:
         now, span = self.world.now_ms(), 60_000 * operation.amount
@@ -336,8 +336,8 @@ class Performing:
         self.world.step(operation.api, wrong_ms)
         self.world.start_api(operation.api)
         for _ in range(4):
-            requests = self.tenants.requests(dice, count=1, spread_seconds=30)
-            self.world.spawn(self.tenants.create(self._client(dice), requests))
+            requests = self.clients.requests(dice, count=1, spread_seconds=30)
+            self.world.spawn(self.clients.create(self._client(dice), requests))
             await self.world.advance(3 * dice.random())
         self.world.step(operation.api, -wrong_ms)
 

@@ -9,9 +9,9 @@ from scheduler_service.domain.schedules import Row, State
 from tests.simulation.asked import out_of_order
 from tests.simulation.books import check_books
 from tests.simulation.drawn.administrators import Administrators
+from tests.simulation.drawn.clients import says_so
 from tests.simulation.drawn.schedules import Schedule
 from tests.simulation.drawn.setting import SHORT_DAY_MS
-from tests.simulation.drawn.tenants import says_so
 from tests.simulation.drawn.troubles import Troubles
 from tests.simulation.drawn.world import DrawnWorld
 from tests.simulation.receivers import Call
@@ -107,9 +107,9 @@ class Promises:
         """Every node knows every client as it is."""
         for row in self.world.memory.rows("clients"):
             for node in self.world.nodes.values():
-                tenant = node.node.tenants.get(row["client_id"])
-                if tenant is None or tenant.client.revision != row["revision"]:
-                    raise self.world.violation(f"{node.name} has not heard of {row}: it knows {tenant}")
+                client = node.node.clients.get(row["client_id"])
+                if client is None or client.client.revision != row["revision"]:
+                    raise self.world.violation(f"{node.name} has not heard of {row}: it knows {client}")
 
     def check_owned(self) -> None:
         """Every poller of every active client is acted for."""

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from poller_cluster.settings import DestinationSettings, NodeSettings
-from tests.simulation.drawn.administrators import Administrators, tenants_of
+from tests.simulation.drawn.administrators import Administrators, clients_of
+from tests.simulation.drawn.clients import DrawnClients
 from tests.simulation.drawn.crons import DrawnCrons
 from tests.simulation.drawn.operations import Operation, draw
 from tests.simulation.drawn.performing import Performing
 from tests.simulation.drawn.promises import Promises
 from tests.simulation.drawn.setting import APIS, NODES, draw_setting, small_scale
-from tests.simulation.drawn.tenants import Tenants
 from tests.simulation.drawn.troubles import Troubles
 from tests.simulation.drawn.windows import Windows
 from tests.simulation.drawn.world import DrawnWorld
@@ -55,12 +55,12 @@ class _Run:
     def __init__(self, world: DrawnWorld) -> None:
         self.world = world
         self.administrators = Administrators(world)
-        self.tenants = Tenants(world)
+        self.clients = DrawnClients(world)
         self.windows = Windows(world)
         self.crons = DrawnCrons(world)
         self.performing = Performing(
             world,
-            tenants=self.tenants,
+            clients=self.clients,
             windows=self.windows,
             crons=self.crons,
             administrators=self.administrators,
@@ -95,7 +95,7 @@ class _Run:
         for name in APIS[: setting.apis]:
             world.start_api(name)
         await self.crons.begin()
-        for name, (quota, settings) in tenants_of(setting).items():
+        for name, (quota, settings) in clients_of(setting).items():
             await self.administrators.register(name, quota=quota, settings=settings)
         for name in NODES[: setting.nodes]:
             world.start_node(name)
@@ -130,8 +130,8 @@ class _Run:
         world = self.world
         known, dice = len(world.schedules), random.Random(0)
         for client in world.clients:
-            requests = self.tenants.requests(dice, count=PROBES, spread_seconds=10)
-            await self.tenants.create_under_key(client, f"probe {client}", requests, patience=None)
+            requests = self.clients.requests(dice, count=PROBES, spread_seconds=10)
+            await self.clients.create_under_key(client, f"probe {client}", requests, patience=None)
         await world.advance(20)
         probes = [schedule for schedule in list(world.schedules.values())[known:] if schedule.acknowledged]
         if len(probes) != PROBES * len(world.clients):

@@ -3,7 +3,7 @@ else.
 
 What is looked at is the state of the world, not what was done to it: a poller that has no owner or another one, a node
 that stands, is cut off or has a wrong clock, receivers that fail, clients that are suspended. What API processes suffer
-and what tenants ask excuses nothing.
+and what clients ask excuses nothing.
 """
 
 from scheduler_service.domain.clients import ClientState

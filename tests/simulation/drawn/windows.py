@@ -1,4 +1,4 @@
-"""What tenants ask of many schedules at once in a random world: reconciliations and the books."""
+"""What clients ask of many schedules at once in a random world: reconciliations and the books."""
 
 import random
 
@@ -42,9 +42,9 @@ class Windows:
         try:
             await self.world.asked_until_answered(verb)
         except (ClientSuspended, Conflict) as error:
-            self.world.note("tenant", f"{action} for {client}: {error}")
+            self.world.note("client", f"{action} for {client}: {error}")
             return
-        self.world.note("tenant", f"{action} {chosen[0]} for {client}")
+        self.world.note("client", f"{action} {chosen[0]} for {client}")
         self.asked.append((client, chosen[0]))
 
     async def stop(self, client: str, asked_id: ReconciliationId) -> None:
@@ -54,7 +54,7 @@ class Windows:
         try:
             await self.world.asked_until_answered(verb, tries=5)
         except (Unanswered, Conflict) as error:
-            self.world.note("tenant", f"stop {asked_id}: {error}")
+            self.world.note("client", f"stop {asked_id}: {error}")
 
     async def show_balance(self, client: str) -> None:
         """Page by page; who asks stores what was counted for him."""

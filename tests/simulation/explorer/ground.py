@@ -37,7 +37,7 @@ class Ground:
         self.scene = scene
         self.store = Store(owners=scene.plant.owners_store, writers=scene.plant.writers_store)
         self.circumstances: Any = Circumstances()
-        self.tenant = scene.tenant()
+        self.client = scene.client()
         self.trusted = True
         schedules: Any = Port("schedules")
         leases: Any = Port("leases")

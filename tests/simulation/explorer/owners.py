@@ -243,9 +243,9 @@ class Owners:
         return send
 
     def _attempt(self, state: State, epoch: int, claim: Claim) -> Outcome:
-        at_ms, tenant = self._scene.now(state.tick), self._ground.tenant
+        at_ms, client = self._scene.now(state.tick), self._ground.client
         sender = Sender(f"node-{epoch}", "explored")
-        prepared = prepare(claim, tenant=tenant, epoch=epoch, sender=sender, now=at_ms)
+        prepared = prepare(claim, client=client, epoch=epoch, sender=sender, now=at_ms)
         if isinstance(prepared, Outcome):
             return prepared
         headers = dict(prepared.request.headers)
@@ -259,7 +259,7 @@ class Owners:
             claim,
             AttemptResult(status=status, error=None, started_at_ms=at_ms, duration_seconds=0.0),
             options=prepared.options,
-            settings=tenant.settings,
+            settings=client.settings,
             epoch=epoch,
             life=sender.life,
             now=at_ms,

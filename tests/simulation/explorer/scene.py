@@ -3,7 +3,7 @@ faults."""
 
 from dataclasses import dataclass, field
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, RetrySettings
@@ -96,7 +96,7 @@ class Scene:
     def key(self, number: int) -> RowKey:
         return self.definition(number).key
 
-    def tenant(self) -> Tenant:
+    def client(self) -> ServedClient:
         base_seconds = 5.0 if self.same_minute_retry else 60.0
         settings = ClientSettings(retry=RetrySettings(base_seconds=base_seconds))
         client = Client(
@@ -108,4 +108,4 @@ class Scene:
             revision=1,
             created_at=UnixMillis(0),
         )
-        return Tenant(client, settings.effective(poller_quota=1), ())
+        return ServedClient(client, settings.effective(poller_quota=1), ())

@@ -90,12 +90,12 @@ async def test_the_same_again_changes_nothing_and_another_rule_does(api: ApiHarn
 
 
 async def test_credentials_are_masked_and_stored(api: ApiHarness, key: str) -> None:
-    shown = await made(api, key, callback=callback(headers={"Authorization": "Bearer tenant-secret", "X-A": "1"}))
+    shown = await made(api, key, callback=callback(headers={"Authorization": "Bearer client-secret", "X-A": "1"}))
     listed = (await api.send("GET", CRONS, key=key)).json["items"]
     triggered = await api.send("POST", f"{NIGHTLY}:trigger", key=key)
     for one in (shown, *listed, triggered.json):
         assert one["callback"]["headers"] == {"Authorization": "***", "X-A": "1"}
-    assert "tenant-secret" in str(api.connection.rows("crons")[0])
+    assert "client-secret" in str(api.connection.rows("crons")[0])
 
 
 async def test_pause_and_resume(api: ApiHarness, key: str) -> None:

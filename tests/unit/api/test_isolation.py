@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.route import Route
 from scheduler_service.api.resources import ROUTES
-from tests.support.two_tenants import CANARY, OWNER, THIEF, Attempt, Stage
+from tests.support.two_clients import CANARY, OWNER, THIEF, Attempt, Stage
 
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 CASES = 25
@@ -28,14 +28,14 @@ def stage() -> Iterator[Stage]:
 
 def judge(stage: Stage, attempt: Attempt) -> None:
     """Raises AssertionError where the thief learns or changes something of the owner's."""
-    tenants = stage.tenants
-    before = tenants.owners_rows()
-    reply = stage.run(tenants.send(attempt))
+    clients = stage.clients
+    before = clients.owners_rows()
+    reply = stage.run(clients.send(attempt))
     if attempt.route.access is not Access.OPEN:
         said = reply.body.decode() + str(reply.headers)
-        leaked = [one for one in tenants.secrets if one in said and one not in attempt.text + tenants.stored]
+        leaked = [one for one in clients.secrets if one in said and one not in attempt.text + clients.stored]
         assert not leaked, f"{attempt.text} is told {leaked}"
-    assert tenants.owners_rows() == before, f"{attempt.text} changes what is the owner's"
+    assert clients.owners_rows() == before, f"{attempt.text} changes what is the owner's"
     if f"/clients/{OWNER}" in attempt.path:
         assert reply.status == 404
     elif attempt.route.access in (Access.ADMIN, Access.CONFIGURED_ADMIN):
@@ -46,18 +46,18 @@ def judge(stage: Stage, attempt: Attempt) -> None:
 @settings(max_examples=CASES, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_a_key_reaches_its_own_client_only(stage: Stage, route: Route, data: st.DataObject) -> None:
-    judge(stage, data.draw(stage.tenants.attempts(route)))
+    judge(stage, data.draw(stage.clients.attempts(route)))
 
 
 def test_there_is_something_to_be_found(stage: Stage) -> None:
     """The owner has rows wherever a client can have some, cursors of its listings, and finds itself."""
-    tenants = stage.tenants
-    filled = {table for table, rows in tenants.owners_rows().items() if rows}
+    clients = stage.clients
+    filled = {table for table, rows in clients.owners_rows().items() if rows}
     assert {"schedules", "clients", "crons", "api_keys", "signing_secrets", "dead_letters", "audit_log"} <= filled
-    assert len(tenants.cursors) >= 5
-    reply = stage.run(tenants.api.send("GET", f"/v1/clients/{OWNER}/crons", key=tenants.owners_key))
+    assert len(clients.cursors) >= 5
+    reply = stage.run(clients.api.send("GET", f"/v1/clients/{OWNER}/crons", key=clients.owners_key))
     assert CANARY in reply.body.decode()
-    reply = stage.run(tenants.api.send("GET", f"/v1/clients/{THIEF}/crons", key=tenants.thiefs_key))
+    reply = stage.run(clients.api.send("GET", f"/v1/clients/{THIEF}/crons", key=clients.thiefs_key))
     assert (reply.status, CANARY in reply.body.decode()) == (200, False)
 
 
@@ -68,10 +68,10 @@ def test_an_open_door_is_noticed(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, method: str, path: str, words: str
 ) -> None:
     """What the judge is worth: a key that opens too much does not pass."""
-    tenants = stage.tenants
-    monkeypatch.setattr(tenants, "thiefs_key", tenants.owners_key)
+    clients = stage.clients
+    monkeypatch.setattr(clients, "thiefs_key", clients.owners_key)
     route = next(one for one in ROUTES if one.method == method and one.path.endswith(path))
-    filled = path.format(**{name: values[0] for name, values in tenants.names.items()})
+    filled = path.format(**{name: values[0] for name, values in clients.names.items()})
     attempt = Attempt(route=route, path=f"/v1/clients/{OWNER}{filled}", query={}, body=None)
     with pytest.raises(AssertionError, match=words):
         judge(stage, attempt)
@@ -80,4 +80,4 @@ def test_an_open_door_is_noticed(
 def test_a_variable_part_that_is_new_asks_for_names(stage: Stage) -> None:
     route = replace(ROUTES[0], path="/v1/clients/{client_id}/things/{thing_id}")
     with pytest.raises(AssertionError, match="thing_id that is new: let `Tenants"):
-        stage.tenants.attempts(route)
+        stage.clients.attempts(route)

@@ -101,13 +101,13 @@ async def test_the_edge_of_the_past(api: ApiHarness, key: str) -> None:
 
 
 async def test_credentials_are_masked_and_stored(api: ApiHarness, key: str) -> None:
-    headers = {"Authorization": "Bearer tenant-secret", "Cookie": "session=tenant-secret", "X-Plain": "shown"}
+    headers = {"Authorization": "Bearer client-secret", "Cookie": "session=client-secret", "X-Plain": "shown"}
     made = await create(api, key, callback=callback(headers=headers))
     listed = await api.send("GET", SCHEDULES, key=key)
     got = await api.send("GET", f"{SCHEDULES}/{made['schedule_id']}", key=key)
     for shown in (made, got.json, listed.json["items"][0]):
         assert shown["callback"]["headers"] == {"Authorization": "***", "Cookie": "***", "X-Plain": "shown"}
-    assert "tenant-secret" in api.connection.rows("schedules")[0]["headers"]
+    assert "client-secret" in api.connection.rows("schedules")[0]["headers"]
 
 
 async def test_bytes_are_shown_as_base64(api: ApiHarness, key: str) -> None:

@@ -27,7 +27,7 @@ from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.usecases.secret_encryption import ClearBox
-from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client
 
 SHOP = ClientId("shop")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -80,7 +80,7 @@ def test_a_row_with_such_content_is_not_called_and_fails_as_undecodable(how: str
         texts = made.method or "", made.url or "", made.headers or ""
         made = content_of((), pack_content(*texts, made.body or b"", made.options or ""))
     told = row if how == "as it is" else row.filled(made)
-    outcome = prepare(Claim(told, False, None), tenant=tenant(), epoch=EPOCH, sender=SENDER, now=row.due)
+    outcome = prepare(Claim(told, False, None), client=client(), epoch=EPOCH, sender=SENDER, now=row.due)
     assert isinstance(outcome, Outcome)
     assert (outcome.state, outcome.reason) == (State.FAILED, "undecodable")
 

@@ -1,11 +1,11 @@
-"""A claimed row and its tenant, with what a test doesn't care about filled in."""
+"""A claimed row and its client, with what a test doesn't care about filled in."""
 
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Sender
@@ -59,14 +59,14 @@ class RowOwner:
         self._on_end(key, outcome)
 
 
-def tenant(
+def client(
     client_id: str = "shop",
     *,
     quota: int = 1,
     state: ClientState = ClientState.ACTIVE,
     secrets: tuple[bytes, ...] = (),
     **settings: Any,
-) -> Tenant:
+) -> ServedClient:
     client = Client(
         client_id=ClientId(client_id),
         poller_quota=quota,
@@ -76,7 +76,7 @@ def tenant(
         revision=1,
         created_at=UnixMillis(1),
     )
-    return Tenant(client, client.settings.effective(poller_quota=quota), secrets)
+    return ServedClient(client, client.settings.effective(poller_quota=quota), secrets)
 
 
 def result(status: int | None = 200, **differing: Any) -> AttemptResult:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from membership.view import MembersView
-from poller_cluster.clients import Tenant, Tenants
+from poller_cluster.clients import ServedClient, ServedClients
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import Dispatcher
@@ -16,7 +16,7 @@ from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW, ManualClock, SeededRandomness
-from tests.unit.poller_cluster.claimed import SENDER, RowOwner, claim, tenant
+from tests.unit.poller_cluster.claimed import SENDER, RowOwner, claim, client
 
 
 class FakeEngine:
@@ -41,14 +41,14 @@ class FakeEngine:
         self.open.pop(position)[0](came_to)
 
 
-class KnownTenants(Tenants):
+class KnownClients(ServedClients):
     """Those that a test puts there."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Tenant] = {}
+        self.known: dict[str, ServedClient] = {}
         self.locked_headers: set[str] = set()
 
-    def get(self, client_id: ClientId) -> Tenant | None:
+    def get(self, client_id: ClientId) -> ServedClient | None:
         return self.known.get(client_id)
 
     def open_headers(self, client_id: ClientId, headers: str) -> str:
@@ -64,8 +64,8 @@ class Bench:
         self.free: list[ClientId] = []
         self.clock = ManualClock()
         self.engine = FakeEngine()
-        self.tenants = KnownTenants()
-        self.tenants.known["shop"] = tenant()
+        self.clients = KnownClients()
+        self.clients.known["shop"] = client()
         self.trusted = True
         self.ahead_ms = 0
         self.offset_known = True
@@ -76,7 +76,7 @@ class Bench:
         self.tail = 0
         self.dispatcher = Dispatcher(
             engine=self.engine,
-            tenants=self.tenants,
+            clients=self.clients,
             clock=self.clock,
             randomness=SeededRandomness(),
             sender=SENDER,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.headers import sign
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, prepare
@@ -13,19 +13,19 @@ from scheduler_service.domain.clients import LatePolicy
 from scheduler_service.domain.options import ScheduleOptions, encode_options
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW
-from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, tenant
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client
 
 SKIP = LatePolicy(kind="skip", after_seconds=5.0)
 
 
-def prepared(of: Claim, *, for_tenant: Tenant | None = None, now: int = NOW) -> Prepared:
-    made = prepare(of, tenant=for_tenant or tenant(), epoch=EPOCH, sender=SENDER, now=now)
+def prepared(of: Claim, *, for_client: ServedClient | None = None, now: int = NOW) -> Prepared:
+    made = prepare(of, client=for_client or client(), epoch=EPOCH, sender=SENDER, now=now)
     assert isinstance(made, Prepared)
     return made
 
 
-def refused(of: Claim, *, for_tenant: Tenant | None = None, now: int = NOW) -> Outcome:
-    made = prepare(of, tenant=for_tenant or tenant(), epoch=EPOCH, sender=SENDER, now=now)
+def refused(of: Claim, *, for_client: ServedClient | None = None, now: int = NOW) -> Outcome:
+    made = prepare(of, client=for_client or client(), epoch=EPOCH, sender=SENDER, now=now)
     assert isinstance(made, Outcome)
     return made
 
@@ -59,7 +59,7 @@ def test_the_headers_say_what_this_attempt_is() -> None:
 
 def test_every_active_secret_signs() -> None:
     of = claim()
-    found = headers(of, for_tenant=tenant(secrets=(b"old", b"new")))["webhook-signature"]
+    found = headers(of, for_client=client(secrets=(b"old", b"new")))["webhook-signature"]
     assert found == sign((b"old", b"new"), str(of.row.schedule_id), NOW // 1000, b"payload")
     assert len(found.split()) == 2
 
@@ -82,29 +82,29 @@ def test_what_cannot_be_decoded_fails(broken: dict[str, Any]) -> None:
 @pytest.mark.parametrize("of", [claim(redelivery=True), claim(options='{"in_doubt":true}')])
 def test_what_is_in_doubt_is_marked_or_dropped(of: Claim) -> None:
     assert headers(of)["Minutehand-Redelivery"] == "true"
-    found = refused(of, for_tenant=tenant(in_doubt="drop"))
+    found = refused(of, for_client=client(in_doubt="drop"))
     assert (found.state, found.reason, found.attempts) == (State.FAILED, "in-doubt", 0)
 
 
 def test_what_is_not_in_doubt_is_sent_at_most_once() -> None:
-    made = prepared(claim(), for_tenant=tenant(in_doubt="drop"))
+    made = prepared(claim(), for_client=client(in_doubt="drop"))
     assert made.request.at_most_once
     assert "Minutehand-Redelivery" not in dict(made.request.headers)
 
 
 def test_a_first_attempt_that_is_too_late_is_skipped() -> None:
-    lenient = tenant(late_policy=SKIP)
-    prepared(claim(), for_tenant=lenient, now=NOW + 5_000)
-    found = refused(claim(), for_tenant=lenient, now=NOW + 5_001)
+    lenient = client(late_policy=SKIP)
+    prepared(claim(), for_client=lenient, now=NOW + 5_000)
+    found = refused(claim(), for_client=lenient, now=NOW + 5_001)
     assert (found.state, found.reason, found.finished_at) == (State.SKIPPED, "late", NOW + 5_001)
 
 
 def test_a_row_that_was_only_found_late_is_late_from_then_on() -> None:
-    lenient, of = tenant(late_policy=SKIP), replace(claim(), found_at=NOW + 70_000)
-    prepared(of, for_tenant=lenient, now=NOW + 75_000)
-    assert refused(of, for_tenant=lenient, now=NOW + 75_001).reason == "late"
+    lenient, of = client(late_policy=SKIP), replace(claim(), found_at=NOW + 70_000)
+    prepared(of, for_client=lenient, now=NOW + 75_000)
+    assert refused(of, for_client=lenient, now=NOW + 75_001).reason == "late"
     early = replace(claim(), found_at=NOW - 1_000)
-    assert refused(early, for_tenant=lenient, now=NOW + 5_001).reason == "late"
+    assert refused(early, for_client=lenient, now=NOW + 5_001).reason == "late"
 
 
 def test_without_a_policy_a_call_is_made_however_late() -> None:
@@ -122,14 +122,14 @@ def test_without_a_policy_a_call_is_made_however_late() -> None:
     ids=str,
 )
 def test_only_a_surely_first_attempt_is_skipped(of: Claim) -> None:
-    prepared(of, for_tenant=tenant(late_policy=SKIP), now=NOW + 60_000)
+    prepared(of, for_client=client(late_policy=SKIP), now=NOW + 60_000)
 
 
 def test_a_re_homed_row_is_as_late_as_its_schedule() -> None:
     """Its copy's own instant is no excuse: what counts is the due in the id."""
     of = claim()
     moved = claim(due=NOW + 60_000, schedule_id=of.row.schedule_id, kind="copy")
-    assert refused(moved, for_tenant=tenant(late_policy=SKIP), now=NOW + 60_001).state is State.SKIPPED
+    assert refused(moved, for_client=client(late_policy=SKIP), now=NOW + 60_001).state is State.SKIPPED
 
 
 def test_a_schedule_asks_for_itself() -> None:
@@ -137,7 +137,7 @@ def test_a_schedule_asks_for_itself() -> None:
     assert prepared(strict, now=NOW + 1_000).request.timeout_seconds == 2.5
     assert refused(strict, now=NOW + 1_001).reason == "late"
     patient = claim(options=encode_options(ScheduleOptions(skip_after_seconds=60.0)))
-    prepared(patient, for_tenant=tenant(late_policy=SKIP), now=NOW + 60_000)
+    prepared(patient, for_client=client(late_policy=SKIP), now=NOW + 60_000)
 
 
 def test_attempts_are_numbered_on() -> None:

@@ -8,7 +8,7 @@ import pytest
 from cql.storage import Storage
 from membership.conditional import Applied
 from membership.errors import StoreUnavailable
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.crons.overdue_scan import OVERDUE_MS, PAGE, SEARCH_SECONDS, CronSearch
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.crons.row import CRON_CLIENT, CronState
@@ -24,7 +24,7 @@ SHOP = ClientId("shop")
 QUOTA = 4
 
 
-def tenant(client_id: str, *, state: ClientState = ClientState.ACTIVE) -> Tenant:
+def client(client_id: str, *, state: ClientState = ClientState.ACTIVE) -> ServedClient:
     settings = ClientSettings()
     client = Client(
         client_id=ClientId(client_id),
@@ -35,7 +35,7 @@ def tenant(client_id: str, *, state: ClientState = ClientState.ACTIVE) -> Tenant
         revision=1,
         created_at=UnixMillis(NOW),
     )
-    return Tenant(client, settings, ())
+    return ServedClient(client, settings, ())
 
 
 class EndingClock(ManualClock):
@@ -58,7 +58,7 @@ class Searched:
         self.expanded: list[tuple[str, list[str]]] = []
         self.errors: list[Exception] = []
         self.faults: list[str] = []
-        self.tenants: list[Tenant] = [tenant(SHOP)]
+        self.clients: list[ServedClient] = [client(SHOP)]
         self.pollers: set[PollerId] = {PollerId(poller) for poller in range(QUOTA)}
         self.trusted = True
         self.search = self.of_node()
@@ -67,7 +67,7 @@ class Searched:
         return CronSearch(
             crons=self.storage.crons,
             expand=self.expand,
-            tenants=lambda: self.tenants,
+            clients=lambda: self.clients,
             pollers=lambda: self.pollers if pollers is None else [PollerId(poller) for poller in pollers],
             quota=lambda: QUOTA,
             trusted=lambda: self.trusted,
@@ -109,7 +109,7 @@ async def test_those_that_are_long_due_are_expanded(searched: Searched) -> None:
     await searched.add("nearly", wake_at=NOW - OVERDUE_MS)
     await searched.add("forgotten", "too", wake_at=NOW - OVERDUE_MS - 1)
     await searched.add("never-again", wake_at=None)
-    assert await searched.search.search(tenant(SHOP)) == 2
+    assert await searched.search.search(client(SHOP)) == 2
     assert searched.expanded == [(SHOP, ["forgotten", "too"])]
     assert searched.search.found == 2
 
@@ -117,12 +117,12 @@ async def test_those_that_are_long_due_are_expanded(searched: Searched) -> None:
 async def test_it_goes_through_all_pages(searched: Searched) -> None:
     names = [f"c{number:05}" for number in range(PAGE + 2)]
     await asyncio.gather(*(searched.add(name, wake_at=0) for name in names))
-    assert await searched.search.search(tenant(SHOP)) == PAGE + 2
+    assert await searched.search.search(client(SHOP)) == PAGE + 2
     assert [len(found) for _, found in searched.expanded] == [AT_ONCE] * (PAGE // AT_ONCE) + [2]
 
 
 async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(searched: Searched) -> None:
-    searched.tenants = [tenant("bank"), tenant(SHOP), tenant("farm")]
+    searched.clients = [client("bank"), client(SHOP), client("farm")]
     for one in ("bank", SHOP, "farm"):
         await searched.add("old", wake_at=0, client_id=ClientId(one))
     searched.errors = [StoreUnavailable("away"), RuntimeError("a bug")]
@@ -132,11 +132,11 @@ async def test_one_that_can_t_be_expanded_leaves_the_others_their_turn(searched:
 
 
 async def test_only_active_clients_and_only_while_trusted(searched: Searched) -> None:
-    searched.tenants = [tenant(SHOP, state=ClientState.SUSPENDED), tenant(CRON_CLIENT)]
+    searched.clients = [client(SHOP, state=ClientState.SUSPENDED), client(CRON_CLIENT)]
     for client_id in (SHOP, CRON_CLIENT):
         await searched.add("old", wake_at=0, client_id=client_id)
     await searched.turns(2)
-    searched.tenants, searched.trusted = [tenant(SHOP)], False
+    searched.clients, searched.trusted = [client(SHOP)], False
     await searched.turns(2)
     assert searched.expanded == []
     searched.trusted = True
@@ -146,7 +146,7 @@ async def test_only_active_clients_and_only_while_trusted(searched: Searched) ->
 
 async def test_every_client_falls_to_one_of_those_who_share_the_pollers(searched: Searched) -> None:
     names = [f"client-{number}" for number in range(40)]
-    searched.tenants = [tenant(name) for name in names]
+    searched.clients = [client(name) for name in names]
     for name in names:
         await searched.add("old", wake_at=0, client_id=ClientId(name))
     found: list[set[str]] = []
@@ -161,7 +161,7 @@ async def test_every_client_falls_to_one_of_those_who_share_the_pollers(searched
 
 async def test_deleted_crons_go_after_the_clients_retention(searched: Searched) -> None:
     """And none that is in use, still to be withdrawn, or was created again meanwhile."""
-    retention_ms = tenant(SHOP).settings.retention_days * DAY_MS
+    retention_ms = client(SHOP).settings.retention_days * DAY_MS
     long_ago, lately = UnixMillis(NOW - retention_ms - 1), UnixMillis(NOW - retention_ms)
     for name, state, wake_at, changed_at in (
         ("gone", CronState.DELETED, None, long_ago),
@@ -172,6 +172,6 @@ async def test_deleted_crons_go_after_the_clients_retention(searched: Searched) 
     ):
         one = cron(SHOP, name, state=state, wake_at=wake_at, changed_at=changed_at)
         assert isinstance(await searched.storage.crons.write(one, expected_revision=None), Applied)
-    await searched.search.search(tenant(SHOP))
+    await searched.search.search(client(SHOP))
     left = [mark.cron_id for mark in await searched.storage.crons.read_marks(SHOP)]
     assert left == ["finished", "lately", "not-withdrawn", "paused"]

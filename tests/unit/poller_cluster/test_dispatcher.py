@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.dispatcher import ENDS_AT_ONCE, HELD_BACK_SECONDS, LOCKED_SECONDS
@@ -14,7 +14,7 @@ from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import ClientState, LatePolicy
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import State
-from tests.unit.poller_cluster.claimed import EPOCH, NOW, SENDER, result, tenant
+from tests.unit.poller_cluster.claimed import EPOCH, NOW, SENDER, client, result
 from tests.unit.poller_cluster.dispatch_bench import Bench
 
 NOT_TRUSTED = result(None, error="not-trusted", nothing_sent=True)
@@ -67,7 +67,7 @@ async def test_lateness_is_judged_by_the_clock_that_starts_calls(
 ) -> None:
     """What this node is ahead is no lateness; while that is only bounded, neither is the permitted second."""
     bench.ahead_ms, bench.offset_known = 1_000, known
-    bench.tenants.known["shop"] = tenant(late_policy=LatePolicy(kind="skip", after_seconds=0.5))
+    bench.clients.known["shop"] = client(late_policy=LatePolicy(kind="skip", after_seconds=0.5))
     bench.submit(after_ms=-skipped_after_ms)
     await bench.settle()
     assert (bench.started, bench.done) == ([1], [])
@@ -92,7 +92,7 @@ async def test_a_clock_set_back_makes_ready_rows_wait_again(bench: Bench) -> Non
 @pytest.mark.parametrize("capacity", [100, 1, 2])
 async def test_turns_are_in_proportion_to_quotas(bench: Bench, capacity: int) -> None:
     """However little room the engine has at a time."""
-    bench.tenants.known |= {"big": tenant("big", quota=3), "small": tenant("small", quota=1)}
+    bench.clients.known |= {"big": client("big", quota=3), "small": client("small", quota=1)}
     bench.trusted = False
     for _ in range(6):
         bench.submit("small")
@@ -108,7 +108,7 @@ async def test_turns_are_in_proportion_to_quotas(bench: Bench, capacity: int) ->
 
 
 async def test_a_client_that_has_nothing_saves_nothing(bench: Bench) -> None:
-    bench.tenants.known |= {"big": tenant("big", quota=3), "small": tenant("small", quota=1)}
+    bench.clients.known |= {"big": client("big", quota=3), "small": client("small", quota=1)}
     bench.submit("big")
     await bench.settle()
     bench.engine.capacity = 1
@@ -122,7 +122,7 @@ async def test_a_client_that_has_nothing_saves_nothing(bench: Bench) -> None:
 
 
 async def test_a_client_has_its_own_limit(bench: Bench) -> None:
-    bench.tenants.known |= {"shop": tenant(max_in_flight=2), "other": tenant("other")}
+    bench.clients.known |= {"shop": client(max_in_flight=2), "other": client("other")}
     for _ in range(3):
         bench.submit()
     bench.submit("other")
@@ -146,7 +146,7 @@ async def test_the_engine_has_a_limit(bench: Bench) -> None:
 
 async def test_room_is_what_the_limit_leaves(bench: Bench) -> None:
     shop = ClientId("shop")
-    bench.tenants.known["shop"] = tenant(max_in_flight=3)
+    bench.clients.known["shop"] = client(max_in_flight=3)
     assert bench.dispatcher.room(shop) == 3
     bench.submit()
     bench.submit(after_ms=60_000)
@@ -155,14 +155,14 @@ async def test_room_is_what_the_limit_leaves(bench: Bench) -> None:
     assert bench.dispatcher.room(shop) == 1
     bench.engine.finish(result())
     assert bench.dispatcher.room(shop) == 2
-    bench.tenants.known["shop"] = tenant(state=ClientState.SUSPENDED)
+    bench.clients.known["shop"] = client(state=ClientState.SUSPENDED)
     assert bench.dispatcher.room(shop) == 0
     assert bench.dispatcher.room(ClientId("nobody")) == 0
 
 
 async def test_rows_being_claimed_take_room_too(bench: Bench) -> None:
     shop = ClientId("shop")
-    bench.tenants.known["shop"] = tenant(max_in_flight=3)
+    bench.clients.known["shop"] = client(max_in_flight=3)
     bench.dispatcher.reserve(shop, 2)
     assert bench.dispatcher.room(shop) == 1
     bench.dispatcher.reserve(shop, -2)
@@ -171,7 +171,7 @@ async def test_rows_being_claimed_take_room_too(bench: Bench) -> None:
 
 async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(bench: Bench) -> None:
     shop = ClientId("shop")
-    bench.tenants.known["shop"] = tenant(max_in_flight=100)
+    bench.clients.known["shop"] = client(max_in_flight=100)
     bench.dispatcher.reserve(shop, 76)
     bench.dispatcher.reserve(shop, 1)
     assert bench.dispatcher.room(shop) == 0
@@ -182,7 +182,7 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
     bench.dispatcher.reserve(shop, -1)
     assert bench.free == [shop], "there was room before"
     bench.dispatcher.reserve(shop, 1)
-    bench.tenants.known["shop"] = tenant(max_in_flight=10_000)
+    bench.clients.known["shop"] = client(max_in_flight=10_000)
     bench.dispatcher.reserve(shop, 9_750 - 75)
     assert bench.dispatcher.room(shop) == 250
 
@@ -190,7 +190,7 @@ async def test_a_client_at_its_limit_claims_again_when_there_is_room_for_many(be
 async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) -> None:
     """Pollers that claim for later would keep other pollers' rows waiting that are due now."""
     shop, settings = ClientId("shop"), MinuteSettings(claim_ahead_ms=5_000, claim_lead_ms=1_000)
-    bench.tenants.known["shop"] = tenant(max_in_flight=100)
+    bench.clients.known["shop"] = client(max_in_flight=100)
     seen = []
     for taken in (0, 49, 1, 24, 1):
         bench.dispatcher.reserve(shop, taken)
@@ -199,7 +199,7 @@ async def test_the_scarcer_the_room_the_less_is_claimed_for_later(bench: Bench) 
 
 
 async def test_of_a_room_of_one_nothing_is_claimed_for_later(bench: Bench) -> None:
-    bench.tenants.known["shop"] = tenant(max_in_flight=1)
+    bench.clients.known["shop"] = client(max_in_flight=1)
     assert bench.dispatcher.claim_ahead_ms(ClientId("shop"), MinuteSettings()) == 0
 
 
@@ -292,14 +292,14 @@ async def test_what_was_stopped_stays_in_flight(bench: Bench) -> None:
     assert bench.dispatcher.room(ClientId("shop")) == room
 
 
-@pytest.mark.parametrize("gone", [None, tenant(state=ClientState.SUSPENDED)], ids=["unknown", "suspended"])
-async def test_rows_of_a_suspended_client_wait(bench: Bench, gone: Tenant | None) -> None:
-    bench.tenants.known = {"other": tenant("other")} | ({"shop": gone} if gone else {})
+@pytest.mark.parametrize("gone", [None, client(state=ClientState.SUSPENDED)], ids=["unknown", "suspended"])
+async def test_rows_of_a_suspended_client_wait(bench: Bench, gone: ServedClient | None) -> None:
+    bench.clients.known = {"other": client("other")} | ({"shop": gone} if gone else {})
     bench.submit()
     bench.submit("other")
     await bench.settle()
     assert bench.started == [2]
-    bench.tenants.known["shop"] = tenant()
+    bench.clients.known["shop"] = client()
     bench.engine.finish(result())
     await bench.settle()
     assert bench.started == [2, 1]
@@ -317,10 +317,10 @@ async def test_a_row_that_is_not_sent_has_its_outcome_at_once(bench: Bench) -> N
 
 
 async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_told(bench: Bench) -> None:
-    bench.tenants.known = {"shop": tenant(state=ClientState.SUSPENDED)}
+    bench.clients.known = {"shop": client(state=ClientState.SUSPENDED)}
     bench.submit()
     await bench.settle()
-    bench.tenants.known = {"shop": tenant()}
+    bench.clients.known = {"shop": client()}
     bench.dispatcher.wake()
     await bench.settle()
     assert bench.started == [1]
@@ -328,7 +328,7 @@ async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_told(bench:
 
 @pytest.mark.parametrize("in_doubt", [False, True])
 async def test_a_row_whose_headers_do_not_open_is_put_off_and_others_go(bench: Bench, in_doubt: bool) -> None:
-    bench.tenants.locked_headers.add("sealed:1:gone:AAAA")
+    bench.clients.locked_headers.add("sealed:1:gone:AAAA")
     bench.submit(headers="sealed:1:gone:AAAA", options='{"in_doubt":true}' if in_doubt else "{}")
     bench.submit(headers="[]")
     await bench.settle()

@@ -11,7 +11,7 @@ from scheduler_service.domain.clients import DestinationLimit, RetrySettings
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import State
 from tests.support.api import NOW
-from tests.unit.poller_cluster.claimed import result, tenant
+from tests.unit.poller_cluster.claimed import client, result
 from tests.unit.poller_cluster.dispatch_bench import Bench
 
 SHOP = ClientId("shop")
@@ -31,7 +31,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 def limited(bench: Bench, **limit: float) -> None:
     destinations = {"slow": DestinationLimit(**limit)}  # type: ignore[arg-type]
-    bench.tenants.known["shop"] = tenant(destinations=destinations)
+    bench.clients.known["shop"] = client(destinations=destinations)
 
 
 async def open_breaker(bench: Bench, host: str = "slow") -> None:
@@ -178,7 +178,7 @@ async def test_a_row_in_doubt_is_put_off_in_doubt(bench: Bench) -> None:
 
 
 async def test_a_row_at_its_deadline_fails_but_never_untried(bench: Bench) -> None:
-    bench.tenants.known["shop"] = tenant(retry=RetrySettings(deadline_seconds=5))
+    bench.clients.known["shop"] = client(retry=RetrySettings(deadline_seconds=5))
     await open_breaker(bench)
     copy = {"kind": "copy", "host": "slow"}
     bench.submit(**copy, attempt_base=2)
@@ -196,7 +196,7 @@ async def test_a_row_at_its_deadline_fails_but_never_untried(bench: Bench) -> No
 
 
 async def test_a_client_whose_receivers_hang_does_not_fill_the_engine(bench: Bench) -> None:
-    bench.tenants.known |= {"hog": tenant("hog", quota=50), "other": tenant("other")}
+    bench.clients.known |= {"hog": client("hog", quota=50), "other": client("other")}
     bench.engine.capacity = 30
     for number in range(100):
         bench.submit("hog", host=f"hanging{number}")
@@ -211,7 +211,7 @@ async def test_a_client_whose_receivers_hang_does_not_fill_the_engine(bench: Ben
 
 async def test_however_many_hang_something_is_left(bench: Bench) -> None:
     names = [f"hog{number}" for number in range(5)]
-    bench.tenants.known |= {name: tenant(name, quota=50) for name in names} | {"other": tenant("other")}
+    bench.clients.known |= {name: client(name, quota=50) for name in names} | {"other": client("other")}
     bench.engine.capacity = 110
     for name in names:
         for number in range(100):
@@ -224,7 +224,7 @@ async def test_however_many_hang_something_is_left(bench: Bench) -> None:
 
 
 async def test_what_a_hog_gives_back_goes_to_those_who_wait(bench: Bench) -> None:
-    bench.tenants.known["hog"] = tenant("hog", quota=50)
+    bench.clients.known["hog"] = client("hog", quota=50)
     bench.engine.capacity = 3
     for number in range(4):
         bench.submit("hog", host=f"hanging{number}")
@@ -239,7 +239,7 @@ async def test_what_a_hog_gives_back_goes_to_those_who_wait(bench: Bench) -> Non
 
 
 async def test_rows_beyond_the_guarantee_wait_for_everybody_elses_guaranteed_ones(bench: Bench) -> None:
-    bench.tenants.known |= {"big": tenant("big", quota=9), "small": tenant("small")}
+    bench.clients.known |= {"big": client("big", quota=9), "small": client("small")}
     bench.trusted = False
     for _ in range(3):
         bench.submit("big", over_quota=True)
@@ -258,7 +258,7 @@ async def test_rows_beyond_the_guarantee_wait_for_everybody_elses_guaranteed_one
 
 
 async def test_rows_beyond_the_guarantee_are_not_held_up_by_a_client_at_its_limit(bench: Bench) -> None:
-    bench.tenants.known |= {"small": tenant("small", max_in_flight=1)}
+    bench.clients.known |= {"small": client("small", max_in_flight=1)}
     bench.submit("small")
     bench.submit("small")
     bench.submit("shop", over_quota=True)
@@ -267,7 +267,7 @@ async def test_rows_beyond_the_guarantee_are_not_held_up_by_a_client_at_its_limi
 
 
 async def test_a_node_takes_its_part_of_a_clients_limit(bench: Bench) -> None:
-    bench.tenants.known["shop"] = tenant(max_in_flight=10)
+    bench.clients.known["shop"] = client(max_in_flight=10)
     bench.dispatcher._share = lambda client_id: 0.35
     assert bench.dispatcher.room(SHOP) == 3
     for number in range(5):

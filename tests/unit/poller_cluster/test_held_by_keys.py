@@ -9,7 +9,7 @@ from poller_cluster.minute.rows import Hold, OpenRow, OpenRows
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import PARTITION, at, row
-from tests.unit.poller_cluster.claimed import tenant
+from tests.unit.poller_cluster.claimed import client
 
 WINDOW = 300
 
@@ -24,7 +24,7 @@ class Held:
             minute=PARTITION.minute,
             order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
             knows_order=lambda: self.known,
-            tenant=lambda: tenant(),
+            client=lambda: client(),
             dispatcher=cast(Dispatcher, None),
             settings=MinuteSettings(window_rows=WINDOW),
         )

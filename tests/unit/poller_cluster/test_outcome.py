@@ -11,7 +11,7 @@ from scheduler_service.domain.clients import RetrySettings
 from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW
-from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, result, tenant
+from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client, result
 
 ENDED = NOW + 200
 BASE_MS = 5_000
@@ -25,7 +25,7 @@ def concluded(
         of or claim(),
         came_to,
         options=options,
-        settings=tenant(**settings).settings,
+        settings=client(**settings).settings,
         epoch=EPOCH,
         life=SENDER.life,
         now=ENDED,

@@ -11,7 +11,7 @@ import pytest
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
 from poller_cluster import reconciliation
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from poller_cluster.reconciliation import LOOK_SECONDS, SEARCH_SECONDS, Reconciler
 from poller_cluster.settings import ReconciliationSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
@@ -89,7 +89,7 @@ class Bench:
             revision=1,
             created_at=UnixMillis(0),
         )
-        self.tenant: Tenant | None = Tenant(client, client.settings, ())
+        self.client: ServedClient | None = ServedClient(client, client.settings, ())
         select = self.memory.select
 
         async def counted(name: str, *arguments: Any, **named: Any) -> Any:
@@ -100,7 +100,7 @@ class Bench:
         self.reconciler = Reconciler(
             store=self.storage.reconciliations,
             reconcile=self.slices,  # type: ignore[arg-type]
-            tenant=lambda client_id: self.tenant if client_id == SHOP else None,
+            client=lambda client_id: self.client if client_id == SHOP else None,
             pollers=lambda client_id: [PollerId(poller) for poller in self.pollers],
             trusted=lambda: self.trusted,
             budget=budget(self.clock),
@@ -235,15 +235,15 @@ def test_cancels_and_reads_are_held_to_a_rate(action: Action, acted: int, second
 
 def test_a_suspended_client_redelivers_later() -> None:
     async def scenario(bench: Bench) -> None:
-        assert bench.tenant is not None
-        active = bench.tenant
-        suspended = msgspec.structs.replace(active.client, state=ClientState.SUSPENDED)
-        bench.tenant = Tenant(suspended, active.settings, ())
+        assert bench.client is not None
+        active = bench.client
+        suspended = msgspec.structs.replace(active.record, state=ClientState.SUSPENDED)
+        bench.client = ServedClient(suspended, active.settings, ())
         await bench.ask(0, action=Action.REDELIVER)
         report = await bench.ask(1)
         await virtual_loop().advance(30)
         assert [one for _, one, _ in bench.slices.done] == [report]
-        bench.tenant = active
+        bench.client = active
         await virtual_loop().advance(SEARCH_SECONDS + 1)
         assert len(bench.slices.done) == 2
 

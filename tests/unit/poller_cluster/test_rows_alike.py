@@ -13,7 +13,7 @@ from scheduler_service.domain.clients import DestinationLimit
 from scheduler_service.domain.ids import minute_of
 from scheduler_service.domain.schedules import Outcome
 from tests.support.api import NOW
-from tests.unit.poller_cluster.claimed import claim, result, tenant
+from tests.unit.poller_cluster.claimed import claim, client, result
 from tests.unit.poller_cluster.dispatch_bench import Bench
 
 HOSTS = ("free", "narrow", "paced", "failing")
@@ -39,7 +39,7 @@ class Judging:
     def __init__(self, *, forgets: bool) -> None:
         self._forgets = forgets
         self._bench = Bench()
-        shop = self._bench.tenants.known["shop"] = tenant(max_in_flight=20, destinations=LIMITS, in_doubt="drop")
+        shop = self._bench.clients.known["shop"] = client(max_in_flight=20, destinations=LIMITS, in_doubt="drop")
         failing = self._bench.dispatcher.destination(shop, "https://failing/")
         for _ in range(20):
             failing.in_flight += 1
@@ -48,7 +48,7 @@ class Judging:
             minute=minute_of(NOW),
             order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
             knows_order=lambda: True,
-            tenant=lambda: shop,
+            client=lambda: shop,
             dispatcher=self._bench.dispatcher,
             settings=MinuteSettings(),
         )

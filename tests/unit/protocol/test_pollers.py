@@ -2,7 +2,7 @@
 
 import msgspec
 
-from poller_cluster.clients import Tenant
+from poller_cluster.clients import ServedClient
 from scheduler_service.domain.schedules import State
 from tests.support.minutes import MINUTE, POLLER, definition
 from tests.support.pollers import PollerBench, on_pollers
@@ -122,24 +122,24 @@ def test_hints_of_passed_minutes_and_of_minutes_to_come_begin_nothing() -> None:
 
 def test_a_poller_that_wants_to_look_ahead_waits_for_its_clients_settings_without_haste() -> None:
     """A client that is deleted has none from then until its pollers are told."""
-    known = claimed.tenant()
+    known = claimed.client()
 
     async def scenario(bench: PollerBench) -> None:
         asked = 0
 
-        def deleted() -> Tenant | None:
+        def deleted() -> ServedClient | None:
             nonlocal asked
             asked += poller.order.wanted
             return known if not poller.order.wanted or asked > 1_000 else None
 
         await bench.begin()
         poller = bench.pollers.pollers[POLLER]
-        bench.tenant = deleted
+        bench.client = deleted
         await bench.create(msgspec.structs.replace(definition(2.0), ordering_key="order-17"), hinted=True)
         await bench.advance(12)
         assert poller.order.wanted
         assert 10 <= asked <= 40
-        bench.tenant = lambda: known
+        bench.client = lambda: known
         await bench.advance(1)
         assert poller.looked_ahead
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected
-from poller_cluster.clients import ROUND_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, Tenants
+from poller_cluster.clients import ROUND_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SECONDS, ServedClients
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -65,8 +65,10 @@ class Bench:
         assert seen[-1] == (done.clients, done.clients)
         return done
 
-    def tenants(self) -> Tenants:
-        return Tenants(store=self.store, box=self.box, clock=self.clock, randomness=RANDOMNESS, on_change=lambda: None)
+    def clients(self) -> ServedClients:
+        return ServedClients(
+            store=self.store, box=self.box, clock=self.clock, randomness=RANDOMNESS, on_change=lambda: None
+        )
 
 
 @pytest.fixture
@@ -155,22 +157,22 @@ async def test_a_client_with_a_secret_that_does_not_open_waits_until_it_does(ben
     readable, hidden = await bench.secret(SHOP, ClearBox()), await bench.secret(SHOP, bench.box)
     free = await bench.secret(BANK, ClearBox())
     bench.ring.write_text(SECOND)
-    tenants = bench.tenants()
-    assert await tenants.refresh()
-    shop, bank = tenants.get(SHOP), tenants.get(BANK)
+    clients = bench.clients()
+    assert await clients.refresh()
+    shop, bank = clients.get(SHOP), clients.get(BANK)
     assert shop is not None
     assert bank is not None
     assert (shop.active, shop.secrets) == (False, ()), "not even signed by the one secret that can be read"
     assert shop.locked is not None
     assert "under the key first" in shop.locked
-    assert (bank.active, bank.secrets, tenants.locked) == (True, (free,), 1)
+    assert (bank.active, bank.secrets, clients.locked) == (True, (free,), 1)
     bench.ring.write_text(f"{SECOND}\n{FIRST}")
-    assert await tenants.refresh()
-    shop = tenants.get(SHOP)
+    assert await clients.refresh()
+    shop = clients.get(SHOP)
     assert shop is not None
     assert shop.active
     assert sorted(shop.secrets) == sorted((readable, hidden))
-    assert tenants.locked == 0
+    assert clients.locked == 0
 
 
 async def test_a_locked_client_is_looked_at_again_without_any_signal(bench: Bench) -> None:
@@ -178,27 +180,27 @@ async def test_a_locked_client_is_looked_at_again_without_any_signal(bench: Benc
     (stored,) = await bench.store.list_secrets(SHOP)
     clear = bench.box.open(stored)
     bench.ring.write_text(SECOND)
-    tenants = bench.tenants()
-    await tenants.refresh()
+    clients = bench.clients()
+    await clients.refresh()
     assert await bench.store.reseal_secret(bench.box.seal(clear), stored=stored.secret) == APPLIED
     assert await bench.store.reseal_secret(stored, stored=stored.secret) == Rejected(None)
-    await tenants.refresh()
-    assert tenants.locked == 1
+    await clients.refresh()
+    assert clients.locked == 1
     bench.clock.advance(UNLOCK_SECONDS)
-    await tenants.refresh()
-    assert tenants.locked == 0
+    await clients.refresh()
+    assert clients.locked == 0
 
 
 async def test_a_locked_client_is_logged_once(bench: Bench) -> None:
     await bench.secret(SHOP, bench.box)
     bench.ring.write_text(SECOND)
-    tenants = bench.tenants()
+    clients = bench.clients()
     with capture_logs() as said:
         for _ in range(3):
-            await tenants.refresh()
+            await clients.refresh()
             bench.clock.advance(UNLOCK_SECONDS)
         bench.ring.write_text(FIRST)
-        await tenants.refresh()
+        await clients.refresh()
     assert [(line["event"], line["client_id"]) for line in said] == [("client-locked", SHOP), ("client-unlocked", SHOP)]
 
 
@@ -215,8 +217,8 @@ async def test_rows_that_do_not_open_have_no_client_read_again(bench: Bench, mon
     await bench.secret(SHOP, ClearBox())
     stored = bench.box.seal_headers(SHOP, '[["a","b"]]')
     bench.ring.write_text(SECOND)
-    tenants = bench.tenants()
-    await tenants.refresh()
+    clients = bench.clients()
+    await clients.refresh()
     read, reads = type(bench.store).read_part, 0
 
     async def counted(*asked: Any, **named: Any) -> CatalogPart:
@@ -227,30 +229,30 @@ async def test_rows_that_do_not_open_have_no_client_read_again(bench: Bench, mon
     monkeypatch.setattr(type(bench.store), "read_part", counted)
     for _ in range(2 * round(ROUND_SECONDS)):
         with pytest.raises(SecretLocked):
-            tenants.open_headers(SHOP, stored)
+            clients.open_headers(SHOP, stored)
         bench.clock.advance(1)
-        await tenants.refresh()
-        assert tenants.locked == 1
+        await clients.refresh()
+        assert clients.locked == 1
     assert reads == 2, "once a round, as without such rows"
 
 
 async def test_rows_that_do_not_open_make_their_client_count_as_locked_for_a_while(bench: Bench) -> None:
     await bench.secret(SHOP, ClearBox())
-    tenants = bench.tenants()
-    await tenants.refresh()
+    clients = bench.clients()
+    await clients.refresh()
     stored = bench.box.seal_headers(SHOP, '[["a","b"]]')
     bench.ring.write_text(SECOND)
-    await tenants.refresh()
+    await clients.refresh()
     with capture_logs() as said:
         for _ in range(3):
             with pytest.raises(SecretLocked):
-                tenants.open_headers(SHOP, stored)
-        shop = tenants.get(SHOP)
+                clients.open_headers(SHOP, stored)
+        shop = clients.get(SHOP)
         assert shop is not None
-        assert (shop.active, tenants.locked) == (True, 1), "its other calls are made"
+        assert (shop.active, clients.locked) == (True, 1), "its other calls are made"
         bench.ring.write_text(f"{SECOND}\n{FIRST}")
-        assert tenants.open_headers(SHOP, stored) == '[["a","b"]]'
+        assert clients.open_headers(SHOP, stored) == '[["a","b"]]'
         bench.clock.advance(ROWS_LOCKED_SECONDS + 1)
-        await tenants.refresh()
-        assert tenants.locked == 0
+        await clients.refresh()
+        assert clients.locked == 0
     assert [(line["event"], line["client_id"]) for line in said] == [("client-locked", SHOP), ("client-unlocked", SHOP)]

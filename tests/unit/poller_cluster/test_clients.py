@@ -7,8 +7,8 @@ import pytest
 from cql.connection import Parameters
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
-from poller_cluster import clients as tenants
-from poller_cluster.clients import ROUND_SECONDS, Tenants
+from poller_cluster import clients as clients
+from poller_cluster.clients import ROUND_SECONDS, ServedClients
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.usecases.secret_encryption import ClearBox
@@ -20,7 +20,7 @@ PART = 20
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tenants, "PART_CLIENTS", PART)
+    monkeypatch.setattr(clients, "PART_CLIENTS", PART)
 
 
 class CountingConnection(InMemoryConnection):
@@ -54,7 +54,7 @@ class Bench:
         self.store = Storage.over(self.connection).clients
         self.clock = ManualClock()
         self.changes = 0
-        self.tenants = Tenants(
+        self.clients = ServedClients(
             store=self.store,
             box=ClearBox(),
             clock=self.clock,
@@ -77,7 +77,7 @@ class Bench:
     async def seconds(self, count: int) -> None:
         for _ in range(count):
             self.clock.advance(1.0)
-            await self.tenants.refresh()
+            await self.clients.refresh()
 
 
 def named(name: str, state: ClientState = ClientState.ACTIVE) -> Client:
@@ -95,8 +95,8 @@ def named(name: str, state: ClientState = ClientState.ACTIVE) -> Client:
 async def test_all_clients_are_read_in_parts_and_again_evenly_over_a_round() -> None:
     bench = Bench()
     await bench.add(4 * PART + 1)
-    assert await bench.tenants.refresh()
-    assert len(bench.tenants.all()) == 4 * PART + 1
+    assert await bench.clients.refresh()
+    assert len(bench.clients.all()) == 4 * PART + 1
     assert bench.connection.reads == {"catalog.read": 1, "clients.part": 5, "signing_secrets.part": 5}
     for _ in range(3):
         bench.connection.reads.clear()
@@ -113,11 +113,11 @@ async def test_parts_of_deleted_clients_count_too() -> None:
     await bench.add(2 * PART)
     for number in range(2 * PART):
         await bench.silently(named(f"client-{number}", ClientState.DELETED))
-    await bench.tenants.refresh()
+    await bench.clients.refresh()
     bench.connection.reads.clear()
     await bench.seconds(int(ROUND_SECONDS))
     assert bench.connection.reads["clients.part"] == 3
-    assert not bench.tenants.all()
+    assert not bench.clients.all()
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.5, 0.999])
@@ -125,14 +125,14 @@ async def test_parts_of_deleted_clients_count_too() -> None:
 async def test_what_nobody_was_told_of_is_known_after_a_round(fraction: float, clients: int) -> None:
     bench = Bench(fraction=fraction)
     await bench.add(clients)
-    await bench.tenants.refresh()
+    await bench.clients.refresh()
     await bench.seconds(7)
     for number in range(clients):
         await bench.silently(named(f"client-{number}", ClientState.SUSPENDED))
     await bench.connection.write("signing_secrets.insert", ("client-0", "s", b"raw", None, 1, None))
     await bench.seconds(int(ROUND_SECONDS) + 1)
-    assert not any(tenant.active for tenant in bench.tenants.all())
-    first = bench.tenants.get(ClientId("client-0"))
+    assert not any(client.active for client in bench.clients.all())
+    first = bench.clients.get(ClientId("client-0"))
     assert first is not None
     assert first.secrets == (b"raw",)
 
@@ -142,7 +142,7 @@ async def test_nodes_begin_their_rounds_at_different_instants() -> None:
     for fraction in (0.1, 0.4, 0.9):
         bench = Bench(fraction=fraction)
         await bench.add(1)
-        await bench.tenants.refresh()
+        await bench.clients.refresh()
         bench.connection.reads.clear()
         while not bench.connection.reads["clients.part"]:
             await bench.seconds(1)
@@ -153,7 +153,7 @@ async def test_nodes_begin_their_rounds_at_different_instants() -> None:
 async def test_a_part_that_is_not_answered_is_asked_for_again_at_once_and_one_round_is_made_up_for() -> None:
     bench = Bench()
     await bench.add(3 * PART - 1)
-    await bench.tenants.refresh()
+    await bench.clients.refresh()
     await bench.silently(named("client-7", ClientState.SUSPENDED))
     bench.connection.away = {"clients.part"}
     await bench.seconds(600)
@@ -161,7 +161,7 @@ async def test_a_part_that_is_not_answered_is_asked_for_again_at_once_and_one_ro
     bench.connection.reads.clear()
     await bench.seconds(1)
     assert 3 <= bench.connection.reads["clients.part"] <= 4
-    seven = bench.tenants.get(ClientId("client-7"))
+    seven = bench.clients.get(ClientId("client-7"))
     assert seven is not None
     assert not seven.active
 
@@ -169,11 +169,11 @@ async def test_a_part_that_is_not_answered_is_asked_for_again_at_once_and_one_ro
 async def test_a_walk_that_breaks_off_shows_what_it_saw_and_is_repeated() -> None:
     bench = Bench()
     await bench.add(1)
-    assert await bench.tenants.refresh()
+    assert await bench.clients.refresh()
     await bench.store.create_client(named("another"))
     bench.connection.away = {"signing_secrets.part"}
-    assert not await bench.tenants.refresh()
+    assert not await bench.clients.refresh()
     bench.connection.away.clear()
-    assert await bench.tenants.refresh()
-    assert bench.tenants.get(ClientId("another")) is not None
+    assert await bench.clients.refresh()
+    assert bench.clients.get(ClientId("another")) is not None
     assert bench.changes == 2

@@ -51,7 +51,7 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Tenants:
+class TwoClients:
     """`names`: for every variable part of a path the values of the owner and of the thief. `secrets`: texts of the
     owner's that no answer to the thief may hold, unless the thief sent or stored them. `cursors`: the owner's.
     `stored`: what the thief stored of its own."""
@@ -220,7 +220,7 @@ class Stage:
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
         self._api: ApiHarness
-        self.tenants: Tenants
+        self.clients: TwoClients
 
     def __enter__(self) -> "Stage":
         self._runner.__enter__()
@@ -238,5 +238,5 @@ class Stage:
 
     async def _open(self) -> None:
         self._api = await ApiHarness(client_budget_per_second=BUDGET, admin_budget_per_second=BUDGET).__aenter__()
-        self.tenants = Tenants(self._api)
-        await self.tenants.settle()
+        self.clients = TwoClients(self._api)
+        await self.clients.settle()

@@ -23,7 +23,7 @@ _settings = msgspec.json.Decoder(_Settings).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class KnownClient:
     """`pollers`: those that may have schedules. `created`: Unix seconds."""
 
     client_id: str
@@ -34,12 +34,12 @@ class Tenant:
     created: int
 
 
-def tenants(context: Context, named: Sequence[str]) -> list[Tenant]:
+def known_clients(context: Context, named: Sequence[str]) -> list[KnownClient]:
     """Those named, or all but Minutehand's own, by name. Raises JobRefused."""
     columns = ("client_id", "poller_quota", "poller_ceiling", "state", "settings")
     rows = context.tables.clients().select(*columns, F.unix_seconds("created_at").alias("created")).collect()
     known = {
-        row.client_id: Tenant(
+        row.client_id: KnownClient(
             client_id=row.client_id,
             poller_quota=row.poller_quota,
             pollers=row.poller_ceiling,
@@ -56,7 +56,7 @@ def tenants(context: Context, named: Sequence[str]) -> list[Tenant]:
     return [known[name] for name in sorted(chosen)]
 
 
-def settled_before(tenant: Tenant, known: Pollers | None) -> int:
+def settled_before(client: KnownClient, known: Pollers | None) -> int:
     """Everything due before it is settled in all of the client's pollers; Unix seconds. 0 where a poller is not
     known."""
-    return known.settled_before if known is not None and known.known >= tenant.pollers else 0
+    return known.settled_before if known is not None and known.known >= client.pollers else 0

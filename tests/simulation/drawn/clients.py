@@ -1,4 +1,4 @@
-"""What tenants ask for in a random world, through API processes, and what the answers entitle them to."""
+"""What clients ask for in a random world, through API processes, and what the answers entitle them to."""
 
 import random
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ OTHERWISE = "http://receiver.test/otherwise"
 REFUSED = (ClientSuspended, Invalid, NotFound)
 
 
-class Tenants:
+class DrawnClients:
     """`patience`: how often somebody asks for the same, None until there is an answer."""
 
     def __init__(self, world: DrawnWorld) -> None:
@@ -69,7 +69,7 @@ class Tenants:
         try:
             self._acknowledged(await self.world.ask(verb))
         except (Unanswered, *REFUSED) as error:
-            self.world.note("tenant", f"create for {client}: {error}")
+            self.world.note("client", f"create for {client}: {error}")
 
     async def create_under_key(
         self, client: str, key: str, requests: Sequence[ScheduleRequest], *, patience: int | None
@@ -87,7 +87,7 @@ class Tenants:
         try:
             items = await self.world.asked_until_answered(verb, tries=patience)
         except (Unanswered, *REFUSED) as error:
-            self.world.note("tenant", f"create under {key}: {error}")
+            self.world.note("client", f"create under {key}: {error}")
             return
         ids = self._acknowledged(items)
         known = self._kept.setdefault(key, ids)
@@ -129,7 +129,7 @@ class Tenants:
                 if dice.random() < 0.4:
                     return
         except (Unanswered, *REFUSED) as error:
-            self.world.note("tenant", f"create under a token: {error}")
+            self.world.note("client", f"create under a token: {error}")
 
     def _acknowledged(self, items: Sequence[Made]) -> tuple[UUID, ...]:
         ids: list[UUID] = []
@@ -143,7 +143,7 @@ class Tenants:
     def acknowledge(self, schedule_id: ScheduleId) -> None:
         schedule = self.world.schedules[str(schedule_id)]
         if not schedule.acknowledged:
-            self.world.note("tenant", f"{schedule_id} is acknowledged")
+            self.world.note("client", f"{schedule_id} is acknowledged")
             now = self.world.now_ms()
             schedule.acknowledged, schedule.acknowledged_ms = True, now
             passed = max(now, self.world.furthest_ms)
@@ -160,7 +160,7 @@ class Tenants:
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
         except Unanswered:
-            self.world.note("tenant", f"cancel {schedule.schedule_id} is not answered")
+            self.world.note("client", f"cancel {schedule.schedule_id} is not answered")
             return
         self._cancel_answered(schedule, result)
 
@@ -185,7 +185,7 @@ class Tenants:
             patience = None if patience is None else patience - 1
 
     def _cancel_answered(self, schedule: Schedule, result: object) -> None:
-        self.world.note("tenant", f"cancel {schedule.schedule_id}: {type(result).__name__}")
+        self.world.note("client", f"cancel {schedule.schedule_id}: {type(result).__name__}")
         if isinstance(result, Cancelled):
             self.promised_no_call(schedule, result.row)
 
@@ -218,9 +218,9 @@ class Tenants:
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
         except (Unanswered, *REFUSED) as error:
-            self.world.note("tenant", f"reschedule {schedule_id}: {error}")
+            self.world.note("client", f"reschedule {schedule_id}: {error}")
             return
-        self.world.note("tenant", f"reschedule {schedule_id}: {type(result).__name__}")
+        self.world.note("client", f"reschedule {schedule_id}: {type(result).__name__}")
         if isinstance(result, Rescheduled):
             if any(call.answer == 200 for call in schedule.calls) and not schedule.redeliver_wishes:
                 raise self.world.violation(f"{schedule_id} was answered and is rescheduled all the same")
@@ -246,10 +246,10 @@ class Tenants:
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
         except (Unanswered, *REFUSED) as error:
-            self.world.note("tenant", f"redeliver {schedule_id}: {error}")
+            self.world.note("client", f"redeliver {schedule_id}: {error}")
             schedule.redelivery_given_up = True
             return
-        self.world.note("tenant", f"redeliver {schedule_id}: {type(result).__name__}")
+        self.world.note("client", f"redeliver {schedule_id}: {type(result).__name__}")
         if isinstance(result, Redelivering) and cancelled and result.row.state != State.CANCELLED:
             raise self.world.violation(f"{schedule_id} was cancelled and is redelivered")
 
