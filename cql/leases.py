@@ -7,7 +7,7 @@ from typing import Any
 from cql.connection import Connection, Item, without_rows
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import LeaseChange, LeaseRow
 
 _POLLERS_PER_BATCH = 100
@@ -99,7 +99,7 @@ def _lease(client_id: str, values: tuple[Any, ...]) -> LeaseRow:
     poller_id, node_id, incarnation, epoch, watermark, lagging = values
     return LeaseRow(
         poller=PollerKey(client_id, poller_id),
-        owner=None if node_id is None else Life(NodeId(node_id), Incarnation(incarnation)),
+        owner=None if node_id is None else NodeIncarnation(NodeId(node_id), IncarnationNumber(incarnation)),
         epoch=epoch,
         watermark=watermark,
         lagging=lagging,

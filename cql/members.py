@@ -1,12 +1,12 @@
-"""Heartbeats and lives."""
+"""Heartbeats and incarnations."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from cql.connection import UNSET, AnswerRows, Connection, Parameters
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from membership.identity import Incarnation, Life, NodeId
-from membership.ports import Heartbeat, LifeRecord, NodeState, ServerTime
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.ports import Heartbeat, IncarnationRecord, NodeState, ServerTime
 
 CLUSTER = "minutehand"
 """The partition that all nodes of a keyspace are in."""
@@ -20,7 +20,7 @@ class CqlMemberStore:
         self._connection = connection
 
     async def write_heartbeat(self, heartbeat: Heartbeat) -> None:
-        node_id, incarnation = heartbeat.life
+        node_id, incarnation = heartbeat.incarnation
         parameters = (
             CLUSTER,
             node_id,
@@ -46,40 +46,44 @@ class CqlMemberStore:
         ((server, wall_ms),) = await self._connection.select("servers.read_clock", ())
         return ServerTime(str(server), wall_ms)
 
-    async def begin_life(self, life: Life) -> Answer[LifeRecord]:
-        answer = await self._connection.conditional((("lives.begin", tuple(life)),))
+    async def begin_incarnation(self, incarnation: NodeIncarnation) -> Answer[IncarnationRecord]:
+        answer = await self._connection.conditional((("lives.begin", tuple(incarnation)),))
         if not isinstance(answer, Rejected):
             return answer
-        record = _met(life, answer.current)
+        record = _met(incarnation, answer.current)
         return Unknown("the store rejected an insert and showed no row") if record is None else Rejected(record)
 
-    async def renew_life(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
-        return await self._change(life, "lives.renew", (renewals + 1, *life, renewals))
+    async def renew_incarnation(
+        self, incarnation: NodeIncarnation, *, renewals: int
+    ) -> Answer[IncarnationRecord | None]:
+        return await self._change(incarnation, "lives.renew", (renewals + 1, *incarnation, renewals))
 
-    async def declare_dead(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
-        return await self._change(life, "lives.declare_dead", (*life, renewals))
+    async def declare_dead(self, incarnation: NodeIncarnation, *, renewals: int) -> Answer[IncarnationRecord | None]:
+        return await self._change(incarnation, "lives.declare_dead", (*incarnation, renewals))
 
-    async def read_life(self, life: Life) -> LifeRecord | None:
-        for state, renewals in await self._connection.select("lives.read", tuple(life), serial=True):
-            return LifeRecord(life, state == _LIVE, renewals)
+    async def read_incarnation(self, incarnation: NodeIncarnation) -> IncarnationRecord | None:
+        for state, renewals in await self._connection.select("lives.read", tuple(incarnation), serial=True):
+            return IncarnationRecord(incarnation, state == _LIVE, renewals)
         return None
 
-    async def _change(self, life: Life, name: str, parameters: Parameters) -> Answer[LifeRecord | None]:
+    async def _change(
+        self, incarnation: NodeIncarnation, name: str, parameters: Parameters
+    ) -> Answer[IncarnationRecord | None]:
         match await self._connection.conditional(((name, parameters),)):
             case Rejected(rows):
-                return Rejected(_met(life, rows))
+                return Rejected(_met(incarnation, rows))
             case Applied() | Unknown() as answer:
                 return answer
 
 
-def _met(life: Life, rows: AnswerRows) -> LifeRecord | None:
-    return LifeRecord(life, rows[0]["state"] == _LIVE, rows[0]["renewals"]) if rows else None
+def _met(incarnation: NodeIncarnation, rows: AnswerRows) -> IncarnationRecord | None:
+    return IncarnationRecord(incarnation, rows[0]["state"] == _LIVE, rows[0]["renewals"]) if rows else None
 
 
 def _heartbeat(values: tuple[Any, ...]) -> Heartbeat:
     node_id, incarnation, beat, state, address, wall_ms, version, floor, weight, capacity, system_ms, knows = values
     return Heartbeat(
-        life=Life(NodeId(node_id), Incarnation(incarnation)),
+        incarnation=NodeIncarnation(NodeId(node_id), IncarnationNumber(incarnation)),
         beat=beat,
         state=NodeState(state),
         address=address,

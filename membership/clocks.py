@@ -29,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.ports import Heartbeat
 
 APART_MS = 5_000
@@ -44,7 +44,7 @@ class Witness:
     """A member's clock. `ahead_ms`: one's own wall clock less its own. `step_ms`: its machine's clock less its wall
     clock, as of beat `beat`."""
 
-    life: Life
+    incarnation: NodeIncarnation
     beat: int
     ahead_ms: int
     step_ms: int
@@ -58,8 +58,8 @@ class ClockOffsets:
         self._beat_seconds = beat_seconds
         self._beyond_doubt_ms = 2_000 * beat_seconds
         self._read_at = float("-inf")
-        self._beats: dict[Life, Heartbeat] = {}
-        self._samples: dict[Life, deque[float]] = {}
+        self._beats: dict[NodeIncarnation, Heartbeat] = {}
+        self._samples: dict[NodeIncarnation, deque[float]] = {}
         self._anchor: float | None = None
         self._apart = False
 
@@ -74,82 +74,106 @@ class ClockOffsets:
         watched = monotonic - self._read_at < 2 * self._beat_seconds
         self._read_at = monotonic
         for heartbeat in heartbeats:
-            life, before = heartbeat.life, self._beats.get(heartbeat.life)
-            self._beats[life] = heartbeat
+            incarnation, before = heartbeat.incarnation, self._beats.get(heartbeat.incarnation)
+            self._beats[incarnation] = heartbeat
             if watched and before is not None and heartbeat.beat > before.beat:
-                samples = self._samples.setdefault(life, deque(maxlen=self._window))
+                samples = self._samples.setdefault(incarnation, deque(maxlen=self._window))
                 sample = wall_ms - heartbeat.wall_ms
                 if samples and abs(sample - samples[-1]) > self._beyond_doubt_ms:
                     samples.clear()
                 samples.append(sample)
         return begins
 
-    def offset_ms(self, me: Life, members: Iterable[Life], *, servers: Sequence[float] = ()) -> int | None:
+    def offset_ms(
+        self, me: NodeIncarnation, members: Iterable[NodeIncarnation], *, servers: Sequence[float] = ()
+    ) -> int | None:
         """Positive: one's own clock is ahead. Of an even number of clocks the earlier middle one counts as right: late
         is better than early. None until enough beats of all were seen, unless the offset is beyond doubt after few.
         `servers`: how far it is ahead of each server."""
         everybody = list(members)
-        lives = [life for life in everybody if life in self._samples]
-        if (apart := self.apart_ms(lives, me=me, servers=servers)) is not None:
+        incarnations = [incarnation for incarnation in everybody if incarnation in self._samples]
+        if (apart := self.apart_ms(incarnations, me=me, servers=servers)) is not None:
             return apart
         if everybody == [me]:
             return 0
-        if me not in lives or any(len(self._samples[life]) < _FEW for life in lives):
+        if me not in incarnations or any(len(self._samples[incarnation]) < _FEW for incarnation in incarnations):
             return None
-        smallest = {life: min(self._samples[life]) for life in lives}
-        differences = {life: smallest[life] - smallest[me] for life in lives}
-        near = {life: ahead for life, ahead in differences.items() if not servers or abs(ahead) < APART_MS}
+        smallest = {incarnation: min(self._samples[incarnation]) for incarnation in incarnations}
+        differences = {incarnation: smallest[incarnation] - smallest[me] for incarnation in incarnations}
+        near = {
+            incarnation: ahead for incarnation, ahead in differences.items() if not servers or abs(ahead) < APART_MS
+        }
         offset = median_high(near.values())
-        settled = all(len(self._samples[life]) == self._window for life in near)
+        settled = all(len(self._samples[incarnation]) == self._window for incarnation in near)
         return round(offset) if settled or abs(offset) > self._beyond_doubt_ms else None
 
-    def apart_ms(self, members: Iterable[Life], *, me: Life | None, servers: Sequence[float]) -> int | None:
+    def apart_ms(
+        self, members: Iterable[NodeIncarnation], *, me: NodeIncarnation | None, servers: Sequence[float]
+    ) -> int | None:
         """How far one's own clock is ahead of the median of members' and servers', where that is beyond what servers'
         are good for. `me` None: a process that is no member, whose own clock does not count."""
         clocks = [*servers] if me is None else [0.0, *servers]
-        known = [life for life in members if life != me and len(self._samples.get(life, ())) >= _FEW]
-        clocks += [min(self._samples[life]) for life in known]
+        known = [
+            incarnation
+            for incarnation in members
+            if incarnation != me and len(self._samples.get(incarnation, ())) >= _FEW
+        ]
+        clocks += [min(self._samples[incarnation]) for incarnation in known]
         middle = median_high(clocks) if servers else 0.0
         self._apart = abs(middle) >= (APART_MS / 2 if self._apart else APART_MS)
         return round(middle) if self._apart else None
 
-    def witnesses(self, members: Iterable[Life], *, me: Life | None) -> tuple[Witness, ...]:
+    def witnesses(self, members: Iterable[NodeIncarnation], *, me: NodeIncarnation | None) -> tuple[Witness, ...]:
         """Of all others that were watched. `me` None: a process that is no member sees them a smallest age further
         behind."""
-        known = {life: min(samples) for life in members if len(samples := self._samples.get(life, ())) >= _FEW}
+        known = {
+            incarnation: min(samples)
+            for incarnation in members
+            if len(samples := self._samples.get(incarnation, ())) >= _FEW
+        }
         age = known.pop(me, 0.0) if me is not None else 0.0
         return tuple(
-            Witness(life, self._beats[life].beat, round(ahead - age), self._beats[life].step_ms)
-            for life, ahead in known.items()
+            Witness(incarnation, self._beats[incarnation].beat, round(ahead - age), self._beats[incarnation].step_ms)
+            for incarnation, ahead in known.items()
         )
 
-    def few_of(self, members: Iterable[Life]) -> bool:
+    def few_of(self, members: Iterable[NodeIncarnation]) -> bool:
         """Whether somebody's clock is known by few beats only, so that reading more often pays."""
-        return any(len(self._samples.get(life, ())) < _FEW for life in members)
+        return any(len(self._samples.get(incarnation, ())) < _FEW for incarnation in members)
 
-    def ahead_at_most_ms(self, me: Life, members: Iterable[Life], *, servers: Sequence[float] = ()) -> int | None:
+    def ahead_at_most_ms(
+        self, me: NodeIncarnation, members: Iterable[NodeIncarnation], *, servers: Sequence[float] = ()
+    ) -> int | None:
         """What one's own clock is ahead of the members' median, or more; never less. None before anybody else's beat
         was seen, unless one is alone. To be asked when `servers` do not say more (`apart_ms`)."""
-        lives = list(members)
-        bounds = [min(self._samples[life]) for life in lives if life != me and self._samples.get(life)]
-        if not bounds and any(life != me for life in lives):
+        incarnations = list(members)
+        bounds = [
+            min(self._samples[incarnation])
+            for incarnation in incarnations
+            if incarnation != me and self._samples.get(incarnation)
+        ]
+        if not bounds and any(incarnation != me for incarnation in incarnations):
             return None
         near = [bound for bound in bounds if not servers or abs(bound) < APART_MS]
         return max(round(median_high([0.0, *near])), 0)
 
-    def smallest_ms(self, members: Iterable[Life], *, beats: int = 1) -> dict[Life, float]:
+    def smallest_ms(self, members: Iterable[NodeIncarnation], *, beats: int = 1) -> dict[NodeIncarnation, float]:
         """The smallest difference seen of each member, too large by the age at which its row was read; without those
         that have fewer samples than `beats`."""
-        return {life: min(samples) for life in members if len(samples := self._samples.get(life, ())) >= beats}
+        return {
+            incarnation: min(samples)
+            for incarnation in members
+            if len(samples := self._samples.get(incarnation, ())) >= beats
+        }
 
-    def differences_ms(self, members: Iterable[Life]) -> Mapping[Life, float]:
+    def differences_ms(self, members: Iterable[NodeIncarnation]) -> Mapping[NodeIncarnation, float]:
         """For a process that is no member: own clock less that of each member, plus the smallest age of its rows.
 
         Only of those that were watched for long enough, or that are off beyond doubt after few beats.
         """
         smallest = self.smallest_ms(members, beats=_FEW)
         return {
-            life: difference
-            for life, difference in smallest.items()
-            if len(self._samples[life]) == self._window or abs(difference) > self._beyond_doubt_ms
+            incarnation: difference
+            for incarnation, difference in smallest.items()
+            if len(self._samples[incarnation]) == self._window or abs(difference) > self._beyond_doubt_ms
         }

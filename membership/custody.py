@@ -1,4 +1,4 @@
-"""The leases of one life: carries out their moves, and tells the host what came of them.
+"""The leases of one incarnation: carries out their moves, and tells the host what came of them.
 
 `_enter` is the one place where a lease changes: there the host hears of it and the floor learns what counts. What is to
 be done about a poller, and when, is the keeper's to say.
@@ -13,7 +13,7 @@ from typing import Protocol
 from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.floors import Floors
-from membership.identity import Life, PollerKey
+from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import Lease, Phase, start_of
 from membership.ports import LeaseChange, LeaseRow, LeaseStore, NodeState, PollerHost, WallClock
 from membership.settings import MembershipSettings
@@ -41,19 +41,19 @@ class Members(Protocol):
 
     def listen(self, listener: Callable[[], None]) -> None: ...
 
-    def watch(self, life: Life) -> None: ...
+    def watch(self, incarnation: NodeIncarnation) -> None: ...
 
     def set_state(self, state: NodeState) -> None: ...
 
 
 class Custody:
-    """`wanted(poller)`: whether this life should hold it. `gone(poller)` is called when it is not, or no longer,
+    """`wanted(poller)`: whether this incarnation should hold it. `gone(poller)` is called when it is not, or no longer,
     ours."""
 
     def __init__(
         self,
         *,
-        life: Life,
+        incarnation: NodeIncarnation,
         members: Members,
         store: LeaseStore,
         host: PollerHost,
@@ -63,7 +63,7 @@ class Custody:
         wanted: Callable[[PollerKey], bool],
         gone: Callable[[PollerKey], None],
     ) -> None:
-        self._life = life
+        self._incarnation = incarnation
         self._members = members
         self._store = store
         self._host = host
@@ -73,7 +73,7 @@ class Custody:
         self._wanted = wanted
         self._gone = gone
         self.takeovers = 0
-        """Pollers taken from lives that had not handed them over."""
+        """Pollers taken from incarnations that had not handed them over."""
         self._leases: dict[PollerKey, Lease] = {}
         self._queued: dict[PollerKey, None] = {}
         self._doubtful: dict[PollerKey, None] = {}
@@ -116,8 +116,8 @@ class Custody:
     def offer(self, row: LeaseRow) -> bool:
         """A wanted poller's row: take it if its owner has released it or is gone. True if something is done about
         it."""
-        if row.owner == self._life:
-            self._enter(Lease.found(row, life=self._life))
+        if row.owner == self._incarnation:
+            self._enter(Lease.found(row, incarnation=self._incarnation))
         elif self._takeable(row):
             self._queued[row.poller] = None
             self._writes.put(row.poller.client_id, partial(self._take, row))
@@ -168,7 +168,7 @@ class Custody:
                 self._marks.put(poller.client_id, partial(self._set_lagging, poller))
 
     def forget(self) -> bool:
-        """The life is over, or stops: every poller is revoked. True when the host was acting for one. Final."""
+        """The incarnation is over, or stops: every poller is revoked. True when the host was acting for one. Final."""
         self._closed = True
         for queue in (self._writes, self._marks, self._settles, self._drains):
             queue.clear()
@@ -231,7 +231,7 @@ class Custody:
         self._queued.pop(row.poller, None)
         if self._wanted(row.poller) and self._members.trusted() and self._takeable(row):
             self.takeovers += row.owner is not None
-            return self._begun(Lease.take(row, life=self._life, start=self._start(row)))
+            return self._begun(Lease.take(row, incarnation=self._incarnation, start=self._start(row)))
         self._gone(row.poller)
         return None
 

@@ -1,15 +1,16 @@
 """Who has been silent for long enough to be declared dead. Pure.
 
 An observation is a read of all heartbeats with the instants at which it began and returned, on the observer's own
-clock; no clock of anybody else enters. For every other life the detector keeps a *span* of silence, which starts
+clock; no clock of anybody else enters. For every other incarnation the detector keeps a *span* of silence, which starts
 
-- when a read returned that showed the beat advanced, or that showed the life for the first time;
-- when the life's record was read and showed other `renewals` than known before;
+- when a read returned that showed the beat advanced, or that showed the incarnation for the first time;
+- when the incarnation's record was read and showed other `renewals` than known before;
 - when a declaration was rejected;
-- for all lives at once, when the observer's own reads had a gap of 2 s: it slept, or the store was away for everybody.
+- for all incarnations at once, when the observer's own reads had a gap of 2 s: it slept, or the store was away for
+  everybody.
 
-A life is *silent* when a read that **began** 6 s or more into the span showed no advance. Then it may be declared dead,
-conditional on the `renewals` known since the span began or longer. Why that is safe: see the package.
+An incarnation is *silent* when a read that **began** 6 s or more into the span showed no advance. Then it may be
+declared dead, conditional on the `renewals` known since the span began or longer. Why that is safe: see the package.
 
 ```
   seen ──record read──▶ watched ──silent──▶ declare ──applied, or rejected by "dead"──▶ free
@@ -23,8 +24,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from membership.identity import Life
-from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.identity import NodeIncarnation
+from membership.ports import Heartbeat, IncarnationRecord, NodeState
 
 _NEVER_SEEN = -1
 
@@ -40,43 +41,45 @@ class _Track:
 
 
 class Detector:
-    """Observations in, silent lives out. `me`, if any, is followed but never judged."""
+    """Observations in, silent incarnations out. `me`, if any, is followed but never judged."""
 
-    def __init__(self, *, me: Life | None, dead_after_seconds: float, gap_seconds: float) -> None:
+    def __init__(self, *, me: NodeIncarnation | None, dead_after_seconds: float, gap_seconds: float) -> None:
         self._me = me
         self._dead_after = dead_after_seconds
         self._gap = gap_seconds
-        self._tracks: dict[Life, _Track] = {}
+        self._tracks: dict[NodeIncarnation, _Track] = {}
         self._last_read = float("-inf")
 
     def observed(self, *, begun: float, returned: float, heartbeats: Iterable[Heartbeat]) -> None:
         """A read of all heartbeats, begun and returned at these instants. Reads must come one after another."""
         away = returned - self._last_read >= self._gap
         self._last_read = returned
-        advanced = {beat.life for beat in heartbeats if self._advance(beat, returned)}
-        for life, track in self._tracks.items():
-            if away or life in advanced:
+        advanced = {beat.incarnation for beat in heartbeats if self._advance(beat, returned)}
+        for incarnation, track in self._tracks.items():
+            if away or incarnation in advanced:
                 _restart(track, returned)
             else:
                 track.silent = begun - track.since >= self._dead_after
 
     def _advance(self, heartbeat: Heartbeat, returned: float) -> bool:
-        track = self._tracks.get(heartbeat.life)
+        track = self._tracks.get(heartbeat.incarnation)
         if track is None:
-            track = self._tracks[heartbeat.life] = _Track(_NEVER_SEEN, returned)
+            track = self._tracks[heartbeat.incarnation] = _Track(_NEVER_SEEN, returned)
         if heartbeat.state is NodeState.LEFT:
             track.free = True
         advanced = heartbeat.beat > track.beat
         track.beat = max(track.beat, heartbeat.beat)
         return advanced
 
-    def watch(self, life: Life, *, now: float) -> None:
-        """Follow a life that others mention though no heartbeat of it was seen: it counts as silent from now on."""
-        self._tracks.setdefault(life, _Track(_NEVER_SEEN, now))
+    def watch(self, incarnation: NodeIncarnation, *, now: float) -> None:
+        """Follow an incarnation that others mention though no heartbeat of it was seen: it counts as silent from now
+        on."""
+        self._tracks.setdefault(incarnation, _Track(_NEVER_SEEN, now))
 
-    def record_read(self, life: Life, record: LifeRecord | None, *, returned: float) -> None:
-        """The life's record, by a serial read that returned at `returned`. No record: it never had a right to act."""
-        track = self._tracks[life]
+    def record_read(self, incarnation: NodeIncarnation, record: IncarnationRecord | None, *, returned: float) -> None:
+        """The incarnation's record, by a serial read that returned at `returned`. No record: it never had a right to
+        act."""
+        track = self._tracks[incarnation]
         track.record_at = returned
         if record is None or not record.alive:
             track.free = True
@@ -84,51 +87,53 @@ class Detector:
             track.renewals = record.renewals
             _restart(track, returned)
 
-    def declared(self, life: Life, answer: Answer[LifeRecord | None], *, returned: float) -> None:
+    def declared(
+        self, incarnation: NodeIncarnation, answer: Answer[IncarnationRecord | None], *, returned: float
+    ) -> None:
         """What became of a declaration of death. Unknown decides nothing: the next silent read leads to another."""
-        track = self._tracks[life]
+        track = self._tracks[incarnation]
         match answer:
             case Applied():
                 track.free = True
             case Rejected(current):
-                self.record_read(life, current, returned=returned)
+                self.record_read(incarnation, current, returned=returned)
                 _restart(track, returned)
             case Unknown():
                 track.silent = False
 
-    def to_declare(self) -> list[tuple[Life, int]]:
+    def to_declare(self) -> list[tuple[NodeIncarnation, int]]:
         """Lives that may be declared dead by the last read, each with the renewals to make it conditional on."""
         return [
-            (life, track.renewals)
-            for life, track in sorted(self._tracks.items())
-            if track.silent and not track.free and track.renewals is not None and life != self._me
+            (incarnation, track.renewals)
+            for incarnation, track in sorted(self._tracks.items())
+            if track.silent and not track.free and track.renewals is not None and incarnation != self._me
         ]
 
-    def to_read(self, *, older_than: float) -> list[Life]:
+    def to_read(self, *, older_than: float) -> list[NodeIncarnation]:
         """Lives whose record is unknown or was read before `older_than`, the oldest knowledge first."""
         due = [
-            (track.record_at, life)
-            for life, track in self._tracks.items()
-            if track.record_at < older_than and not track.free and life != self._me
+            (track.record_at, incarnation)
+            for incarnation, track in self._tracks.items()
+            if track.record_at < older_than and not track.free and incarnation != self._me
         ]
-        return [life for _, life in sorted(due)]
+        return [incarnation for _, incarnation in sorted(due)]
 
-    def is_member(self, life: Life) -> bool:
+    def is_member(self, incarnation: NodeIncarnation) -> bool:
         """Neither dead nor left, as far as known. Others than `me` only once their record was read."""
-        track = self._tracks.get(life)
-        return track is not None and not track.free and (track.renewals is not None or life == self._me)
+        track = self._tracks.get(incarnation)
+        return track is not None and not track.free and (track.renewals is not None or incarnation == self._me)
 
-    def free(self) -> frozenset[Life]:
+    def free(self) -> frozenset[NodeIncarnation]:
         """Lives whose leases anybody may take: dead, or left."""
-        return frozenset(life for life, track in self._tracks.items() if track.free)
+        return frozenset(incarnation for incarnation, track in self._tracks.items() if track.free)
 
-    def open_lives(self) -> list[Life]:
+    def open_incarnations(self) -> list[NodeIncarnation]:
         """Lives that are neither dead nor left, or of which it is not known yet."""
-        return sorted(life for life, track in self._tracks.items() if not track.free)
+        return sorted(incarnation for incarnation, track in self._tracks.items() if not track.free)
 
-    def silence(self, now: float) -> Mapping[Life, float]:
-        """Seconds since each open life was last seen to advance (or its span was started anew)."""
-        return {life: now - self._tracks[life].since for life in self.open_lives()}
+    def silence(self, now: float) -> Mapping[NodeIncarnation, float]:
+        """Seconds since each open incarnation was last seen to advance (or its span was started anew)."""
+        return {incarnation: now - self._tracks[incarnation].since for incarnation in self.open_incarnations()}
 
 
 def _restart(track: _Track, now: float) -> None:

@@ -13,5 +13,5 @@ class SettingsInvalid(MinutehandError):
     """Settings that contradict each other. The message names both and says what to change."""
 
 
-class LifeOver(MinutehandError):
-    """This process may no longer act as the life it began, or never could begin it."""
+class IncarnationOver(MinutehandError):
+    """This process may no longer act as the incarnation it began, or never could begin it."""

@@ -1,4 +1,5 @@
-"""The floor of a life: the oldest mark not settled over its pollers that count. It spares idle pollers every write.
+"""The floor of an incarnation: the oldest mark not settled over its pollers that count. It spares idle pollers every
+write.
 
 A taker of a poller that does not lag starts from the floor in the dead owner's heartbeat. So the floor must never pass
 a counted poller, not even in a heartbeat that was sent long ago and arrives now, and a poller that starts to count must

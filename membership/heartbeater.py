@@ -1,7 +1,8 @@
-"""The shell of one life: beats, renews its trust, sees who else is there, and ends when it must.
+"""The shell of one incarnation: beats, renews its trust, sees who else is there, and ends when it must.
 
 ```
- start ─▶ wait until older lives of the node are left or dead ─▶ begin the life ─▶ beat ─▶ first renewal ─▶ running
+ start ─▶ wait until older incarnations of the node are left or dead ─▶ begin the incarnation ─▶ beat ─▶ first renewal
+ ─▶ running
                                                                                                              │
       over: superseded (writes left, after stopping), dead, taken, failed, stopped (writes left)  ◀──────────┘
 ```
@@ -14,10 +15,10 @@ from typing import Any, Final, assert_never
 
 from membership.clocks import APART_MS
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from membership.errors import LifeOver, StoreUnavailable
-from membership.identity import Life, NodeId, next_incarnation
+from membership.errors import IncarnationOver, StoreUnavailable
+from membership.identity import NodeId, NodeIncarnation, next_incarnation
 from membership.observer import Observer
-from membership.ports import Heartbeat, LifeRecord, MachineClock, MemberStore, NodeState, Spawn, WallClock
+from membership.ports import Heartbeat, IncarnationRecord, MachineClock, MemberStore, NodeState, Spawn, WallClock
 from membership.renewal import Renewal
 from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
@@ -35,25 +36,28 @@ STOPPED: Final = "stopped"
 _REASONS = {
     SUPERSEDED: "a newer process runs under this node id: give every node an id of its own",
     DEAD: "the other nodes declared this process dead while it was silent: start it again",
-    TAKEN: "another process began the same life: start this one again",
+    TAKEN: "another process began the same incarnation: start this one again",
     FAILED: "it met an error that it cannot handle: see the log, and start it again",
     STOPPED: "it was stopped",
 }
 
 
-async def new_life(*, node_id: NodeId, store: MemberStore, clock: WallClock, settings: MembershipSettings) -> Life:
-    """A life for a process that starts now, newer than every life its node had. Reads until the store answers."""
+async def new_incarnation(
+    *, node_id: NodeId, store: MemberStore, clock: WallClock, settings: MembershipSettings
+) -> NodeIncarnation:
+    """An incarnation for a process that starts now, newer than every incarnation its node had. Reads until the store
+    answers."""
     while True:
         try:
-            known = [heartbeat.life for heartbeat in await store.read_heartbeats()]
+            known = [heartbeat.incarnation for heartbeat in await store.read_heartbeats()]
         except StoreUnavailable:
             await clock.sleep(settings.retry_seconds)
             continue
-        return Life(node_id, next_incarnation(node_id, known=known, wall_ms=clock.wall_ms()))
+        return NodeIncarnation(node_id, next_incarnation(node_id, known=known, wall_ms=clock.wall_ms()))
 
 
 class Heartbeater:
-    """A service. `on_over(reason)` is called once when the life ended other than by `stop`: act no more, exit.
+    """A service. `on_over(reason)` is called once when the incarnation ended other than by `stop`: act no more, exit.
 
     `floor()` gives the floor for the heartbeat about to be sent; what it answers counts as sent.
     """
@@ -61,7 +65,7 @@ class Heartbeater:
     def __init__(
         self,
         *,
-        life: Life,
+        incarnation: NodeIncarnation,
         address: str,
         version: str,
         weight: float,
@@ -74,7 +78,7 @@ class Heartbeater:
         on_over: Callable[[str], None],
         floor: Callable[[], int | None],
     ) -> None:
-        self.life = life
+        self.incarnation = incarnation
         self.over: str | None = None
         self._address = address
         self._version = version
@@ -91,7 +95,7 @@ class Heartbeater:
         self._wake = Signal(clock)
         self._changed = Notifier()
         self._renewal = Renewal(
-            life=life,
+            incarnation=incarnation,
             store=store,
             clock=clock,
             settings=settings,
@@ -101,7 +105,7 @@ class Heartbeater:
         )
         self.servers = ServerClocks(store=store, clock=clock, settings=settings)
         self._observer = Observer(
-            me=life,
+            me=incarnation,
             store=store,
             servers=self.servers,
             clock=clock,
@@ -128,7 +132,7 @@ class Heartbeater:
         return self._observer.view
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` at once when the view changed, trust came back, or the life ended."""
+        """Call `listener` at once when the view changed, trust came back, or the incarnation ended."""
         self._changed.listen(listener)
 
     def trusted(self) -> bool:
@@ -138,26 +142,26 @@ class Heartbeater:
     def set_state(self, state: NodeState) -> None:
         """What the node says of itself, from a beat sent at once; others act on it. `left` is what `stop` writes."""
         if state is NodeState.LEFT:
-            raise ValueError("a life leaves by being stopped")
+            raise ValueError("an incarnation leaves by being stopped")
         self._state = state
         self._wake.set()
 
-    def watch(self, life: Life) -> None:
-        """Judge a life that a lease names though the view has no heartbeat of it."""
-        self._observer.watch(life)
+    def watch(self, incarnation: NodeIncarnation) -> None:
+        """Judge an incarnation that a lease names though the view has no heartbeat of it."""
+        self._observer.watch(incarnation)
 
     async def start(self) -> None:
-        """Return when the life is trusted for the first time. Raises `LifeOver` when it never will be.
+        """Return when the incarnation is trusted for the first time. Raises `IncarnationOver` when it never will be.
 
-        Waits for as long as the store is away, and for as long as an older life of the node is alive.
+        Waits for as long as the store is away, and for as long as an older incarnation of the node is alive.
         """
         self._work.begin(self._guarded(self.servers.run), "servers")
         self._work.begin(self._guarded(self._observer.run), "observer")
-        self._work.begin(self._guarded(self._live), "life")
+        self._work.begin(self._guarded(self._live), "incarnation")
         while not self._running and self.over is None:
             await self._changed.wait()
         if self.over is not None:
-            raise LifeOver(f"{self.life} cannot run: {_REASONS[self.over]}")
+            raise IncarnationOver(f"{self.incarnation} cannot run: {_REASONS[self.over]}")
 
     async def stop(self) -> None:
         """Trust nothing any more, then write `left`, for about `leave_seconds`. The keeper must have stopped before."""
@@ -178,8 +182,8 @@ class Heartbeater:
             raise
 
     async def _live(self) -> None:
-        await self._older_lives_to_end()
-        await self._begin_life()
+        await self._older_incarnations_to_end()
+        await self._begin_incarnation()
         period, due = self._settings.beat_seconds, self._clock.monotonic()
         while self.over is None:
             self._send_beat()
@@ -188,28 +192,32 @@ class Heartbeater:
             due = due + period if on_time else now + period
             await self._wake.wait(due - now)
 
-    async def _older_lives_to_end(self) -> None:
+    async def _older_incarnations_to_end(self) -> None:
         told = False
         while self.over is None:
             if self.view.read_at > float("-inf"):
-                older = [life for life in self._observer.open_lives() if life.node_id == self.life.node_id]
+                older = [
+                    incarnation
+                    for incarnation in self._observer.open_incarnations()
+                    if incarnation.node_id == self.incarnation.node_id
+                ]
                 if not older:
                     return
                 if not told:
                     _LOG.warning(
                         "%s waits: older processes of this node have not ended: %s",
-                        *(self.life, ", ".join(map(str, older))),
-                        extra={"action": "life-waits", "life": str(self.life)},
+                        *(self.incarnation, ", ".join(map(str, older))),
+                        extra={"action": "incarnation-waits", "incarnation": str(self.incarnation)},
                     )
                     told = True
             await self._changed.wait()
 
-    async def _begin_life(self) -> None:
+    async def _begin_incarnation(self) -> None:
         unanswered = False
         while self.over is None:
-            answer: Answer[LifeRecord]
+            answer: Answer[IncarnationRecord]
             try:
-                answer = await self._store.begin_life(self.life)
+                answer = await self._store.begin_incarnation(self.incarnation)
             except StoreUnavailable as error:
                 answer = Unknown(str(error))
             match answer:
@@ -239,7 +247,7 @@ class Heartbeater:
     def _heartbeat(self, state: NodeState) -> Heartbeat:
         self._beat += 1
         return Heartbeat(
-            life=self.life,
+            incarnation=self.incarnation,
             beat=self._beat,
             state=state,
             address=self._address,
@@ -256,23 +264,25 @@ class Heartbeater:
         try:
             await self._store.write_heartbeat(heartbeat)
         except StoreUnavailable as error:
-            _LOG.debug("beat unanswered: %s", error, extra={"action": "beat-unanswered", "life": str(self.life)})
+            _LOG.debug(
+                "beat unanswered: %s", error, extra={"action": "beat-unanswered", "incarnation": str(self.incarnation)}
+            )
             return
         finally:
             self._beats_in_flight -= 1
         self._renewal.beat_confirmed(begun=begun)
 
     def _regained(self) -> None:
-        action = "trust-regained" if self._running else "life-begun"
+        action = "trust-regained" if self._running else "incarnation-begun"
         self._running = True
-        _LOG.info("%s is trusted", self.life, extra={"action": action, "life": str(self.life)})
+        _LOG.info("%s is trusted", self.incarnation, extra={"action": action, "incarnation": str(self.incarnation)})
         self._changed.notify()
 
     def _observed(self) -> None:
-        node_id, incarnation = self.life
-        if any(life.node_id == node_id and life.incarnation > incarnation for life in self.view.heartbeats):
+        node_id, number = self.incarnation
+        if any(incarnation.node_id == node_id and incarnation.number > number for incarnation in self.view.heartbeats):
             self._end(SUPERSEDED)
-        elif self._beat == 0 and self.life in self.view.heartbeats:
+        elif self._beat == 0 and self.incarnation in self.view.heartbeats:
             self._end(TAKEN)
         self._judge_clock()
         self._changed.notify()
@@ -289,7 +299,11 @@ class Heartbeater:
             _LOG.warning(
                 "the wall clock is %d ms off the other nodes', or Cassandra's: %s",
                 *(offset, "pollers are given up" if off else "pollers are taken again"),
-                extra={"action": "clock-off" if off else "clock-agrees", "life": str(self.life), "offset_ms": offset},
+                extra={
+                    "action": "clock-off" if off else "clock-agrees",
+                    "incarnation": str(self.incarnation),
+                    "offset_ms": offset,
+                },
             )
 
     def _end(self, reason: str) -> None:
@@ -301,8 +315,8 @@ class Heartbeater:
         _LOG.log(
             logging.INFO if reason == STOPPED else logging.ERROR,
             "%s is over: %s",
-            *(self.life, _REASONS[reason]),
-            extra={"action": "life-over", "life": str(self.life)},
+            *(self.incarnation, _REASONS[reason]),
+            extra={"action": "incarnation-over", "incarnation": str(self.incarnation)},
         )
         self._changed.notify()
         if reason != STOPPED:
@@ -311,7 +325,8 @@ class Heartbeater:
             self._parting.begin(self._leave(at_once=reason == STOPPED), "leave")
 
     async def _leave(self, *, at_once: bool) -> None:
-        """Write `left`, which frees this life's leases: only when nothing can reach the wire under them any more."""
+        """Write `left`, which frees this incarnation's leases: only when nothing can reach the wire under them any
+        more."""
         if not at_once:
             await self._clock.sleep(self._settings.send_margin_seconds)
         heartbeat = self._heartbeat(NodeState.LEFT)
@@ -321,5 +336,7 @@ class Heartbeater:
             except StoreUnavailable:
                 await self._clock.sleep(self._settings.retry_seconds)
                 continue
-            _LOG.info("%s left", self.life, extra={"action": "life-left", "life": str(self.life)})
+            _LOG.info(
+                "%s left", self.incarnation, extra={"action": "incarnation-left", "incarnation": str(self.incarnation)}
+            )
             return

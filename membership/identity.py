@@ -1,21 +1,21 @@
-"""Names of nodes, of their lives, and of the pollers that lives hold leases on. Pure."""
+"""Names of nodes, of their incarnations, and of the pollers that they hold leases on. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, NewType
 
 NodeId = NewType("NodeId", str)
-Incarnation = NewType("Incarnation", int)
+IncarnationNumber = NewType("IncarnationNumber", int)
 """Grows with every start of a node's process: Unix milliseconds of the start, raised above any earlier one."""
 
 
-class Life(NamedTuple):
+class NodeIncarnation(NamedTuple):
     """One run of one node's process. Ordered by node, then by age."""
 
     node_id: NodeId
-    incarnation: Incarnation
+    number: IncarnationNumber
 
     def __str__(self) -> str:
-        return f"{self.node_id}@{self.incarnation}"
+        return f"{self.node_id}@{self.number}"
 
 
 class PollerKey(NamedTuple):
@@ -28,6 +28,8 @@ class PollerKey(NamedTuple):
         return f"{self.client_id}/{self.poller_id}"
 
 
-def next_incarnation(node_id: NodeId, *, known: Iterable[Life], wall_ms: int) -> Incarnation:
-    """The incarnation for a process that starts now: the time, but above every life that its node ever had."""
-    return Incarnation(max([wall_ms, *(life.incarnation + 1 for life in known if life.node_id == node_id)]))
+def next_incarnation(node_id: NodeId, *, known: Iterable[NodeIncarnation], wall_ms: int) -> IncarnationNumber:
+    """The incarnation for a process that starts now: the time, but above every incarnation that its node ever had."""
+    return IncarnationNumber(
+        max([wall_ms, *(incarnation.number + 1 for incarnation in known if incarnation.node_id == node_id)])
+    )

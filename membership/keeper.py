@@ -12,7 +12,7 @@ from statistics import median_low
 
 from membership.custody import Custody, Members
 from membership.errors import StoreUnavailable
-from membership.identity import Life, NodeId, PollerKey
+from membership.identity import NodeId, NodeIncarnation, PollerKey
 from membership.ports import LeaseStore, NodeState, PollerHost, Spawn, WallClock
 from membership.rendezvous import HintTable
 from membership.settings import MembershipSettings
@@ -29,7 +29,7 @@ class Keeper:
     def __init__(
         self,
         *,
-        life: Life,
+        incarnation: NodeIncarnation,
         members: Members,
         store: LeaseStore,
         host: PollerHost,
@@ -37,7 +37,7 @@ class Keeper:
         settings: MembershipSettings,
         spawn: Spawn,
     ) -> None:
-        self._life = life
+        self._incarnation = incarnation
         self._members = members
         self._store = store
         self._host = host
@@ -55,7 +55,7 @@ class Keeper:
         self._without_row: dict[PollerKey, None] = {}
         self._reads = Narrow(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
         self._custody = Custody(
-            life=life,
+            incarnation=incarnation,
             members=members,
             store=store,
             host=host,
@@ -65,7 +65,7 @@ class Keeper:
             wanted=self._wanted,
             gone=self._not_ours,
         )
-        self._free: frozenset[Life] = frozenset()
+        self._free: frozenset[NodeIncarnation] = frozenset()
         self._rehinted = False
         self._leaving = False
         self._marked_at = clock.monotonic()
@@ -95,7 +95,7 @@ class Keeper:
 
     @property
     def takeovers(self) -> int:
-        """Pollers taken so far from lives that had not handed them over."""
+        """Pollers taken so far from incarnations that had not handed them over."""
         return self._custody.takeovers
 
     def hint_of(self, poller: PollerKey) -> NodeId | None:
@@ -166,7 +166,7 @@ class Keeper:
         view = self._members.view
         # A node that says it drains may be refused yet: it gives up nothing before `release_all`, or for its clock.
         stays = not self._leaving and not self._members.clock_is_off
-        if self._hints.set_nodes(view.hint_weights(staying=self._life if stays else None)):
+        if self._hints.set_nodes(view.hint_weights(staying=self._incarnation if stays else None)):
             self._rehinted = True
         if view.free != self._free:
             self._free = view.free
@@ -176,7 +176,7 @@ class Keeper:
             self._wake.set()
 
     def _wanted(self, poller: PollerKey) -> bool:
-        return not self._leaving and self._hints.hint_of(poller) == self._life.node_id
+        return not self._leaving and self._hints.hint_of(poller) == self._incarnation.node_id
 
     def _not_ours(self, poller: PollerKey) -> None:
         if self._wanted(poller):
@@ -198,7 +198,7 @@ class Keeper:
 
     def _find_missing(self) -> None:
         self._missing = {}
-        for poller in () if self._leaving else self._hints.pollers_of(self._life.node_id):
+        for poller in () if self._leaving else self._hints.pollers_of(self._incarnation.node_id):
             if poller not in self._custody:
                 self._missing.setdefault(poller.client_id, {})[poller] = None
 

@@ -20,8 +20,8 @@
 The process acts for the poller in HELD and MARKING, ends what it started in DRAINING, and does nothing in the others.
 So after an unknown answer it acts again only under a new epoch that it has taken from itself.
 
-*Counted*: whether the poller holds up the floor that its life announces. It does unless `lagging = true` is confirmed
-and no clear was started since: from the start of a clear, and until a release is confirmed.
+*Counted*: whether the poller holds up the floor that its incarnation announces. It does unless `lagging = true` is
+confirmed and no clear was started since: from the start of a clear, and until a release is confirmed.
 
 Every write replaces the whole row and is conditional on the whole row as last known; so whatever arrives late arrives
 on a row that has moved on, is rejected, and changes nothing. A take adds one to the epoch, nothing else changes it; the
@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.ports import LeaseRow
 
 
@@ -58,7 +58,7 @@ class ImpossibleMove(RuntimeError):
 def start_of(row: LeaseRow, *, owners_floor: int | None) -> int:
     """Where a taker starts. Both bounds are true of the poller, the floor only while it does not lag.
 
-    `owners_floor` is the floor of the *life* that the row names as its owner; None when it never announced one.
+    `owners_floor` is the floor of the *incarnation* that the row names as its owner; None when it never announced one.
     """
     if row.lagging or owners_floor is None:
         return row.watermark
@@ -70,7 +70,7 @@ class Lease:
     """`row`: as last known, what the next write is conditional on. `sent`: the write under way. `mark`: the oldest mark
     not settled as known when nobody acts for the poller."""
 
-    life: Life
+    incarnation: NodeIncarnation
     phase: Phase
     row: LeaseRow
     mark: int
@@ -86,31 +86,33 @@ class Lease:
 
     @property
     def ours(self) -> bool:
-        """Whether the row, as last known, names this life as the owner."""
-        return self.row.owner == self.life
+        """Whether the row, as last known, names this incarnation as the owner."""
+        return self.row.owner == self.incarnation
 
     def _in(self, move: str, *phases: Phase) -> None:
         if self.phase not in phases:
             raise ImpossibleMove(move, self)
 
     @staticmethod
-    def take(row: LeaseRow, *, life: Life, start: int) -> "Lease":
+    def take(row: LeaseRow, *, incarnation: NodeIncarnation, start: int) -> "Lease":
         """Take a poller whose recorded owner has released it or is dead or left. `start` comes from `start_of`."""
-        return Lease(life=life, phase=Phase.TAKING, row=row, mark=start, sent=_taken(row, life, start))
+        return Lease(
+            incarnation=incarnation, phase=Phase.TAKING, row=row, mark=start, sent=_taken(row, incarnation, start)
+        )
 
     @staticmethod
-    def found(row: LeaseRow, *, life: Life) -> "Lease":
-        """A row that names this life though it knows of no such lease: owned unknowingly."""
-        return Lease(life=life, phase=Phase.DOUBTFUL, row=row, mark=row.watermark)
+    def found(row: LeaseRow, *, incarnation: NodeIncarnation) -> "Lease":
+        """A row that names this incarnation though it knows of no such lease: owned unknowingly."""
+        return Lease(incarnation=incarnation, phase=Phase.DOUBTFUL, row=row, mark=row.watermark)
 
     def take_again(self, *, start: int, at_most: int) -> "Lease":
         """Out of doubt under a new epoch: from oneself, or from an owner that is gone.
 
-        `start` comes from `start_of`; where the poller is ours, what this life settled itself counts as well. Never
-        later than `at_most`: what was settled by a clock that was ahead does not count."""
+        `start` comes from `start_of`; where the poller is ours, what this incarnation settled itself counts as well.
+        Never later than `at_most`: what was settled by a clock that was ahead does not count."""
         self._in("take_again", Phase.DOUBTFUL)
         start = min(at_most, max(start, self.mark))
-        return replace(self, phase=Phase.TAKING, mark=start, sent=_taken(self.row, self.life, start))
+        return replace(self, phase=Phase.TAKING, mark=start, sent=_taken(self.row, self.incarnation, start))
 
     def set_lagging(self, *, position: int, at_most: int) -> "Lease":
         """Start to write the watermark and `lagging = true` together. The poller counts as before until confirmed.
@@ -182,7 +184,7 @@ class Lease:
         row = self.under_way
         match self.phase:
             case Phase.TAKING:
-                return Lease(life=self.life, phase=Phase.HELD, row=row, mark=row.watermark)
+                return Lease(incarnation=self.incarnation, phase=Phase.HELD, row=row, mark=row.watermark)
             case Phase.MARKING:
                 phase = Phase.DRAINING if self.in_doubt else Phase.HELD
                 return replace(self, phase=phase, row=row, sent=None, counted=not row.lagging)
@@ -193,7 +195,7 @@ class Lease:
         """The row as it is now, known serially, where it is not what was wanted."""
         if row is None:
             return replace(self, phase=Phase.GONE, sent=None, counted=False)
-        if row.owner == self.life:
+        if row.owner == self.incarnation:
             return replace(self._stopped(), row=row)
         phase = Phase.DOUBTFUL if row.epoch < self.ceiling else Phase.GONE
         return replace(self, phase=phase, row=row, sent=None, counted=False)
@@ -203,5 +205,5 @@ class Lease:
         return replace(self, phase=phase, sent=None, in_doubt=True)
 
 
-def _taken(row: LeaseRow, life: Life, start: int) -> LeaseRow:
-    return replace(row, owner=life, epoch=row.epoch + 1, watermark=start, lagging=True)
+def _taken(row: LeaseRow, incarnation: NodeIncarnation, start: int) -> LeaseRow:
+    return replace(row, owner=incarnation, epoch=row.epoch + 1, watermark=start, lagging=True)

@@ -1,8 +1,7 @@
 """The reading half of a heartbeater: reads the members, and decides deaths.
 
-Reads follow one another; whatever a read gives rise to (a life's record to be read, a death to be declared) runs beside
-them, so that a slow conditional write never makes a gap in the reads.
-"""
+Reads follow one another; whatever a read gives rise to (an incarnation's record to be read, a death to be declared)
+runs beside them, so that a slow conditional write never makes a gap in the reads."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -12,8 +11,8 @@ from membership.clocks import ClockOffsets
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.detector import Detector
 from membership.errors import StoreUnavailable
-from membership.identity import Life
-from membership.ports import Heartbeat, LifeRecord, MemberStore, WallClock
+from membership.identity import NodeIncarnation
+from membership.ports import Heartbeat, IncarnationRecord, MemberStore, WallClock
 from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from membership.view import MembersView
@@ -28,12 +27,12 @@ _READS_AT_FIRST = 10
 
 class Observer:
     """`servers`: nobody is read before their clocks are known. `changed` is called after a read, and whenever it became
-    known that a life is dead or alive."""
+    known that an incarnation is dead or alive."""
 
     def __init__(
         self,
         *,
-        me: Life,
+        me: NodeIncarnation,
         store: MemberStore,
         servers: ServerClocks,
         clock: WallClock,
@@ -53,17 +52,17 @@ class Observer:
         )
         self._clocks = ClockOffsets(window_beats=settings.clock_window_beats, beat_seconds=settings.beat_seconds)
         self._answered = True
-        self._asking: dict[Life, None] = {}
+        self._asking: dict[NodeIncarnation, None] = {}
         self.view = MembersView()
 
-    def watch(self, life: Life) -> None:
-        """Judge a life that a lease names though it has no heartbeat."""
-        self._detector.watch(life, now=self._clock.monotonic())
+    def watch(self, incarnation: NodeIncarnation) -> None:
+        """Judge an incarnation that a lease names though it has no heartbeat."""
+        self._detector.watch(incarnation, now=self._clock.monotonic())
         self._ask()
 
-    def open_lives(self) -> list[Life]:
+    def open_incarnations(self) -> list[NodeIncarnation]:
         """Lives that are neither dead nor left, or of which it is not known yet."""
-        return self._detector.open_lives()
+        return self._detector.open_incarnations()
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -81,9 +80,9 @@ class Observer:
             self._store_answers(True, "")
             self._detector.observed(begun=begun, returned=returned, heartbeats=heartbeats)
             self._clocks.observed(heartbeats, wall_ms=self._clock.wall_ms(), monotonic=returned)
-            self._show({beat.life: beat for beat in heartbeats}, read_at=returned)
+            self._show({beat.incarnation: beat for beat in heartbeats}, read_at=returned)
             self._ask()
-            often = self._clocks.few_of(heartbeat.life for heartbeat in self.view.members)
+            often = self._clocks.few_of(heartbeat.incarnation for heartbeat in self.view.members)
             pause = period / _READS_AT_FIRST if often else period
             await self._clock.sleep(begun + pause - self._clock.monotonic())
 
@@ -93,14 +92,16 @@ class Observer:
             return
         self._answered = answers
         if answers:
-            _LOG.info("the members are read again", extra={"action": "members-read", "life": str(self._me)})
+            _LOG.info("the members are read again", extra={"action": "members-read", "incarnation": str(self._me)})
         else:
             _LOG.warning(
-                "the members can't be read: %s", reason, extra={"action": "members-unread", "life": str(self._me)}
+                "the members can't be read: %s",
+                reason,
+                extra={"action": "members-unread", "incarnation": str(self._me)},
             )
 
-    def _show(self, heartbeats: Mapping[Life, Heartbeat], *, read_at: float) -> None:
-        members = sorted(life for life in heartbeats if self._detector.is_member(life))
+    def _show(self, heartbeats: Mapping[NodeIncarnation, Heartbeat], *, read_at: float) -> None:
+        members = sorted(incarnation for incarnation in heartbeats if self._detector.is_member(incarnation))
         servers = self._servers.ahead_ms()
         offset = self._clocks.offset_ms(self._me, members, servers=servers)
         ahead = max(offset, 0) if offset is not None else None
@@ -108,7 +109,7 @@ class Observer:
             ahead = self._clocks.ahead_at_most_ms(self._me, members, servers=servers)
         self.view = MembersView(
             read_at=read_at,
-            members=tuple(heartbeats[life] for life in members),
+            members=tuple(heartbeats[incarnation] for incarnation in members),
             free=self._detector.free(),
             heartbeats=heartbeats,
             silence=self._detector.silence(self._clock.monotonic()),
@@ -120,43 +121,43 @@ class Observer:
         self._changed()
 
     def _ask(self) -> None:
-        """Begin what the detector asks for, one question about a life at a time."""
-        for life, renewals in self._detector.to_declare():
-            if self._may_ask(life):
-                self._work.begin(self._declare(life, renewals), "declare")
+        """Begin what the detector asks for, one question about an incarnation at a time."""
+        for incarnation, renewals in self._detector.to_declare():
+            if self._may_ask(incarnation):
+                self._work.begin(self._declare(incarnation, renewals), "declare")
         oldest = self._clock.monotonic() - self._settings.record_refresh_seconds
-        for life in self._detector.to_read(older_than=oldest):
-            if self._may_ask(life):
-                self._work.begin(self._read_record(life), "record")
+        for incarnation in self._detector.to_read(older_than=oldest):
+            if self._may_ask(incarnation):
+                self._work.begin(self._read_record(incarnation), "record")
 
-    def _may_ask(self, life: Life) -> bool:
-        if life in self._asking or len(self._asking) >= self._settings.max_concurrent_records:
+    def _may_ask(self, incarnation: NodeIncarnation) -> bool:
+        if incarnation in self._asking or len(self._asking) >= self._settings.max_concurrent_records:
             return False
-        self._asking[life] = None
+        self._asking[incarnation] = None
         return True
 
-    async def _read_record(self, life: Life) -> None:
+    async def _read_record(self, incarnation: NodeIncarnation) -> None:
         try:
-            record = await self._store.read_life(life)
+            record = await self._store.read_incarnation(incarnation)
         except StoreUnavailable:
             return
         finally:
-            del self._asking[life]
-        was_member = self._detector.is_member(life)
-        self._detector.record_read(life, record, returned=self._clock.monotonic())
+            del self._asking[incarnation]
+        was_member = self._detector.is_member(incarnation)
+        self._detector.record_read(incarnation, record, returned=self._clock.monotonic())
         self._ask()
-        if was_member != self._detector.is_member(life) or not self._asking:
+        if was_member != self._detector.is_member(incarnation) or not self._asking:
             self._show(self.view.heartbeats, read_at=self.view.read_at)
 
-    async def _declare(self, life: Life, renewals: int) -> None:
-        answer: Answer[LifeRecord | None]
+    async def _declare(self, incarnation: NodeIncarnation, renewals: int) -> None:
+        answer: Answer[IncarnationRecord | None]
         try:
-            answer = await self._store.declare_dead(life, renewals=renewals)
+            answer = await self._store.declare_dead(incarnation, renewals=renewals)
         except StoreUnavailable as error:
             answer = Unknown(str(error))
         finally:
-            del self._asking[life]
-        self._detector.declared(life, answer, returned=self._clock.monotonic())
+            del self._asking[incarnation]
+        self._detector.declared(incarnation, answer, returned=self._clock.monotonic())
         match answer:
             case Applied():
                 verdict = "dead"
@@ -167,6 +168,9 @@ class Observer:
             case _:
                 assert_never(answer)
         _LOG.warning(
-            "%s is silent: %s", life, verdict, extra={"action": "life-judged", "life": str(life), "by": str(self._me)}
+            "%s is silent: %s",
+            incarnation,
+            verdict,
+            extra={"action": "incarnation-judged", "incarnation": str(incarnation), "by": str(self._me)},
         )
         self._show(self.view.heartbeats, read_at=self.view.read_at)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, Protocol
 
 from membership.conditional import Answer
 from membership.errors import StoreUnavailable
-from membership.identity import Life, PollerKey
+from membership.identity import NodeIncarnation, PollerKey
 
 __all__ = [
     "Heartbeat",
+    "IncarnationRecord",
     "LeaseRow",
     "LeaseStore",
-    "LifeRecord",
     "MachineClock",
     "MemberStore",
     "NodeState",
@@ -41,15 +41,15 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """One row of `nodes`: what a life last wrote of itself. Only that life writes it, so a plain write does.
+    """One row of `nodes`: what an incarnation last wrote of itself. Only that incarnation writes it, so a plain write
+    does.
 
-    `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the life's pollers that
-    count, or None while it has had none. `weight` is the share of pollers it asks for, 1.0 unless configured.
+    `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the incarnation's pollers
+    that count, or None while it has had none. `weight` is the share of pollers it asks for, 1.0 unless configured.
     `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet. `knows`: the
-    last change of the stored form of things that its program can read, by number; 0 from those that did not tell.
-    """
+    last change of the stored form of things that its program can read, by number; 0 from those that did not tell."""
 
-    life: Life
+    incarnation: NodeIncarnation
     beat: int
     state: NodeState
     address: str
@@ -68,10 +68,10 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class LifeRecord:
-    """One row of `lives`, written by conditional writes only. `renewals` counts the trusts regained."""
+class IncarnationRecord:
+    """One row of `incarnations`, written by conditional writes only. `renewals` counts the trusts regained."""
 
-    life: Life
+    incarnation: NodeIncarnation
     alive: bool
     renewals: int
 
@@ -85,7 +85,7 @@ class LeaseRow:
     """
 
     poller: PollerKey
-    owner: Life | None
+    owner: NodeIncarnation | None
     epoch: int
     watermark: int
     lagging: bool
@@ -143,10 +143,10 @@ class Spawn(Protocol):
 
 
 class MemberStore(Protocol):
-    """Heartbeats, lives, and the servers' clocks."""
+    """Heartbeats, incarnations, and the servers' clocks."""
 
     async def write_heartbeat(self, heartbeat: Heartbeat) -> None:
-        """Replace the life's row. Plain write at quorum; repeating it is harmless.
+        """Replace the incarnation's row. Plain write at quorum; repeating it is harmless.
 
         Of two writes the one with the higher beat wins, in whatever order they arrive.
         """
@@ -157,16 +157,19 @@ class MemberStore(Protocol):
     async def read_server_clock(self) -> ServerTime:
         """What time any one of the servers has, steps of its machine's clock included. A process asks each in turn."""
 
-    async def begin_life(self, life: Life) -> Answer[LifeRecord]:
+    async def begin_incarnation(self, incarnation: NodeIncarnation) -> Answer[IncarnationRecord]:
         """Insert the record (alive, 0 renewals) if it does not exist."""
 
-    async def renew_life(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
-        """Set `renewals + 1` if the life is alive and has exactly `renewals`. Rejected(None): there is no record."""
+    async def renew_incarnation(
+        self, incarnation: NodeIncarnation, *, renewals: int
+    ) -> Answer[IncarnationRecord | None]:
+        """Set `renewals + 1` if the incarnation is alive and has exactly `renewals`. Rejected(None): there is no
+        record."""
 
-    async def declare_dead(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
-        """Set dead if the life is alive and has exactly `renewals`."""
+    async def declare_dead(self, incarnation: NodeIncarnation, *, renewals: int) -> Answer[IncarnationRecord | None]:
+        """Set dead if the incarnation is alive and has exactly `renewals`."""
 
-    async def read_life(self, life: Life) -> LifeRecord | None:
+    async def read_incarnation(self, incarnation: NodeIncarnation) -> IncarnationRecord | None:
         """Serial read."""
 
 
@@ -194,7 +197,7 @@ class PollerHost(Protocol):
 
     A poller's story is `granted`, then perhaps `drain`, then `revoked`, and possibly again from the start under a
     higher epoch. Every granted poller ends with exactly one `revoked`. `gone` follows when the poller is surely not
-    this life's."""
+    this incarnation's."""
 
     def granted(self, poller: PollerKey, *, epoch: int, start: int) -> None:
         """The poller is ours under `epoch`; work begins at mark `start`."""
@@ -219,4 +222,5 @@ class PollerHost(Protocol):
         """The poller is no longer to be acted for: forget it at once, start nothing, write nothing."""
 
     def gone(self, poller: PollerKey) -> None:
-        """Its release is confirmed, or it is another life's: what was known of it says nothing of a later take."""
+        """Its release is confirmed, or it is another incarnation's: what was known of it says nothing of a later
+        take."""

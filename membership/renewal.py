@@ -1,23 +1,23 @@
-"""A life's own trust, kept in the store: beats that were confirmed prolong it, renewals win it back."""
+"""An incarnation's own trust, kept in the store: beats that were confirmed prolong it, renewals win it back."""
 
 from collections.abc import Callable
 
 from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Life
-from membership.ports import LifeRecord, MemberStore, WallClock
+from membership.identity import NodeIncarnation
+from membership.ports import IncarnationRecord, MemberStore, WallClock
 from membership.settings import MembershipSettings
 from membership.trust import Trust
 from membership.work import Work
 
 
 class Renewal:
-    """`regained` is called when trust begins anew, `died` when the record shows that this life is dead."""
+    """`regained` is called when trust begins anew, `died` when the record shows that this incarnation is dead."""
 
     def __init__(
         self,
         *,
-        life: Life,
+        incarnation: NodeIncarnation,
         store: MemberStore,
         clock: WallClock,
         settings: MembershipSettings,
@@ -25,7 +25,7 @@ class Renewal:
         regained: Callable[[], None],
         died: Callable[[], None],
     ) -> None:
-        self._life = life
+        self._incarnation = incarnation
         self._store = store
         self._clock = clock
         self._work = work
@@ -43,7 +43,7 @@ class Renewal:
 
     def beat_confirmed(self, *, begun: float) -> None:
         """The heartbeat whose write began at `begun` was acknowledged. While lapsed this starts a renewal: the store
-        answers again, and the others can see this life before it acts."""
+        answers again, and the others can see this incarnation before it acts."""
         self._trust.beat_confirmed(begun=begun, now=self._clock.monotonic())
         if not self.trusted() and not self._under_way and not self._trust.over:
             self._under_way = True
@@ -62,17 +62,17 @@ class Renewal:
     async def _step(self) -> bool:
         """One renewal, or the read that must precede it. False when no answer came: the next beat tries again."""
         renewals = self._trust.renewals
-        answer: Answer[LifeRecord | None]
+        answer: Answer[IncarnationRecord | None]
         answered = True
         if renewals is None:
             try:
-                self._record(await self._store.read_life(self._life))
+                self._record(await self._store.read_incarnation(self._incarnation))
             except StoreUnavailable:
                 answered = False
             return answered
         begun = self._clock.monotonic()
         try:
-            answer = await self._store.renew_life(self._life, renewals=renewals)
+            answer = await self._store.renew_incarnation(self._incarnation, renewals=renewals)
         except StoreUnavailable as error:
             answer = Unknown(str(error))
         was_over = self._trust.over
@@ -81,7 +81,7 @@ class Renewal:
             self._died()
         return not isinstance(answer, Unknown)
 
-    def _record(self, record: LifeRecord | None) -> None:
+    def _record(self, record: IncarnationRecord | None) -> None:
         was_over = self._trust.over
         self._trust.record_read(record)
         if self._trust.over and not was_over:

@@ -12,9 +12,11 @@ class MembershipSettings:
     beat_seconds: float = 1.0
     """Between two heartbeats, two reads of the members, and two rounds of the keeper. Shorter: more store requests."""
     trust_seconds: float = 4.0
-    """How long a confirmed heartbeat lets a life act, from the start of its write. Shorter: a slow store stops it."""
+    """How long a confirmed heartbeat lets an incarnation act, from the start of its write. Shorter: a slow store stops
+    it."""
     dead_after_seconds: float = 6.0
-    """How long a life must be silent before it may be declared dead. Longer: its pollers stand still for longer."""
+    """How long an incarnation must be silent before it may be declared dead. Longer: its pollers stand still for
+    longer."""
     send_margin_seconds: float = 2.0
     """What may pass from a trust check to bytes on the wire, plus the clocks' error over `dead_after_seconds`."""
     gap_seconds: float = 2.0
@@ -24,10 +26,10 @@ class MembershipSettings:
     max_beats_in_flight: int = 4
     """Unanswered heartbeat writes at once. Fewer: one hanging write may cost the trust."""
     record_refresh_seconds: float = 10.0
-    """How old an observer's knowledge of a life's record may be. Longer: fewer reads, but a death that follows a lapse
-    of trust may take one more `dead_after_seconds` to decide."""
+    """How old an observer's knowledge of an incarnation's record may be. Longer: fewer reads, but a death that follows
+    a lapse of trust may take one more `dead_after_seconds` to decide."""
     max_concurrent_records: int = 8
-    """Reads of life records, and declarations of death, under way at once."""
+    """Reads of incarnation records, and declarations of death, under way at once."""
     clock_limit_ms: int = 1_000
     """A node whose wall clock is off by this much against the members' median gives up its pollers until it agrees.
     Cassandra's servers have a say from 5 s on."""

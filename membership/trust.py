@@ -1,4 +1,4 @@
-"""A life's trust in itself: whether it may still act, judged by its own clock alone. Pure.
+"""An incarnation's trust in itself: whether it may still act, judged by its own clock alone. Pure.
 
 ```
              renewal answered applied, before its start + 4 s
@@ -7,7 +7,7 @@
   └────────┘ ◀───────────────────────────────────────────────── └─────────┘ ◀┘
    born here │        the clock passed the end of the trust          │
              ▼                                                       ▼
-           over: the record says dead or is gone; a newer life was seen; stopped
+           over: the record says dead or is gone; a newer incarnation was seen; stopped
 ```
 
 There is no timer: a lapse is the clock having passed `until`, whenever somebody asks. A confirmed beat prolongs trust
@@ -17,7 +17,7 @@ the value the lost one would have written.
 """
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
-from membership.ports import LifeRecord
+from membership.ports import IncarnationRecord
 
 
 class Trust:
@@ -39,7 +39,7 @@ class Trust:
         if self.trusted(now):
             self._until = max(self._until, begun + self._span)
 
-    def renewal_answered(self, answer: Answer[LifeRecord | None], *, begun: float) -> None:
+    def renewal_answered(self, answer: Answer[IncarnationRecord | None], *, begun: float) -> None:
         """The renewal that began at `begun`, conditional on `renewals`, was answered."""
         match answer:
             case Applied():
@@ -52,8 +52,8 @@ class Trust:
             case Unknown():
                 self.renewals = None
 
-    def record_read(self, record: LifeRecord | None) -> None:
-        """What the store holds of this life, read serially. Gives no trust, whatever it shows."""
+    def record_read(self, record: IncarnationRecord | None) -> None:
+        """What the store holds of this incarnation, read serially. Gives no trust, whatever it shows."""
         if record is None or not record.alive:
             self.over = True
         else:

@@ -4,22 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from membership.clocks import Witness
-from membership.identity import Life, NodeId
+from membership.identity import NodeId, NodeIncarnation
 from membership.ports import Heartbeat, NodeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembersView:
-    """`members`: the lives that are neither dead nor left, ordered. `free`: lives whose leases anybody may take."""
+    """`members`: the incarnations that are neither dead nor left, ordered. `free`: incarnations whose leases anybody
+    may take."""
 
     read_at: float = float("-inf")
     """Monotonic instant at which the last read returned."""
     members: tuple[Heartbeat, ...] = ()
-    free: frozenset[Life] = frozenset()
-    heartbeats: Mapping[Life, Heartbeat] = field(default_factory=dict)
-    """Every row that was read, of ended lives too."""
-    silence: Mapping[Life, float] = field(default_factory=dict)
-    """Seconds since each life that has not ended was seen to advance."""
+    free: frozenset[NodeIncarnation] = frozenset()
+    heartbeats: Mapping[NodeIncarnation, Heartbeat] = field(default_factory=dict)
+    """Every row that was read, of ended incarnations too."""
+    silence: Mapping[NodeIncarnation, float] = field(default_factory=dict)
+    """Seconds since each incarnation that has not ended was seen to advance."""
     offset_ms: int = 0
     """One's own wall clock against the members' median, or against that of all clocks where the servers' are far off;
     positive is ahead. 0 while `offset_known` is False."""
@@ -36,17 +37,17 @@ class MembersView:
         """Whether every member's program can read the stored form of things since this change of it (`Heartbeat`)."""
         return bool(self.members) and all(heartbeat.knows >= number for heartbeat in self.members)
 
-    def floor_of(self, life: Life) -> int | None:
-        """The floor in the row of exactly this life."""
-        heartbeat = self.heartbeats.get(life)
+    def floor_of(self, incarnation: NodeIncarnation) -> int | None:
+        """The floor in the row of exactly this incarnation."""
+        heartbeat = self.heartbeats.get(incarnation)
         return None if heartbeat is None else heartbeat.floor
 
-    def hint_weights(self, *, staying: Life | None = None) -> dict[NodeId, float]:
-        """The nodes that pollers are hinted to: those whose newest life is a member and not draining, or is
+    def hint_weights(self, *, staying: NodeIncarnation | None = None) -> dict[NodeId, float]:
+        """The nodes that pollers are hinted to: those whose newest incarnation is a member and not draining, or is
         `staying`."""
-        newest = {heartbeat.life.node_id: heartbeat for heartbeat in self.members}
+        newest = {heartbeat.incarnation.node_id: heartbeat for heartbeat in self.members}
         return {
             node: heartbeat.weight
             for node, heartbeat in newest.items()
-            if heartbeat.state is NodeState.LIVE or heartbeat.life == staying
+            if heartbeat.state is NodeState.LIVE or heartbeat.incarnation == staying
         }

@@ -7,8 +7,8 @@ from cql.metrics import METRICS as STORAGE_METRICS
 from cql.migrate import load_migrations
 from cql.packed import PACKED_SINCE
 from cql.storage import open_storage
-from membership.heartbeater import new_life
-from membership.identity import Life, NodeId
+from membership.heartbeater import new_incarnation
+from membership.identity import NodeId, NodeIncarnation
 from minutehand.config import Settings
 from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
@@ -60,16 +60,16 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
                 clock=clock,
             )
         )
-        lives: list[Life] = []
+        incarnations: list[NodeIncarnation] = []
 
         async def begin() -> None:
-            lives.append(
-                await new_life(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
+            incarnations.append(
+                await new_incarnation(node_id=node_id, store=storage.members, clock=clock, settings=settings.membership)
             )
 
         if not await unless_stopped(begin(), stop):
             return
-        (life,) = lives
+        (incarnation,) = incarnations
         engine = DeliveryEngine(clock=clock, policy=settings.network, settings=settings.delivery)
         targets = NodeTargets()
         dropped = Count()
@@ -79,7 +79,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
         parts.push_async_callback(hints.stop)
         await hints.start()
         node = Node(
-            life=life,
+            incarnation=incarnation,
             address=advertised_address(settings.ops, listener),
             version=VERSION,
             stores=NodeStores(
@@ -101,7 +101,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             randomness=randomness,
             settings=settings.node,
             membership=settings.membership,
-            on_over=lambda reason: stop.fail(f"The node {life} must end ({reason})."),
+            on_over=lambda reason: stop.fail(f"The node {incarnation} must end ({reason})."),
             on_crash=stop.crashed,
             on_fault=_report_fault,
             hints=hints,
@@ -123,7 +123,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
         ops = OpsServer(
             listener,
             token=token,
-            life=life,
+            incarnation=incarnation,
             on_hints=node.hinted,
             on_drain=lambda force: node.hand_over.ask(force=force),
             on_undrain=node.hand_over.take_back,
@@ -137,11 +137,11 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             parts.push_async_callback(service.stop)
             await service.start()
         if await start_unless_stopped(node, stop, parts):
-            _log.info("node-running", life=str(life))
+            _log.info("node-running", incarnation=str(incarnation))
             tasks.spawn(NodeNews(node=node, clock=clock).run(), name="news")
             spare_collector()
             await stop.wait()
-    _log.info("node-stopped", life=str(life))
+    _log.info("node-stopped", incarnation=str(incarnation))
 
 
 async def _at_once(reasons: Sequence[Reason]) -> Sequence[Reason]:

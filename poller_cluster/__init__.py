@@ -11,7 +11,7 @@ is no part of a node: it sends samples for API processes, through the same `disp
 Why a row is called by one owner at a time, and never forgotten:
 
 - A row is sent only after the advance that names it in `in_flight` was applied, under the lease's epoch, and only while
-  this life is trusted (see `membership`).
+  this incarnation is trusted (see `membership`).
 - An advance tests claim_epoch, version and edits; an edit (cancel, re-home) tests the row's state and version. So
   between an advance and an edit exactly one wins, and each learns of the other. When only `edits` moved, the advance
   goes without that test; the rows it claims are then read again serially before they are sent, and the outcomes it

@@ -13,7 +13,7 @@ import asyncio
 from typing import Protocol
 
 from membership.errors import MinutehandError
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.keeper import Keeper
 from membership.ports import Heartbeat, MemberStore, NodeState, Spawn
 from membership.view import MembersView
@@ -50,7 +50,7 @@ class HandOver:
     def __init__(
         self,
         *,
-        life: Life,
+        incarnation: NodeIncarnation,
         members: Announcing,
         store: MemberStore,
         keeper: Keeper,
@@ -58,7 +58,7 @@ class HandOver:
         silent_after: float,
         spawn: Spawn,
     ) -> None:
-        self._life = life
+        self._incarnation = incarnation
         self._members = members
         self._store = store
         self._keeper = keeper
@@ -94,7 +94,7 @@ class HandOver:
         if self.begun:
             self.begun = False
             self._keeper.take_again()
-            _log.info("drain-taken-back", life=str(self._life), pollers=len(self._keeper.leases()))
+            _log.info("drain-taken-back", incarnation=str(self._incarnation), pollers=len(self._keeper.leases()))
         return True
 
     async def finish(self) -> None:
@@ -108,7 +108,7 @@ class HandOver:
 
     def _begin(self) -> None:
         self.begun = True
-        _log.info("drain-begun", life=str(self._life), pollers=len(self._keeper.leases()))
+        _log.info("drain-begun", incarnation=str(self._incarnation), pollers=len(self._keeper.leases()))
 
     async def _release(self) -> None:
         if not self.begun:
@@ -117,7 +117,7 @@ class HandOver:
         await self._keeper.release_all()
         if self.begun:
             took = round(self._clock.monotonic() - began, 3)
-            _log.info("drain-ended", life=str(self._life), seconds=took, left=len(self._keeper.leases()))
+            _log.info("drain-ended", incarnation=str(self._incarnation), seconds=took, left=len(self._keeper.leases()))
 
     async def _judged(self, asked_after: int) -> None:
         try:
@@ -133,7 +133,9 @@ class HandOver:
         self._require_still_asked(asked_after)
         self._members.set_state(NodeState.DRAINING)
         deadline = self._clock.monotonic() + SEEN_WITHIN_SECONDS
-        while not any(row.life == self._life and row.state is NodeState.DRAINING for row in await self._rows()):
+        while not any(
+            row.incarnation == self._incarnation and row.state is NodeState.DRAINING for row in await self._rows()
+        ):
             self._require_still_asked(asked_after)
             if self._clock.monotonic() >= deadline:
                 raise NotSeen("storage does not show yet that this node drains; ask again")
@@ -146,11 +148,11 @@ class HandOver:
             raise NotSeen("this node was told to take pollers again meanwhile")
 
     async def _require_another(self) -> None:
-        view, rows = self._members.view, {row.life: row for row in await self._rows()}
+        view, rows = self._members.view, {row.incarnation: row for row in await self._rows()}
         for member in view.members:
-            row = rows.get(member.life, member)
-            beats = view.silence.get(member.life, 0.0) < self._silent_after
-            if member.life != self._life and row.state is NodeState.LIVE and beats:
+            row = rows.get(member.incarnation, member)
+            beats = view.silence.get(member.incarnation, 0.0) < self._silent_after
+            if member.incarnation != self._incarnation and row.state is NodeState.LIVE and beats:
                 return
         raise LastNode("no other node takes pollers: nobody would be called")
 

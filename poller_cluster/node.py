@@ -1,4 +1,5 @@
-"""The shell that runs a node: its life among the members, its leases, the pollers of every client it holds pollers of.
+"""The shell that runs a node: its incarnation among the members, its leases, the pollers of every client it holds
+pollers of.
 
     MembershipAgent --trust--> LeaseBalancer --granted/drain/revoked--> ClientPollers --claims--> Dispatcher
     ServedClients --quota, state, settings---------------------------------^   |
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from membership.heartbeater import Heartbeater
-from membership.identity import Life, PollerKey
+from membership.identity import NodeIncarnation, PollerKey
 from membership.keeper import Keeper
 from membership.ports import LeaseStore, MemberStore
 from membership.settings import MembershipSettings
@@ -86,13 +87,13 @@ class DeliveryEngine(Engine, Protocol):
 
 
 class Node:
-    """A `Service` and a `PollerHost`. `on_over(reason)` is called when its life ended by itself: the process must
-    end."""
+    """A `Service` and a `PollerHost`. `on_over(reason)` is called when its incarnation ended by itself: the process
+    must end."""
 
     def __init__(
         self,
         *,
-        life: Life,
+        incarnation: NodeIncarnation,
         address: str,
         version: str,
         stores: NodeStores,
@@ -108,7 +109,7 @@ class Node:
         knows: int = 0,
     ) -> None:
         """`hints` tells other nodes of near-term rows placed in their pollers. `knows`: see `Heartbeat`."""
-        self.life = life
+        self.incarnation = incarnation
         self._hints = hints
         self._on_fault = on_fault
         self._clock = clock
@@ -137,7 +138,7 @@ class Node:
             bounds=settings.clients,
         )
         self.heartbeater = Heartbeater(
-            life=life,
+            incarnation=incarnation,
             address=address,
             version=version,
             weight=settings.weight,
@@ -159,7 +160,7 @@ class Node:
             start_again=lambda poller, epoch: self.keeper.suspect(poller, epoch=epoch),
         )
         self.keeper = Keeper(
-            life=life,
+            incarnation=incarnation,
             members=self.heartbeater,
             store=stores.own_leases,
             host=self,
@@ -168,7 +169,7 @@ class Node:
             spawn=self._spawn,
         )
         self.hand_over = HandOver(
-            life=life,
+            incarnation=incarnation,
             members=self.heartbeater,
             store=stores.members,
             keeper=self.keeper,
@@ -223,7 +224,7 @@ class Node:
             clients=self.clients,
             clock=clock,
             randomness=randomness,
-            sender=Sender(life=str(life), version=version),
+            sender=Sender(incarnation=str(incarnation), version=version),
             trusted=lambda: self.heartbeater.trusted() and due_clock.known,
             due_clock=due_clock,
             on_result=self.books.attempt_made,
@@ -423,7 +424,7 @@ class Node:
 
 
 class NodeTargets:
-    """Whom a node tells of rows that it places in others' pollers: the members as its own life sees them.
+    """Whom a node tells of rows that it places in others' pollers: the members as its own incarnation sees them.
 
     `targets` is the same object until they change. Nobody, until `watch` was called.
     """
@@ -442,7 +443,9 @@ class NodeTargets:
         if view is not None and view is not self._seen:
             self._seen = view
             weights = view.hint_weights()
-            addresses = {beat.life.node_id: beat.address for beat in view.members if beat.life.node_id in weights}
+            addresses = {
+                beat.incarnation.node_id: beat.address for beat in view.members if beat.incarnation.node_id in weights
+            }
             targets = HintTargets(addresses, weights)
             if targets != self._targets:
                 self._targets = targets

@@ -4,7 +4,7 @@ A minute is passed by the wall clock. If that was ahead, minutes were passed bef
 watermarks may say so. Nothing that was recorded by a clock that was ahead is believed:
 
     this node's clock is set back    every poller stops, and is taken under a new epoch (as after a doubtful write)
-                                     from the minute in which this life began, in the time that is accepted now
+                                     from the minute in which this incarnation began, in the time that is accepted now
     a poller is taken whose mark is    its recorder was ahead, since when is unknown: it is walked again from
     still to come in `APART_MS`      `REWALK_MINUTES` before the present; one less far ahead passed no minute before its
                                      grace, so the poller begins in the present
@@ -13,7 +13,7 @@ watermarks may say so. Nothing that was recorded by a clock that was ahead is be
 
 To begin earlier than recorded costs reads: what has ended is read again and stays as it is. So floors need not fall,
 and no other rule of `membership` changes: a poller that is taken lags, and counts again when it has come to the highest
-floor that this life ever sent.
+floor that this incarnation ever sent.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -90,7 +90,7 @@ class SetBack:
         return min(mark, present) if mark <= self._present(by_others_ms=APART_MS) else present - REWALK_MINUTES
 
     def credible_floor(self, floor: int) -> int:
-        """The same for the floor of this life: one that is too low costs reads, no more."""
+        """The same for the floor of this incarnation: one that is too low costs reads, no more."""
         return min(floor, self.present())
 
     def granted(self, poller: PollerKey, epoch: int, start: int) -> None:
@@ -101,5 +101,5 @@ class SetBack:
             self._clock.call_later(0.0, lambda: self._start_again(poller, epoch))
 
     def gone(self, poller: PollerKey) -> None:
-        """A poller is another life's, or nobody's: it is recorded where it goes on."""
+        """A poller is another incarnation's, or nobody's: it is recorded where it goes on."""
         self._pending.discard(poller)

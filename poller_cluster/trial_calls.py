@@ -54,7 +54,7 @@ class SampleCalls:
         self._clock = clock
         self._engine = DeliveryEngine(clock=clock, policy=policy, settings=_few(settings), observe=True)
         self._destinations: Destinations[None] = Destinations(destinations, on_free=lambda client_id: None)
-        self._sender = Sender(life="sample", version=version)
+        self._sender = Sender(incarnation="sample", version=version)
         self._started = self._stopped = False
         self._under_way: dict[ClientId, int] = {}
         self._paid_until: dict[ClientId, float] = {}

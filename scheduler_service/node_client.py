@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from membership.identity import Life, NodeId, PollerKey
+from membership.identity import NodeId, NodeIncarnation, PollerKey
 from membership.rendezvous import hint_for
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
@@ -264,8 +264,8 @@ def _crashed(name: str, error: BaseException) -> None:
 class HttpNodePorts:
     """Speaks to the nodes' own ports: what an operator asks of one node goes there, with the cluster's token.
 
-    A node is told which life is meant. Addresses are taken over by other processes, and those must not do what it was
-    told.
+    A node is told which incarnation is meant. Addresses are taken over by other processes, and those must not do what
+    it was told.
 
     `domain.ports.NodePorts`. A connection for each call: they are rare.
     """
@@ -273,15 +273,15 @@ class HttpNodePorts:
     def __init__(self, *, token: str) -> None:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
-    async def drain(self, life: Life, *, address: str, force: bool) -> None:
-        await self._tell(life, address, "/drain", force=force)
+    async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
+        await self._tell(incarnation, address, "/drain", force=force)
 
-    async def undrain(self, life: Life, *, address: str) -> None:
-        await self._tell(life, address, "/undrain")
+    async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
+        await self._tell(incarnation, address, "/undrain")
 
-    async def _tell(self, life: Life, address: str, path: str, **more: bool) -> None:
-        node_id, incarnation = life
-        body = msgspec.json.encode({"node_id": node_id, "incarnation": incarnation, **more})
+    async def _tell(self, incarnation: NodeIncarnation, address: str, path: str, **more: bool) -> None:
+        node_id, number = incarnation
+        body = msgspec.json.encode({"node_id": node_id, "incarnation": number, **more})
         try:
             async with (
                 ClientSession(

@@ -5,8 +5,8 @@
 
 A row leaves the first queue when it is due, never before; should the clock be set back meanwhile, it waits again. Of
 the ready ones, each client in turn may start attempts in proportion to its quota, up to its own limit and to the
-engine's; a turn that the engine's limit cuts short goes on when there is room. Nothing starts while this life is not
-trusted or the wall clock is in doubt: ready rows wait. There is one timer in all, none per row.
+engine's; a turn that the engine's limit cuts short goes on when there is room. Nothing starts while this incarnation is
+not trusted or the wall clock is in doubt: ready rows wait. There is one timer in all, none per row.
 
 There are two such rounds. The second, of the rows beyond what their poller is guaranteed in a minute, is served only
 while nobody in the first may start anything.
@@ -433,7 +433,7 @@ class Dispatcher:
             options=options,
             settings=client.settings,
             epoch=job.owner.epoch,
-            life=self._sender.life,
+            incarnation=self._sender.incarnation,
             now=now,
             jitter=self._randomness.fraction,
         )

@@ -26,7 +26,7 @@ def conclude(
     options: ScheduleOptions,
     settings: ClientSettings,
     epoch: int,
-    life: str,
+    incarnation: str,
     now: int,
     jitter: Callable[[], float],
 ) -> Outcome:
@@ -43,7 +43,7 @@ def conclude(
             first_attempt_at=first,
             finished_at=UnixMillis(now),
             last_status=result.status,
-            fired_by=life,
+            fired_by=incarnation,
             fired_epoch=epoch,
         )
     decision = decide(
@@ -70,7 +70,7 @@ def conclude(
         last_status=result.status,
         last_error=result.error,
         reason=reason,
-        fired_by=life,
+        fired_by=incarnation,
         fired_epoch=epoch,
     )
 

@@ -23,9 +23,9 @@ def as_stored(client_id: ClientId, headers: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who calls: the life as text, and the program's version."""
+    """Who calls: the incarnation as text, and the program's version."""
 
-    life: str
+    incarnation: str
     version: str
 
 
@@ -110,6 +110,6 @@ def unsent(claim: Claim, state: State, reason: str, now: int, epoch: int, sender
         first_attempt_at=claim.first_attempt_at,
         finished_at=UnixMillis(now),
         reason=reason,
-        fired_by=sender.life,
+        fired_by=sender.incarnation,
         fired_epoch=epoch,
     )

@@ -8,7 +8,7 @@ from scheduler_service.domain.schedules import Outcome, Row, State
 
 
 class Debts:
-    """Follow-ups by the key of the row that owes them: open ones, and those paid by this life."""
+    """Follow-ups by the key of the row that owes them: open ones, and those paid by this incarnation."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition

@@ -1,6 +1,6 @@
 """The shell of one poller minute: does the steps its machine asks for, one at a time, and reports the answers.
 
-Storage that gives no answer is asked again after a pause that grows (`backoff`). While this life is not
+Storage that gives no answer is asked again after a pause that grows (`backoff`). While this incarnation is not
 trusted, or the wall clock is in doubt, nothing is begun but the repetition of an unanswered write.
 """
 

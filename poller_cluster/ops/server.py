@@ -1,9 +1,9 @@
 """A node's own port: health, metrics, hints from the API, and what an operator asks of this one node.
 
     POST /hints    rows placed near their time; needs the cluster's token
-    POST /drain    hand over every poller: 202 when begun, 409 when another life is meant, or when no other node takes
+    POST /drain    hand over every poller: 202 when begun, 409 for another incarnation, or when no other node takes
                    pollers and `force` is not set; needs the cluster's token
-    POST /undrain  take pollers again: 202; 409 for another life, or one that is being stopped; needs the token
+    POST /undrain  take pollers again: 202; 409 for another incarnation, or one that is being stopped; needs the token
     GET  /livez    200 while the event loop turns
     GET  /readyz   200 while the node is trusted and takes pollers, else 503; the body says why (`runtime.health`)
     GET  /metrics  Prometheus
@@ -31,7 +31,7 @@ from aiohttp.web_protocol import RequestHandler
 from msgspec import Meta
 
 from membership.errors import MinutehandError, StoreUnavailable
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
 from scheduler_service.domain.ids import (
     MAX_DUE,
@@ -81,7 +81,7 @@ class CannotListen(MinutehandError):
 
 
 def listen(settings: OpsSettings) -> socket.socket:
-    """The bound socket: a node's address must be known before its life begins. Raises CannotListen."""
+    """The bound socket: a node's address must be known before its incarnation begins. Raises CannotListen."""
     where = f"{settings.host}:{settings.port}"
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -161,7 +161,7 @@ class OpsServer:
         listener: socket.socket,
         *,
         token: str,
-        life: Life,
+        incarnation: NodeIncarnation,
         on_hints: OnHints,
         on_drain: OnDrain,
         on_undrain: Callable[[], bool],
@@ -171,7 +171,7 @@ class OpsServer:
     ) -> None:
         self._listener = listener
         self._token = token.encode()
-        self._life = life
+        self._incarnation = incarnation
         self._on_hints = on_hints
         self._on_drain = on_drain
         self._on_undrain = on_undrain
@@ -233,15 +233,15 @@ class OpsServer:
         return web.json_response({"status": "live"}, status=202)
 
     async def _meant(self, request: web.Request) -> _Meant | web.Response:
-        """What is asked of exactly this life, or the refusal."""
+        """What is asked of exactly this incarnation, or the refusal."""
         if not self._knows_token(request):
             return _no_token()
         try:
             meant = _decode_meant(await request.read())
         except msgspec.DecodeError as error:
-            return web.json_response({"detail": f"not a life: {error}"}, status=400)
-        if (meant.node_id, meant.incarnation) != self._life:
-            return web.json_response({"detail": f"this is {self._life}"}, status=409)
+            return web.json_response({"detail": f"not an incarnation: {error}"}, status=400)
+        if (meant.node_id, meant.incarnation) != self._incarnation:
+            return web.json_response({"detail": f"this is {self._incarnation}"}, status=409)
         return meant
 
     def _knows_token(self, request: web.Request) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence, Set
 
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.ports import NodeState
 from membership.view import MembersView
 from poller_cluster.node import Node
@@ -18,7 +18,7 @@ class NodeNews:
     """What an operator should hear of a node and of those it sees: one line a change of state, looked for once a
     second.
 
-        node-joined, node-draining, node-left, node-dead    another life, as this node sees it
+        node-joined, node-draining, node-left, node-dead    another incarnation, as this node sees it
         leases-changed                                      how many pollers were taken and given up, and are held now
         trust-lost                                          nobody may be called; `membership` says when it comes back
 
@@ -30,7 +30,7 @@ class NodeNews:
     def __init__(self, *, node: Node, clock: Clock) -> None:
         self._node = node
         self._clock = clock
-        self._lives: Mapping[Life, NodeState] | None = None
+        self._incarnations: Mapping[NodeIncarnation, NodeState] | None = None
         self._leases: Set[object] = frozenset()
         self._trusted = False
 
@@ -42,34 +42,34 @@ class NodeNews:
 
     def look(self) -> None:
         """Tell what changed since the last look."""
-        members, me = self._node.heartbeater, self._node.life
-        self._tell_lives(members.view, me)
+        members, me = self._node.heartbeater, self._node.incarnation
+        self._tell_incarnations(members.view, me)
         self._tell_leases()
         trusted = members.trusted()
         if self._trusted and not trusted and members.over is None:
-            _log.warning("trust-lost", life=str(me))
+            _log.warning("trust-lost", incarnation=str(me))
         self._trusted = trusted
 
-    def _tell_lives(self, view: MembersView, me: Life) -> None:
+    def _tell_incarnations(self, view: MembersView, me: NodeIncarnation) -> None:
         if view.read_at == float("-inf"):
             return
-        known = self._lives
-        now = {one.life: one.state for one in view.members if one.life != me}
-        self._lives = now
+        known = self._incarnations
+        now = {one.incarnation: one.state for one in view.members if one.incarnation != me}
+        self._incarnations = now
         if known is None:
             return
-        for life, state in now.items():
-            if life not in known:
-                heartbeat = view.heartbeats[life]
-                _log.info("node-joined", node=str(life), address=heartbeat.address, version=heartbeat.version)
-            if state is NodeState.DRAINING and known.get(life) is not NodeState.DRAINING:
-                _log.info("node-draining", node=str(life))
-        for life in known.keys() - now.keys():
-            last = view.heartbeats.get(life)
+        for incarnation, state in now.items():
+            if incarnation not in known:
+                heartbeat = view.heartbeats[incarnation]
+                _log.info("node-joined", node=str(incarnation), address=heartbeat.address, version=heartbeat.version)
+            if state is NodeState.DRAINING and known.get(incarnation) is not NodeState.DRAINING:
+                _log.info("node-draining", node=str(incarnation))
+        for incarnation in known.keys() - now.keys():
+            last = view.heartbeats.get(incarnation)
             if last is not None and last.state is NodeState.LEFT:
-                _log.info("node-left", node=str(life))
+                _log.info("node-left", node=str(incarnation))
             else:
-                _log.warning("node-dead", node=str(life))
+                _log.warning("node-dead", node=str(incarnation))
 
     def _tell_leases(self) -> None:
         before, now = self._leases, self._node.keeper.leases().keys()

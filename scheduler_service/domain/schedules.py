@@ -98,7 +98,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome columns, written together. `state` is never SCHEDULED here.
 
     `attempts` counts attempts made so far, `next_attempt_at` is the instant of the copy while retrying, `reason` is a
-    stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the life as text.
+    stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the incarnation
+    as text.
 
     `redelivered_at` is the instant of the last explicit redelivery, `redelivered_after` how many attempts had been made
     by then: what came after counts anew. Originals have them, copies carry a mark instead (see `copies`).

@@ -23,7 +23,7 @@ from statistics import median_high
 from typing import Protocol
 
 from membership.clocks import Witness
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.ports import MachineClock
 from scheduler_service.runtime.clock import STEP_MS, Clock, WallDiscipline
 from scheduler_service.runtime.logging import get_logger
@@ -69,7 +69,7 @@ class Timekeeper:
         self._step_ms = 0
         self._stepped_at = float("-inf")
         self._agreed_since: float | None = None
-        self._beats: dict[Life, int] = {}
+        self._beats: dict[NodeIncarnation, int] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -87,7 +87,7 @@ class Timekeeper:
             return
         if wall.doubtful and abs(step_ms - self._step_ms) > STEP_MS:
             self._agreed_since = None
-            self._beats = {witness.life: witness.beat for witness in self._witnesses()}
+            self._beats = {witness.incarnation: witness.beat for witness in self._witnesses()}
             self._step_ms, self._stepped_at = step_ms, self._clock.monotonic()
             _log.warning("clock-stepped", by_ms=step_ms)
         verdict = self._judge(step_ms)
@@ -141,7 +141,7 @@ class Timekeeper:
         return self._lasts(ACCEPTED_BY_SERVERS)
 
     def _fresh(self, witness: Witness) -> bool:
-        return witness.beat >= self._beats.setdefault(witness.life, witness.beat) + FRESH_BEATS
+        return witness.beat >= self._beats.setdefault(witness.incarnation, witness.beat) + FRESH_BEATS
 
     def _lasts(self, verdict: str) -> str | None:
         now = self._clock.monotonic()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from membership.identity import Life, NodeId
+from membership.identity import NodeId, NodeIncarnation
 from membership.lease import start_of
 from membership.ports import LeaseRow, LeaseStore
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE, Client, ClientState
@@ -38,16 +38,16 @@ MAX_ROWS = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """`pollers`: all there are. `by_owner`: how many name each life as their owner, ended lives included."""
+    """`pollers`: all there are. `by_owner`: how many name each incarnation as their owner, ended lives included."""
 
     pollers: int = 0
-    by_owner: Mapping[Life, int] = field(default_factory=dict)
+    by_owner: Mapping[NodeIncarnation, int] = field(default_factory=dict)
     guaranteed_calls_per_minute: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShown:
-    """A life and how many pollers it owns."""
+    """An incarnation and how many pollers it owns."""
 
     member: Member
     pollers: int
@@ -103,7 +103,7 @@ class ShowCluster:
         await self._members.known()
         ownership = await self._ownership()
         nodes = [
-            NodeShown(member=member, pollers=0 if member.state.ended else ownership.by_owner.get(member.life, 0))
+            NodeShown(member=member, pollers=0 if member.state.ended else ownership.by_owner.get(member.incarnation, 0))
             for member in self._members.members()
         ]
         return Cluster(
@@ -128,16 +128,16 @@ class ShowCluster:
 
     async def _count(self) -> Ownership:
         clients = [one for one in await self._clients.list_clients() if one.state is not ClientState.DELETED]
-        by_owner: Counter[Life | None] = Counter()
+        by_owner: Counter[NodeIncarnation | None] = Counter()
         for owners in await concurrently(self._owners, clients, width=READS_AT_ONCE):
             by_owner.update(owners)
         return Ownership(
             pollers=by_owner.total(),
-            by_owner={life: count for life, count in by_owner.items() if life is not None},
+            by_owner={incarnation: count for incarnation, count in by_owner.items() if incarnation is not None},
             guaranteed_calls_per_minute=GUARANTEED_CALLS_PER_MINUTE * sum(one.poller_quota for one in clients),
         )
 
-    async def _owners(self, client: Client) -> Counter[Life | None]:
+    async def _owners(self, client: Client) -> Counter[NodeIncarnation | None]:
         rows = await self._leases.read_leases(client.client_id)
         return Counter(row.owner for row in rows if row.poller.poller_id < client.poller_ceiling)
 
@@ -149,7 +149,7 @@ class PollerShown:
     """
 
     poller_id: PollerId
-    owner: Life | None
+    owner: NodeIncarnation | None
     epoch: int
     watermark: Minute
     lagging: bool
@@ -262,9 +262,9 @@ class DrainNode:
     """Drain: ask a node to hand over all its pollers. It stays a member, as `draining`, until its process is stopped.
 
     The last node that takes pollers refuses, unless it is forced: the node judges that, which sees the others' beats.
-    Undrain takes it back. A node that is started again is live in any case: what drains is a life, not a name.
+    Undrain takes it back. A node that is started again is live in any case: what drains is an incarnation, not a name.
 
-    Tells a node's newest life. Both may be repeated, and return when the node has begun.
+    Tells a node's newest incarnation. Both may be repeated, and return when the node has begun.
     """
 
     def __init__(self, *, members: WatchMembers, nodes: NodePorts) -> None:
@@ -274,21 +274,21 @@ class DrainNode:
     async def drain(self, node_id: NodeId, *, force: bool) -> Member:
         """Raises NotFound, Conflict, NodeUnreachable, StoreUnavailable."""
         newest = await self._newest(node_id)
-        await self._nodes.drain(newest.life, address=newest.heartbeat.address, force=force)
+        await self._nodes.drain(newest.incarnation, address=newest.heartbeat.address, force=force)
         return replace(newest, state=MemberState.DRAINING)
 
     async def undrain(self, node_id: NodeId) -> Member:
         """Raises NotFound, Conflict, NodeUnreachable, StoreUnavailable."""
         newest = await self._newest(node_id)
-        await self._nodes.undrain(newest.life, address=newest.heartbeat.address)
+        await self._nodes.undrain(newest.incarnation, address=newest.heartbeat.address)
         return replace(newest, state=MemberState.LIVE)
 
     async def _newest(self, node_id: NodeId) -> Member:
         await self._members.known()
-        lives = [member for member in self._members.members() if member.life.node_id == node_id]
-        if not lives:
+        incarnations = [member for member in self._members.members() if member.incarnation.node_id == node_id]
+        if not incarnations:
             raise NotFound(f"there is no node {node_id[:128]!r}")
-        newest = lives[-1]
+        newest = incarnations[-1]
         if newest.state.ended:
             raise NotFound(f"node {node_id!r} has ended ({newest.state}): it owns no pollers")
         return newest

@@ -1,6 +1,6 @@
 """Watch the members: the one reader of heartbeats in a process that is no member itself.
 
-    every second: read all heartbeats -> what they tell (`members`) -> records of lives that stand still
+    every second: read all heartbeats -> what they tell (`members`) -> records of incarnations that stand still
 
 At first it reads ten times as often, so that this process's clock is compared with the members' within a second or two.
 
@@ -18,8 +18,8 @@ from statistics import median_high
 
 from membership.clocks import ClockOffsets, Witness
 from membership.errors import StoreUnavailable
-from membership.identity import Life, NodeId
-from membership.ports import Heartbeat, LifeRecord, MemberStore, NodeState
+from membership.identity import NodeId, NodeIncarnation
+from membership.ports import Heartbeat, IncarnationRecord, MemberStore, NodeState
 from membership.server_clocks import ServerClocks
 from membership.settings import MembershipSettings
 from scheduler_service.domain.ids import HOUR_MS
@@ -36,15 +36,17 @@ WARN_MS = 250
 _log = get_logger("minutehand.api")
 
 STILL_BEATS = 2.5
-"""A life without an advance over as many beats stands still: its record is read, and again as often."""
+"""An incarnation without an advance over as many beats stands still: its record is read, and again as often."""
 FIRST_BEATS = 1.5
-"""A life that claims to live and was not seen to beat for so long is not waited for when clocks are first compared."""
+"""An incarnation that claims to live and was not seen to beat for so long is not waited for when clocks are first
+compared."""
 SHOWN_ENDED_MS = HOUR_MS
-"""A life that ended is shown for an hour after its last beat. Rows are kept for longer, for the members' sake."""
+"""An incarnation that ended is shown for an hour after its last beat. Rows are kept for longer, for the members'
+sake."""
 
 
 class MemberState(StrEnum):
-    """What a life says of itself, or `dead`: what others decided about it."""
+    """What an incarnation says of itself, or `dead`: what others decided about it."""
 
     LIVE = "live"
     DRAINING = "draining"
@@ -58,9 +60,9 @@ class MemberState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One life. `beats`: it has not ended, and its beat was seen to advance lately. `beat_age_seconds`: since its beat
-    was last seen to advance, None when it never was. `offset_ms`: its wall clock against the members' median, positive
-    is ahead; None until it is known."""
+    """One incarnation. `beats`: it has not ended, and its beat was seen to advance lately. `beat_age_seconds`: since
+    its beat was last seen to advance, None when it never was. `offset_ms`: its wall clock against the members' median,
+    positive is ahead; None until it is known."""
 
     heartbeat: Heartbeat
     state: MemberState
@@ -69,8 +71,8 @@ class Member:
     offset_ms: int | None
 
     @property
-    def life(self) -> Life:
-        return self.heartbeat.life
+    def incarnation(self) -> NodeIncarnation:
+        return self.heartbeat.incarnation
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,9 @@ class MembersSeen:
     """What reads of the heartbeats tell somebody who is no member: who is there, whom to tell, what time they have.
     Pure.
 
-    A life's beat is fresh as long as it is seen to advance, judged on the reader's own monotonic clock; nobody's clock
-    is compared with a heartbeat's. That a life is dead is decided by members, and stands in its record: it is read for
-    lives that stand still, never guessed.
+    An incarnation's beat is fresh as long as it is seen to advance, judged on the reader's own monotonic clock;
+    nobody's clock is compared with a heartbeat's. That an incarnation is dead is decided by members, and stands in its
+    record: it is read for incarnations that stand still, never guessed.
 
     Observations in, answers out. All instants are the observer's own.
     """
@@ -105,9 +107,9 @@ class MembersSeen:
     def __init__(self, settings: MembershipSettings) -> None:
         self._settings = settings
         self._clocks = ClockOffsets(window_beats=settings.clock_window_beats, beat_seconds=settings.beat_seconds)
-        self._seen: dict[Life, _Seen] = {}
-        self._heartbeats: Mapping[Life, Heartbeat] = {}
-        self._offsets: Mapping[Life, int] = {}
+        self._seen: dict[NodeIncarnation, _Seen] = {}
+        self._heartbeats: Mapping[NodeIncarnation, Heartbeat] = {}
+        self._offsets: Mapping[NodeIncarnation, int] = {}
         self._read_at = self._watching_since = float("-inf")
         self.offset_ms: int | None = None
         """The observer's wall clock against the members' median, or against that of members and servers where it is
@@ -131,7 +133,9 @@ class MembersSeen:
     @property
     def alone(self) -> bool:
         """No member beats: there is nobody to compare clocks with."""
-        return not any(self._fresh(life) for life in self._heartbeats if not self._state(life).ended)
+        return not any(
+            self._fresh(incarnation) for incarnation in self._heartbeats if not self._state(incarnation).ended
+        )
 
     @property
     def settled(self) -> bool:
@@ -143,124 +147,135 @@ class MembersSeen:
     ) -> None:
         """A read of all heartbeats, the observer's clocks when it returned, and how far its wall clock is ahead of the
         store's servers'."""
-        rows = {heartbeat.life: heartbeat for heartbeat in heartbeats}
+        rows = {heartbeat.incarnation: heartbeat for heartbeat in heartbeats}
         appeared_at = None if self._read_at == float("-inf") else monotonic
         if monotonic - self._read_at >= self._settings.gap_seconds:
             self._watching_since = monotonic
         self._heartbeats, self._read_at = rows, monotonic
-        self._seen = {life: self._advance(row, monotonic, appeared_at) for life, row in rows.items()}
+        self._seen = {incarnation: self._advance(row, monotonic, appeared_at) for incarnation, row in rows.items()}
         begins = self._clocks.observed(rows.values(), wall_ms=wall_ms, monotonic=monotonic)
-        beating = [life for life in rows if self._fresh(life) and not self._state(life).ended]
+        beating = [
+            incarnation for incarnation in rows if self._fresh(incarnation) and not self._state(incarnation).ended
+        ]
         apart_ms = self._clocks.apart_ms(beating, me=None, servers=servers)
         self._compare_clocks(beating, apart_ms)
         self._compare_first(beating, apart_ms, begins=begins)
         self.witnesses = self._clocks.witnesses(beating, me=None)
-        living = [row for life, row in rows.items() if not self._state(life).ended]
+        living = [row for incarnation, row in rows.items() if not self._state(incarnation).ended]
         self.older_programs = any(row.system_ms is None for row in living)
         self.knows = min((row.knows for row in living), default=0)
         self._aim(beating)
 
-    def to_ask(self) -> Sequence[Life]:
+    def to_ask(self) -> Sequence[NodeIncarnation]:
         """Lives whose record may say that they are dead: they stand still, and were not asked about lately."""
         again = STILL_BEATS * self._settings.beat_seconds
         return [
-            life
-            for life, seen in sorted(self._seen.items())
-            if not self._state(life).ended
+            incarnation
+            for incarnation, seen in sorted(self._seen.items())
+            if not self._state(incarnation).ended
             and (seen.advanced_at is None or self._read_at - seen.advanced_at > again)
             and self._read_at - seen.asked_at > again
         ]
 
-    def record_read(self, life: Life, record: LifeRecord | None, *, asked_at: float) -> None:
-        """A life's record, by a read begun at `asked_at`. A life without a record never had a right to act."""
-        if (seen := self._seen.get(life)) is not None:
+    def record_read(self, incarnation: NodeIncarnation, record: IncarnationRecord | None, *, asked_at: float) -> None:
+        """An incarnation's record, by a read begun at `asked_at`. An incarnation without a record never had a right to
+        act."""
+        if (seen := self._seen.get(incarnation)) is not None:
             seen.asked_at = asked_at
             seen.dead = record is None or not record.alive
 
-    def record_unread(self, life: Life, *, asked_at: float) -> None:
+    def record_unread(self, incarnation: NodeIncarnation, *, asked_at: float) -> None:
         """There was no answer: ask again later."""
-        if (seen := self._seen.get(life)) is not None:
+        if (seen := self._seen.get(incarnation)) is not None:
             seen.asked_at = asked_at
 
     def members(self, *, wall_ms: int, monotonic: float) -> Sequence[Member]:
-        """Every life that has not ended, and of every node its newest one, unless that ended long ago. Ordered."""
-        newest = {life.node_id: life for life in sorted(self._heartbeats)}
+        """Every incarnation that has not ended, and of every node its newest one, unless that ended long ago.
+        Ordered."""
+        newest = {incarnation.node_id: incarnation for incarnation in sorted(self._heartbeats)}
         return [
-            self._member(life, monotonic)
-            for life in sorted(self._heartbeats)
-            if not self._state(life).ended
-            or (life == newest[life.node_id] and wall_ms - self._heartbeats[life].wall_ms < SHOWN_ENDED_MS)
+            self._member(incarnation, monotonic)
+            for incarnation in sorted(self._heartbeats)
+            if not self._state(incarnation).ended
+            or (
+                incarnation == newest[incarnation.node_id]
+                and wall_ms - self._heartbeats[incarnation].wall_ms < SHOWN_ENDED_MS
+            )
         ]
 
-    def floor_of(self, life: Life) -> int | None:
-        """The floor in the row of exactly this life."""
-        heartbeat = self._heartbeats.get(life)
+    def floor_of(self, incarnation: NodeIncarnation) -> int | None:
+        """The floor in the row of exactly this incarnation."""
+        heartbeat = self._heartbeats.get(incarnation)
         return None if heartbeat is None else heartbeat.floor
 
     def _advance(self, heartbeat: Heartbeat, at: float, appeared_at: float | None) -> _Seen:
-        seen = self._seen.get(heartbeat.life)
+        seen = self._seen.get(heartbeat.incarnation)
         if seen is None:
             return _Seen(heartbeat.beat, appeared_at)
         if heartbeat.beat > seen.beat:
             seen.beat, seen.advanced_at = heartbeat.beat, at
         return seen
 
-    def _state(self, life: Life) -> MemberState:
-        state = self._heartbeats[life].state
-        dead = self._seen[life].dead and state is not NodeState.LEFT
+    def _state(self, incarnation: NodeIncarnation) -> MemberState:
+        state = self._heartbeats[incarnation].state
+        dead = self._seen[incarnation].dead and state is not NodeState.LEFT
         return MemberState.DEAD if dead else MemberState(state.value)
 
-    def _fresh(self, life: Life) -> bool:
+    def _fresh(self, incarnation: NodeIncarnation) -> bool:
         """Seen to advance not long before the last read; a time in which nobody looked does not count."""
-        advanced_at = self._seen[life].advanced_at
+        advanced_at = self._seen[incarnation].advanced_at
         if advanced_at is None:
             return False
         return self._read_at - max(advanced_at, self._watching_since) <= self._settings.dead_after_seconds
 
-    def _new(self, life: Life) -> bool:
+    def _new(self, incarnation: NodeIncarnation) -> bool:
         """First seen not long before the last read, and not by the first: the members give it pollers before it
         beats."""
-        appeared_at = self._seen[life].appeared_at
+        appeared_at = self._seen[incarnation].appeared_at
         return appeared_at is not None and self._read_at - appeared_at <= self._settings.dead_after_seconds
 
-    def _member(self, life: Life, now: float) -> Member:
-        advanced_at = self._seen[life].advanced_at
+    def _member(self, incarnation: NodeIncarnation, now: float) -> Member:
+        advanced_at = self._seen[incarnation].advanced_at
         return Member(
-            heartbeat=self._heartbeats[life],
-            state=self._state(life),
-            beats=self._fresh(life) and not self._state(life).ended,
+            heartbeat=self._heartbeats[incarnation],
+            state=self._state(incarnation),
+            beats=self._fresh(incarnation) and not self._state(incarnation).ended,
             beat_age_seconds=None if advanced_at is None else max(now - advanced_at, 0.0),
-            offset_ms=self._offsets.get(life),
+            offset_ms=self._offsets.get(incarnation),
         )
 
-    def _compare_clocks(self, beating: Sequence[Life], apart_ms: int | None) -> None:
+    def _compare_clocks(self, beating: Sequence[NodeIncarnation], apart_ms: int | None) -> None:
         differences = self._clocks.differences_ms(beating)
         # Of an even number of clocks the earlier middle one counts as right, as it does among the members.
         middle = median_high(differences.values()) if differences else None
         self.offset_ms = apart_ms if apart_ms is not None or middle is None else round(middle)
         self._offsets = (
-            {} if middle is None else {life: round(middle - difference) for life, difference in differences.items()}
+            {}
+            if middle is None
+            else {incarnation: round(middle - difference) for incarnation, difference in differences.items()}
         )
 
-    def _compare_first(self, beating: Sequence[Life], apart_ms: int | None, *, begins: bool) -> None:
+    def _compare_first(self, beating: Sequence[NodeIncarnation], apart_ms: int | None, *, begins: bool) -> None:
         if begins:
             self.first_offset_ms, self._comparing_since = None, self._read_at
         smallest = self._clocks.smallest_ms(beating)
-        claiming = [life for life in self._heartbeats if not self._state(life).ended]
+        claiming = [incarnation for incarnation in self._heartbeats if not self._state(incarnation).ended]
         waited = self._read_at - self._comparing_since >= FIRST_BEATS * self._settings.beat_seconds
         if smallest and (waited or len(smallest) == len(claiming)):
             self.first_offset_ms = round(median_high(smallest.values())) if apart_ms is None else apart_ms
         self.comparing = self._clocks.few_of(beating) or bool(self.first_offset_ms is None and claiming and not waited)
 
-    def _aim(self, beating: Sequence[Life]) -> None:
-        """At lives that beat, and at new ones. Until any was seen to advance, all that claim to live are aimed at."""
-        newest = {life.node_id: life for life in sorted(self._heartbeats)}
-        live = [life for life in newest.values() if self._state(life) is MemberState.LIVE]
+    def _aim(self, beating: Sequence[NodeIncarnation]) -> None:
+        """At incarnations that beat, and at new ones. Until any was seen to advance, all that claim to live are aimed
+        at."""
+        newest = {incarnation.node_id: incarnation for incarnation in sorted(self._heartbeats)}
+        live = [incarnation for incarnation in newest.values() if self._state(incarnation) is MemberState.LIVE]
         if any(seen.advanced_at is not None for seen in self._seen.values()):
-            live = [life for life in live if life in beating or self._new(life)]
-        rows = [self._heartbeats[life] for life in live]
+            live = [incarnation for incarnation in live if incarnation in beating or self._new(incarnation)]
+        rows = [self._heartbeats[incarnation] for incarnation in live]
         targets = HintTargets(
-            {row.life.node_id: row.address for row in rows}, {row.life.node_id: row.weight for row in rows}
+            {row.incarnation.node_id: row.address for row in rows},
+            {row.incarnation.node_id: row.weight for row in rows},
         )
         if targets != self.targets:
             self.targets = targets
@@ -283,7 +298,7 @@ class WatchMembers:
         self._tasks = Tasks(on_crash)
         self._seen = MembersSeen(settings)
         self.servers = ServerClocks(store=store, clock=clock, settings=settings)
-        self._asking: set[Life] = set()
+        self._asking: set[NodeIncarnation] = set()
         self._known = False
         self._warned = False
 
@@ -338,12 +353,12 @@ class WatchMembers:
         return self._seen.targets
 
     def members(self) -> Sequence[Member]:
-        """The lives of the cluster as they are worth showing, ordered by node and age."""
+        """The incarnations of the cluster as they are worth showing, ordered by node and age."""
         return self._seen.members(wall_ms=self._clock.wall_ms(), monotonic=self._clock.monotonic())
 
-    def floor_of(self, life: Life) -> int | None:
-        """The floor that exactly this life last announced."""
-        return self._seen.floor_of(life)
+    def floor_of(self, incarnation: NodeIncarnation) -> int | None:
+        """The floor that exactly this incarnation last announced."""
+        return self._seen.floor_of(incarnation)
 
     async def look(self) -> None:
         """For who can't wait for the next read: one now, with the records it asks for. Raises StoreUnavailable."""
@@ -359,9 +374,9 @@ class WatchMembers:
         period = self._settings.beat_seconds / READS_PER_BEAT
         due = self._clock.monotonic()
         while True:
-            for life in self._to_ask():
+            for incarnation in self._to_ask():
                 # Beside the reads, so that a slow answer makes no gap in them.
-                self._tasks.spawn(self._ask(life), name=f"members.record.{life}")
+                self._tasks.spawn(self._ask(incarnation), name=f"members.record.{incarnation}")
             pause = period / READS_AT_FIRST if self._seen.comparing else period
             await self._clock.sleep(due + pause - self._clock.monotonic())
             due = self._clock.monotonic()
@@ -380,20 +395,20 @@ class WatchMembers:
         self._known = True
         self._judge_clock()
 
-    def _to_ask(self) -> Sequence[Life]:
-        waiting = [life for life in self._seen.to_ask() if life not in self._asking]
+    def _to_ask(self) -> Sequence[NodeIncarnation]:
+        waiting = [incarnation for incarnation in self._seen.to_ask() if incarnation not in self._asking]
         chosen = waiting[: self._settings.max_concurrent_records - len(self._asking)]
         self._asking.update(chosen)
         return chosen
 
-    async def _ask(self, life: Life) -> None:
+    async def _ask(self, incarnation: NodeIncarnation) -> None:
         asked_at = self._clock.monotonic()
         try:
-            self._seen.record_read(life, await self._store.read_life(life), asked_at=asked_at)
+            self._seen.record_read(incarnation, await self._store.read_incarnation(incarnation), asked_at=asked_at)
         except StoreUnavailable:
-            self._seen.record_unread(life, asked_at=asked_at)
+            self._seen.record_unread(incarnation, asked_at=asked_at)
         finally:
-            self._asking.discard(life)
+            self._asking.discard(incarnation)
 
     def _judge_clock(self) -> None:
         offset_ms = self._seen.offset_ms

@@ -28,7 +28,7 @@ from typing import Any
 
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
-from membership.identity import Life, PollerKey
+from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
@@ -70,11 +70,11 @@ class Place:
         clock: Clock,
         randomness: Randomness,
         hints: HintSender,
-        floor_of: Callable[[Life], int | None] = lambda life: None,
+        floor_of: Callable[[NodeIncarnation], int | None] = lambda incarnation: None,
         clock_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`floor_of`: the floor that a life has announced, where members are watched. `clock_doubted()`: whether this
-        process's wall clock may be wrong; nodes do nothing at all then."""
+        """`floor_of`: the floor that an incarnation has announced, where members are watched. `clock_doubted()`:
+        whether this process's wall clock may be wrong; nodes do nothing at all then."""
         self._schedules = schedules
         self._leases = leases
         self._clock = clock

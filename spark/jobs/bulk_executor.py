@@ -107,8 +107,8 @@ async def all_know(members: MemberStore, number: int) -> bool:
     """Whether the programs of all nodes can read the stored form of things since this change of it (`Heartbeat`). False
     where there are no nodes."""
     claiming = [one for one in await members.read_heartbeats() if one.state is not NodeState.LEFT]
-    for life in (one.life for one in claiming if one.knows < number):
-        record = await members.read_life(life)
+    for incarnation in (one.incarnation for one in claiming if one.knows < number):
+        record = await members.read_incarnation(incarnation)
         if record is not None and record.alive:
             return False
     return any(one.knows >= number for one in claiming)

@@ -15,7 +15,7 @@ _MINUTE_SECONDS = 60
 
 
 def positions(pollers: DataFrame, nodes: DataFrame) -> DataFrame:
-    """client_id, poller_id, settled_before: an instant. `nodes` may hold lives of any age."""
+    """client_id, poller_id, settled_before: an instant. `nodes` may hold incarnations of any age."""
     floors = nodes.select(
         F.col("node_id").alias("owner_node"), F.col("incarnation").alias("owner_incarnation"), F.col("floor")
     )

@@ -45,7 +45,7 @@ def test_two_nodes_of_one_command_share_the_pollers_and_one_hands_its_own_over(c
     await_cluster(cluster, lambda seen: states(seen) == {"host-0": "draining", "host-1": "live"})
     await_cluster(cluster, lambda seen: shares(seen) == {"host-0": 0, "host-1": ALL})
 
-    # What drains is a life: the process that follows it takes its share again.
+    # What drains is an incarnation: the process that follows it takes its share again.
     drained = next(node for node in found.nodes if node.node_id == "host-0")
     assert send_signal(process_of(parent, "host-0"), signal.SIGKILL)
     await_cluster(cluster, lambda seen: newest(seen, "host-0").incarnation > drained.incarnation)

@@ -21,7 +21,7 @@ from cql.migrate import migrate
 from cql.settings import StorageSettings
 from cql.storage import Storage, open_storage
 from membership.conditional import APPLIED
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.ports import Heartbeat, NodeState
 from scheduler_service.domain.ids import (
     ClientId,
@@ -40,7 +40,7 @@ from tests.support.cassandra import embedded_cassandra
 from tests.support.receiver import percentile
 
 FIRST_MINUTE = 29_900_000
-LIFE = Life(NodeId("bench-1"), Incarnation(1_763_836_800_000))
+INCARNATION = NodeIncarnation(NodeId("bench-1"), IncarnationNumber(1_763_836_800_000))
 BEAT_SECONDS = 0.05
 SIZES = (130, 250, 500, 1_000)
 PAGE_ROWS = 1_000
@@ -267,14 +267,20 @@ def _delivered(row: Definition) -> Outcome:
         first_attempt_at=UnixMillis(row.due + 3),
         finished_at=UnixMillis(row.due + 5),
         last_status=204,
-        fired_by=str(LIFE),
+        fired_by=str(INCARNATION),
         fired_epoch=7,
     )
 
 
 def _heartbeat(beat: int) -> Heartbeat:
     return Heartbeat(
-        life=LIFE, beat=beat, state=NodeState.LIVE, address="127.0.0.1:1", wall_ms=beat, version="bench", floor=None
+        incarnation=INCARNATION,
+        beat=beat,
+        state=NodeState.LIVE,
+        address="127.0.0.1:1",
+        wall_ms=beat,
+        version="bench",
+        floor=None,
     )
 
 

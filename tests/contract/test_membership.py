@@ -1,4 +1,4 @@
-"""Heartbeats, lives and leases."""
+"""Heartbeats, incarnations and leases."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,21 +8,23 @@ import pytest
 
 from cql.storage import Storage
 from membership.conditional import APPLIED, Applied, Rejected
-from membership.identity import Incarnation, Life, NodeId, PollerKey
-from membership.ports import Heartbeat, LeaseChange, LeaseRow, LifeRecord, NodeState
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
+from membership.ports import Heartbeat, IncarnationRecord, LeaseChange, LeaseRow, NodeState
 from scheduler_service.runtime.clock import SystemClock
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-def life(names: Names, incarnation: int = 1_700_000_000_000) -> Life:
-    return Life(NodeId(names.stem), Incarnation(incarnation))
+def incarnation(names: Names, incarnation: int = 1_700_000_000_000) -> NodeIncarnation:
+    return NodeIncarnation(NodeId(names.stem), IncarnationNumber(incarnation))
 
 
-def heartbeat(of: Life, beat: int, *, floor: int | None = 5, system_ms: int | None = 1_700_000_600_123) -> Heartbeat:
+def heartbeat(
+    of: NodeIncarnation, beat: int, *, floor: int | None = 5, system_ms: int | None = 1_700_000_600_123
+) -> Heartbeat:
     return Heartbeat(
-        life=of,
+        incarnation=of,
         beat=beat,
         state=NodeState.DRAINING,
         address="127.0.0.1:7000",
@@ -37,64 +39,64 @@ def heartbeat(of: Life, beat: int, *, floor: int | None = 5, system_ms: int | No
 
 
 async def heartbeats(storage: Storage, names: Names) -> Sequence[Heartbeat]:
-    return [one for one in await storage.members.read_heartbeats() if one.life.node_id == names.stem]
+    return [one for one in await storage.members.read_heartbeats() if one.incarnation.node_id == names.stem]
 
 
 async def test_a_heartbeat_replaces_the_one_before(storage: Storage, names: Names) -> None:
-    mine, older = life(names), life(names, 5)
+    mine, older = incarnation(names), incarnation(names, 5)
     assert await heartbeats(storage, names) == []
     for one in (heartbeat(mine, 1, floor=None), heartbeat(mine, 2), heartbeat(mine, 2), heartbeat(older, 9)):
         await storage.members.write_heartbeat(one)
     found = await heartbeats(storage, names)
-    assert sorted(found, key=lambda one: one.life) == [heartbeat(older, 9), heartbeat(mine, 2)]
+    assert sorted(found, key=lambda one: one.incarnation) == [heartbeat(older, 9), heartbeat(mine, 2)]
 
 
 async def test_a_later_beat_wins_over_a_late_one(storage: Storage, names: Names) -> None:
-    for one in (heartbeat(life(names), 8), heartbeat(life(names), 7, floor=3)):
+    for one in (heartbeat(incarnation(names), 8), heartbeat(incarnation(names), 7, floor=3)):
         await storage.members.write_heartbeat(one)
-    assert await heartbeats(storage, names) == [heartbeat(life(names), 8)]
+    assert await heartbeats(storage, names) == [heartbeat(incarnation(names), 8)]
 
 
 async def test_a_heartbeat_may_have_no_floor(storage: Storage, names: Names) -> None:
-    await storage.members.write_heartbeat(heartbeat(life(names), 1, floor=None))
-    assert await heartbeats(storage, names) == [heartbeat(life(names), 1, floor=None)]
+    await storage.members.write_heartbeat(heartbeat(incarnation(names), 1, floor=None))
+    assert await heartbeats(storage, names) == [heartbeat(incarnation(names), 1, floor=None)]
 
 
 async def test_a_program_that_does_not_write_its_machines_clock_was_not_stepped(storage: Storage, names: Names) -> None:
     """As in a rolling upgrade."""
-    for one in (heartbeat(life(names), 1), heartbeat(life(names, 5), 1, system_ms=None)):
+    for one in (heartbeat(incarnation(names), 1), heartbeat(incarnation(names, 5), 1, system_ms=None)):
         await storage.members.write_heartbeat(one)
-    assert {one.life.incarnation: one.step_ms for one in await heartbeats(storage, names)} == {
+    assert {one.incarnation.number: one.step_ms for one in await heartbeats(storage, names)} == {
         5: 0,
         1_700_000_000_000: 600_000,
     }
 
 
-async def test_a_life_begins_once(storage: Storage, names: Names) -> None:
+async def test_an_incarnation_begins_once(storage: Storage, names: Names) -> None:
     members = storage.members
-    assert await members.read_life(life(names)) is None
-    assert await members.begin_life(life(names)) == APPLIED
-    born = LifeRecord(life(names), True, 0)
-    assert await members.begin_life(life(names)) == Rejected(born)
-    assert await members.read_life(life(names)) == born
-    assert await members.read_life(life(names, 2)) is None
+    assert await members.read_incarnation(incarnation(names)) is None
+    assert await members.begin_incarnation(incarnation(names)) == APPLIED
+    born = IncarnationRecord(incarnation(names), True, 0)
+    assert await members.begin_incarnation(incarnation(names)) == Rejected(born)
+    assert await members.read_incarnation(incarnation(names)) == born
+    assert await members.read_incarnation(incarnation(names, 2)) is None
 
 
 async def test_renewal_and_death_exclude_each_other(storage: Storage, names: Names) -> None:
-    members, mine = storage.members, life(names)
-    assert await members.renew_life(mine, renewals=0) == Rejected(None)
+    members, mine = storage.members, incarnation(names)
+    assert await members.renew_incarnation(mine, renewals=0) == Rejected(None)
     assert await members.declare_dead(mine, renewals=0) == Rejected(None)
-    assert await members.read_life(mine) is None, "a condition on nothing makes nothing"
-    await members.begin_life(mine)
-    assert await members.renew_life(mine, renewals=0) == APPLIED
-    assert await members.declare_dead(mine, renewals=0) == Rejected(LifeRecord(mine, True, 1))
-    assert await members.renew_life(mine, renewals=0) == Rejected(LifeRecord(mine, True, 1))
+    assert await members.read_incarnation(mine) is None, "a condition on nothing makes nothing"
+    await members.begin_incarnation(mine)
+    assert await members.renew_incarnation(mine, renewals=0) == APPLIED
+    assert await members.declare_dead(mine, renewals=0) == Rejected(IncarnationRecord(mine, True, 1))
+    assert await members.renew_incarnation(mine, renewals=0) == Rejected(IncarnationRecord(mine, True, 1))
     assert await members.declare_dead(mine, renewals=1) == APPLIED
-    dead = LifeRecord(mine, False, 1)
-    assert await members.renew_life(mine, renewals=1) == Rejected(dead)
+    dead = IncarnationRecord(mine, False, 1)
+    assert await members.renew_incarnation(mine, renewals=1) == Rejected(dead)
     assert await members.declare_dead(mine, renewals=1) == Rejected(dead)
-    assert await members.begin_life(mine) == Rejected(dead)
-    assert await members.read_life(mine) == dead
+    assert await members.begin_incarnation(mine) == Rejected(dead)
+    assert await members.read_incarnation(mine) == dead
 
 
 async def test_pollers_are_created_once(storage: Storage, names: Names) -> None:
@@ -107,7 +109,7 @@ async def test_pollers_are_created_once(storage: Storage, names: Names) -> None:
         LeaseRow(poller=PollerKey(client, number), owner=None, epoch=0, watermark=7, lagging=True) for number in (0, 1)
     ]
     assert await leases.read_leases(client) == free
-    taken = replace(free[1], owner=life(names), epoch=1)
+    taken = replace(free[1], owner=incarnation(names), epoch=1)
     assert await leases.write_lease(expected=free[1], new=taken) == APPLIED
     await leases.create_pollers([PollerKey(client, number) for number in range(3)], watermark=9)
     assert await leases.read_leases(client) == [
@@ -141,11 +143,11 @@ async def test_a_lease_changes_only_from_all_that_was_read(storage: Storage, nam
     poller = PollerKey(names.client(), 0)
     leases = storage.leases
     free = LeaseRow(poller=poller, owner=None, epoch=0, watermark=7, lagging=True)
-    mine = replace(free, owner=life(names), epoch=1)
+    mine = replace(free, owner=incarnation(names), epoch=1)
     assert await leases.write_lease(expected=free, new=mine) == Rejected(None)
     await leases.create_pollers([poller], watermark=7)
     for wrong in (
-        replace(free, owner=life(names)),
+        replace(free, owner=incarnation(names)),
         replace(free, epoch=1),
         replace(free, watermark=8),
         replace(free, lagging=False),
@@ -153,8 +155,8 @@ async def test_a_lease_changes_only_from_all_that_was_read(storage: Storage, nam
         assert await leases.write_lease(expected=wrong, new=mine) == Rejected(free)
     assert await leases.write_lease(expected=free, new=mine) == APPLIED
     assert await leases.write_lease(expected=free, new=mine) == Rejected(mine)
-    other_life = replace(mine, owner=life(names, 2))
-    assert await leases.write_lease(expected=other_life, new=free) == Rejected(mine)
+    other_incarnation = replace(mine, owner=incarnation(names, 2))
+    assert await leases.write_lease(expected=other_incarnation, new=free) == Rejected(mine)
     released = replace(mine, owner=None, watermark=9, lagging=False)
     assert await leases.write_lease(expected=mine, new=released) == APPLIED
     assert await leases.read_lease(poller) == released
@@ -167,7 +169,7 @@ async def test_several_leases_change_together_or_not_at_all(storage: Storage, na
     leases = storage.leases
     await leases.create_pollers([PollerKey(client, number) for number in range(80)], watermark=7)
     free = await leases.read_leases(client)
-    mine = [replace(row, owner=life(names), epoch=1) for row in free]
+    mine = [replace(row, owner=incarnation(names), epoch=1) for row in free]
     changes = [LeaseChange(expected=old, new=new) for old, new in zip(free, mine, strict=True)]
     changed = replace(free[5], watermark=8)
     assert await leases.write_lease(expected=free[5], new=changed) == APPLIED
@@ -181,7 +183,7 @@ async def test_of_two_takers_one_wins(storage: Storage, names: Names) -> None:
     poller = PollerKey(names.client(), 0)
     await storage.leases.create_pollers([poller], watermark=7)
     free = LeaseRow(poller=poller, owner=None, epoch=0, watermark=7, lagging=True)
-    takers = [replace(free, owner=life(names, number), epoch=1) for number in range(4)]
+    takers = [replace(free, owner=incarnation(names, number), epoch=1) for number in range(4)]
     answers = await asyncio.gather(*(storage.leases.write_lease(expected=free, new=one) for one in takers))
     winners = [taker for taker, answer in zip(takers, answers, strict=True) if isinstance(answer, Applied)]
     # Unknown is an honest answer under contention; a second winner is not.

@@ -93,7 +93,7 @@ def call(url: str, *, key: bytes = KEY) -> CallbackRequest:
         Claim(row=msgspec.convert(columns, Row), redelivery=False, first_attempt_at=None),
         client=ServedClient(client, client.settings.effective(poller_quota=1), (b"another secret, rotated away", key)),
         epoch=3,
-        sender=Sender(life="node-a/1", version="0"),
+        sender=Sender(incarnation="node-a/1", version="0"),
         now=now,
     )
     assert isinstance(prepared, Prepared)

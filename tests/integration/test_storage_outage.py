@@ -13,7 +13,7 @@ from cql.session import Session
 from cql.storage import Storage, open_storage
 from membership.conditional import APPLIED, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from minutehand.local import RunningCassandra
 from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import Statics
@@ -132,9 +132,9 @@ async def test_heartbeats_do_not_queue_behind_other_requests(storage: Storage) -
     for _ in range(REQUESTS_IN_FLIGHT):
         assert room.enter() is None
     waiting = asyncio.ensure_future(storage.schedules.read_page(definition("warm").partition))
-    life = Life(NodeId("one"), Incarnation(1))
-    assert await storage.members.begin_life(life) == APPLIED
-    assert await storage.members.renew_life(life, renewals=0) == APPLIED
+    incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
+    assert await storage.members.begin_incarnation(incarnation) == APPLIED
+    assert await storage.members.renew_incarnation(incarnation, renewals=0) == APPLIED
     await storage.own_leases.create_pollers([PollerKey("shop", 0)], watermark=1)
     assert len(await storage.own_leases.read_leases("shop")) == 1
     assert not waiting.done()

@@ -47,8 +47,8 @@ def owner_of(world: World, poller_id: int) -> str:
     return next(name for name in world.nodes if poller_id in pollers_of(world, name))
 
 
-def dead_lives(world: World) -> set[str]:
-    """Nodes of which a life was declared dead."""
+def dead_incarnations(world: World) -> set[str]:
+    """Nodes of which an incarnation was declared dead."""
     return {row["node_id"] for row in world.memory.rows("lives") if row["state"] == "dead"}
 
 

@@ -10,9 +10,9 @@ from cql.members import CqlMemberStore
 from cql.schedules import CqlScheduleStore
 from membership import custody
 from membership.conditional import APPLIED, Answer
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.lease import start_of
-from membership.ports import LeaseRow, LifeRecord
+from membership.ports import IncarnationRecord, LeaseRow
 from membership.renewal import Renewal
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.runner import MinuteRun
@@ -44,7 +44,7 @@ def no_epoch_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_trust_check(patch: pytest.MonkeyPatch) -> None:
-    """A life that was ever trusted is trusted until it hears of its death."""
+    """An incarnation that was ever trusted is trusted until it hears of its death."""
     trusted = Renewal.trusted
 
     def ever(self: Renewal) -> bool:
@@ -58,7 +58,9 @@ def no_trust_check(patch: pytest.MonkeyPatch) -> None:
 def death_without_the_conditional_write(patch: pytest.MonkeyPatch) -> None:
     """Who looks dead is dead, without anybody writing so."""
 
-    async def declared(self: CqlMemberStore, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
+    async def declared(
+        self: CqlMemberStore, incarnation: NodeIncarnation, *, renewals: int
+    ) -> Answer[IncarnationRecord | None]:
         return APPLIED
 
     patch.setattr(CqlMemberStore, "declare_dead", declared)

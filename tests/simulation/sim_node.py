@@ -9,7 +9,7 @@ from typing import Any
 
 from cql.connection import Connection
 from cql.storage import Storage
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.settings import MembershipSettings
 from poller_cluster.node import Node, NodeStores
 from poller_cluster.settings import NodeSettings
@@ -68,7 +68,7 @@ class SimNode:
         self.over: str | None = None
         self.tasks: list[asyncio.Task[Any]] = []
         self.node = Node(
-            life=Life(NodeId(name), Incarnation(incarnation)),
+            incarnation=NodeIncarnation(NodeId(name), IncarnationNumber(incarnation)),
             address="",
             version="simulated",
             stores=NodeStores(
@@ -90,7 +90,7 @@ class SimNode:
             randomness=randomness,
             settings=settings,
             membership=MembershipSettings(),
-            on_over=self._life_over,
+            on_over=self._incarnation_over,
             on_crash=on_crash,
             on_fault=on_fault,
             hints=hints,
@@ -98,7 +98,7 @@ class SimNode:
 
         self.storage.measures.requests.listener = self.node.budget.observe
 
-    def _life_over(self, reason: str) -> None:
+    def _incarnation_over(self, reason: str) -> None:
         self.over = reason
 
     def start(self) -> None:
@@ -119,9 +119,9 @@ class SimNode:
         await self.storage.close()
 
 
-def announced_floor(memory: InMemoryConnection, life: Life) -> int | None:
-    """The floor that this life last announced."""
+def announced_floor(memory: InMemoryConnection, incarnation: NodeIncarnation) -> int | None:
+    """The floor that this incarnation last announced."""
     for row in memory.rows("nodes"):
-        if (row["node_id"], row["incarnation"]) == (life.node_id, life.incarnation):
+        if (row["node_id"], row["incarnation"]) == (incarnation.node_id, incarnation.number):
             return int(row["floor"]) if row["floor"] is not None else None
     return None

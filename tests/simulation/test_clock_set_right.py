@@ -93,7 +93,7 @@ def test_a_call_on_the_wire_keeps_no_passed_minutes_while_a_lone_node_is_set_rig
 
 
 @pytest.mark.parametrize("ends", ["is stopped", "is killed", "is killed when set right", "is killed once judged"])
-def test_its_next_life_looks_at_them_too(ends: str) -> None:
+def test_its_next_incarnation_looks_at_them_too(ends: str) -> None:
     async def scenario(world: World) -> None:
         await fast(world)
         if ends.startswith("is killed "):
@@ -110,7 +110,7 @@ def test_its_next_life_looks_at_them_too(ends: str) -> None:
 
 
 @pytest.mark.parametrize("ends", ["is stopped", "is killed"])
-def test_what_fell_due_before_the_next_life_is_found_below_the_watermark(ends: str) -> None:
+def test_what_fell_due_before_the_next_incarnation_is_found_below_the_watermark(ends: str) -> None:
     """Nobody was there when the clock was set right, and the watermark says that these minutes are over."""
 
     async def scenario(world: World) -> None:

@@ -9,7 +9,7 @@ from tests.simulation.cluster import (
     all_delivered_once,
     begin_load,
     calls_since,
-    dead_lives,
+    dead_incarnations,
     everything,
     lateness_ms,
     owned,
@@ -98,7 +98,7 @@ def test_a_node_whose_clock_is_off_by_a_second_gives_up_its_pollers(skew_ms: int
         await begin_load(world, seconds=20)
         await all_delivered_once(world)
         assert max(call.due_ms - call.at_ms for call in calls_since(world, known_ms)) < 20
-        assert not dead_lives(world)
+        assert not dead_incarnations(world)
 
     simulate(scenario)
 

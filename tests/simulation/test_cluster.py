@@ -16,7 +16,7 @@ from tests.simulation.cluster import (
     all_delivered_once,
     begin_load,
     calls_since,
-    dead_lives,
+    dead_incarnations,
     everything,
     in_doubt,
     lateness_ms,
@@ -156,7 +156,7 @@ def test_a_node_that_slept_past_its_trust_calls_nothing_under_what_others_took(s
         await world.advance(0.002)
         assert not slept.node.heartbeater.trusted()
         await world.advance(8.0)
-        declared = "a" in dead_lives(world)
+        declared = "a" in dead_incarnations(world)
         assert declared == (seconds > 8.0)
         assert slept.over == (DEAD if declared else None)
         if declared:
@@ -182,7 +182,7 @@ def test_a_store_that_is_away_for_all_three_kills_nobody_and_loses_nothing(secon
         world.heal()
         healed_ms = world.now_ms()
         await world.advance(20)
-        assert dead_lives(world) == set()
+        assert dead_incarnations(world) == set()
         assert owned(world) == everything()
         await load
         await all_delivered_once(world)

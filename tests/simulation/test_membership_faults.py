@@ -14,7 +14,7 @@ from tests.simulation.cluster import (
     all_delivered_once,
     begin_load,
     calls_since,
-    dead_lives,
+    dead_incarnations,
     everything,
     lateness_ms,
     owned,
@@ -45,7 +45,7 @@ def test_trust_is_not_regained_after_a_death_was_decided() -> None:
             return "late" if items[0][0] == "lives.renew" and renewals <= 2 else None
 
         world.pause("a")
-        await until(world, lambda: "a" in dead_lives(world), within=10.0, step=0.01)
+        await until(world, lambda: "a" in dead_incarnations(world), within=10.0, step=0.01)
         slept.connection.plan.hook = keep_back_renewals
         woken_ms = world.now_ms()
         world.resume("a")
@@ -79,7 +79,7 @@ def test_beats_confirmed_while_lapsed_give_no_trust() -> None:
             await world.advance(0.2)
             assert not lapsed.node.heartbeater.trusted()
         assert not calls_since(world, woken_ms, node="a")
-        assert not dead_lives(world)
+        assert not dead_incarnations(world)
         lapsed.connection.plan.hook = None
         await until(world, lambda: lapsed.node.heartbeater.trusted(), within=3.0)
         await load
@@ -101,11 +101,11 @@ def test_a_process_that_slept_and_finds_everybody_silent_declares_nobody_dead(se
         await world.advance(seconds)
         world.resume("a")
         await world.advance(DEAD_AFTER_SECONDS - 1.0)
-        assert not dead_lives(world)
+        assert not dead_incarnations(world)
         world.resume("b")
         world.resume("c")
         await world.advance(10)
-        assert not dead_lives(world)
+        assert not dead_incarnations(world)
         assert owned(world) == everything()
         await load
         await all_delivered_once(world)
@@ -125,7 +125,7 @@ LEASE_WRITES = ("take", "clear lagging", "release")
 
 
 def lease_write(items: Sequence[Item]) -> str | None:
-    """Which of its four writes a life makes to a lease."""
+    """Which of its four writes an incarnation makes to a lease."""
     name, parameters = items[0]
     if name != "pollers.write":
         return None
@@ -265,7 +265,7 @@ def test_a_node_alone_cut_off_from_the_store_is_replaced_and_calls_nothing_more(
         cut_ms = world.now_ms()
         await until(world, lambda: owned(world) == everything(), within=12.0, step=0.5)
         await world.advance(10)
-        assert dead_lives(world) == {"a"}
+        assert dead_incarnations(world) == {"a"}
         assert not calls_since(world, cut_ms + TRUST_SECONDS * 1_000, node="a")
         world.heal()
         await until(world, lambda: cut.over is not None, within=5.0)
@@ -297,7 +297,7 @@ def test_nodes_that_see_different_members_never_act_for_one_poller(stale: str) -
             for name in "ab":
                 world.nodes[name].connection.plan.stale = ()
         await load
-        assert not dead_lives(world)
+        assert not dead_incarnations(world)
         assert owned(world) == everything()
         await all_delivered_once(world)
 

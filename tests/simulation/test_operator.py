@@ -114,12 +114,12 @@ def test_a_drained_node_hands_everything_over_and_stays_a_member() -> None:
         assert max(call.at_ms - call.due_ms for call in world.receiver.calls) < 2_000
         await world.advance(30.0)
         other = world.nodes["b"].node.heartbeater
-        states = {heartbeat.life.node_id: heartbeat.state for heartbeat in other.view.members}
+        states = {heartbeat.incarnation.node_id: heartbeat.state for heartbeat in other.view.members}
         assert states == {"a": NodeState.DRAINING, "b": NodeState.LIVE}
         assert not drained.keeper.leases()
         await world.stop("a")
         await world.advance(5.0)
-        assert {heartbeat.life.node_id for heartbeat in other.view.members} == {"b"}
+        assert {heartbeat.incarnation.node_id for heartbeat in other.view.members} == {"b"}
 
     simulate(scenario)
 

@@ -101,7 +101,7 @@ class World:
             clock=self.api_clock,
             randomness=self.api_randomness,
             hints=self,
-            floor_of=lambda life: announced_floor(self.memory, life),
+            floor_of=lambda incarnation: announced_floor(self.memory, incarnation),
         )
         self.edit = EditSchedule(
             schedules=self.api_storage.schedules, place=self.place, clock=self.api_clock, randomness=self.api_randomness
@@ -188,7 +188,7 @@ class World:
         node.tasks.append(asyncio.get_running_loop().create_task(node.stop()))
 
     async def revive(self) -> None:
-        """Start anew every process whose life has ended by itself, as a supervisor would."""
+        """Start anew every process whose incarnation has ended by itself, as a supervisor would."""
         for name, node in list(self.nodes.items()):
             if node.over is not None:
                 await self.kill(name)
@@ -311,7 +311,7 @@ class World:
         if not node.node.heartbeater.trusted():
             raise self.violation(f"{node.name} called without trust")
         lease = self.lease_of(asked)
-        if lease != (node.name, node.node.life.incarnation, call.fence):
+        if lease != (node.name, node.node.incarnation.number, call.fence):
             raise self.violation(
                 f"{node.name} called {call.schedule_id} under fence {call.fence}; the lease is {lease}"
             )

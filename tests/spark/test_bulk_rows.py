@@ -9,7 +9,7 @@ from pyspark import SparkConf
 
 from cql.settings import StorageSettings
 from cql.storage import Storage
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.ports import Heartbeat, NodeState
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -162,9 +162,11 @@ async def test_rows_are_packed_where_every_node_that_lives_can_read_them(
 ) -> None:
     members = Storage.over(InMemoryConnection()).members
     for name, (knows, state) in nodes.items():
-        life = Life(NodeId(name), Incarnation(1))
-        beat = Heartbeat(life=life, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows)
+        incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(1))
+        beat = Heartbeat(
+            incarnation=incarnation, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows
+        )
         await members.write_heartbeat(beat)
         if name != "dead":
-            await members.begin_life(life)
+            await members.begin_incarnation(incarnation)
     assert await all_know(members, 15) is known

@@ -27,8 +27,8 @@ def test_a_poller_is_where_its_row_or_its_owners_floor_says(spark: SparkSession)
             poller(5, -5, lagging=True, owner=None),
         ],
     )
-    lives = [{"node_id": "node", "incarnation": 1, "floor": MINUTE + 1}, {"node_id": "node", "incarnation": 2}]
-    nodes = frame(spark, "node_id string, incarnation bigint, floor bigint", lives)
+    incarnations = [{"node_id": "node", "incarnation": 1, "floor": MINUTE + 1}, {"node_id": "node", "incarnation": 2}]
+    nodes = frame(spark, "node_id string, incarnation bigint, floor bigint", incarnations)
     assert found(positions(pollers, nodes)) == {
         ("shop", 0, -300),
         ("shop", 1, 60),

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from cql.settings import StorageSettings
 from cql.storage import Storage
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.settings import MembershipSettings
 from scheduler_service.api.app import build_app
 from scheduler_service.api.http.server import ApiServer
@@ -112,27 +112,27 @@ class RecordedHints:
 
 @dataclass(slots=True)
 class RecordedNodes:
-    """Remembers which lives were told to drain, and not to, at which address; those in `silent` don't answer, and those
-    in `last` don't drain unless they are forced to."""
+    """Remembers which incarnations were told to drain, and not to, at which address; those in `silent` don't answer,
+    and those in `last` don't drain unless they are forced to."""
 
-    drained: list[tuple[Life, str]] = field(default_factory=list)
-    undrained: list[tuple[Life, str]] = field(default_factory=list)
+    drained: list[tuple[NodeIncarnation, str]] = field(default_factory=list)
+    undrained: list[tuple[NodeIncarnation, str]] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
     last: set[str] = field(default_factory=set)
 
-    async def drain(self, life: Life, *, address: str, force: bool) -> None:
-        self._reach(life, address)
-        if life.node_id in self.last and not force:
+    async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
+        self._reach(incarnation, address)
+        if incarnation.node_id in self.last and not force:
             raise Conflict("last-node", "no other node takes pollers")
-        self.drained.append((life, address))
+        self.drained.append((incarnation, address))
 
-    async def undrain(self, life: Life, *, address: str) -> None:
-        self._reach(life, address)
-        self.undrained.append((life, address))
+    async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
+        self._reach(incarnation, address)
+        self.undrained.append((incarnation, address))
 
-    def _reach(self, life: Life, address: str) -> None:
-        if life.node_id in self.silent:
-            raise NodeUnreachable(f"node {life.node_id} does not answer at {address}")
+    def _reach(self, incarnation: NodeIncarnation, address: str) -> None:
+        if incarnation.node_id in self.silent:
+            raise NodeUnreachable(f"node {incarnation.node_id} does not answer at {address}")
 
 
 class ComparedMembers(WatchMembers):

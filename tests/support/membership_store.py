@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Life, PollerKey
-from membership.ports import Heartbeat, LeaseChange, LeaseRow, LifeRecord, MachineClock, ServerTime
+from membership.identity import NodeIncarnation, PollerKey
+from membership.ports import Heartbeat, IncarnationRecord, LeaseChange, LeaseRow, MachineClock, ServerTime
 from tests.support.virtual_clock import EPOCH_MS
 
 T = TypeVar("T")
@@ -42,8 +42,8 @@ class MembershipStore:
     """`MemberStore` and `LeaseStore` in memory. Linearizable; every call is over before another one begins."""
 
     def __init__(self) -> None:
-        self.heartbeats: dict[Life, Heartbeat] = {}
-        self.lives: dict[Life, LifeRecord] = {}
+        self.heartbeats: dict[NodeIncarnation, Heartbeat] = {}
+        self.incarnations: dict[NodeIncarnation, IncarnationRecord] = {}
         self.leases: dict[PollerKey, LeaseRow] = {}
         self.pollers: dict[str, list[PollerKey]] = {}
         self.requests: dict[str, int] = {}
@@ -56,21 +56,23 @@ class MembershipStore:
         return ServerTime(f"s{server}", int(EPOCH_MS + now * 1000.0) + self.server_skews_ms[server])
 
     def write_heartbeat(self, heartbeat: Heartbeat) -> None:
-        old = self.heartbeats.get(heartbeat.life)
+        old = self.heartbeats.get(heartbeat.incarnation)
         if old is None or heartbeat.beat >= old.beat:
-            self.heartbeats[heartbeat.life] = heartbeat
+            self.heartbeats[heartbeat.incarnation] = heartbeat
 
-    def begin_life(self, life: Life) -> Answer[LifeRecord]:
-        if life in self.lives:
-            return Rejected(self.lives[life])
-        self.lives[life] = LifeRecord(life, alive=True, renewals=0)
+    def begin_incarnation(self, incarnation: NodeIncarnation) -> Answer[IncarnationRecord]:
+        if incarnation in self.incarnations:
+            return Rejected(self.incarnations[incarnation])
+        self.incarnations[incarnation] = IncarnationRecord(incarnation, alive=True, renewals=0)
         return APPLIED
 
-    def change_life(self, life: Life, renewals: int, new: LifeRecord) -> Answer[LifeRecord | None]:
-        record = self.lives.get(life)
-        if record != LifeRecord(life, alive=True, renewals=renewals):
+    def change_incarnation(
+        self, incarnation: NodeIncarnation, renewals: int, new: IncarnationRecord
+    ) -> Answer[IncarnationRecord | None]:
+        record = self.incarnations.get(incarnation)
+        if record != IncarnationRecord(incarnation, alive=True, renewals=renewals):
             return Rejected(record)
-        self.lives[life] = new
+        self.incarnations[incarnation] = new
         return APPLIED
 
     def create_pollers(self, pollers: Sequence[PollerKey], *, watermark: int) -> None:
@@ -112,19 +114,27 @@ class StorePort:
     async def read_server_clock(self) -> ServerTime:
         return await self._request("read_server_clock", None, self.store.server_time)
 
-    async def begin_life(self, life: Life) -> Answer[LifeRecord]:
-        return await self._conditional("begin_life", life, lambda: self.store.begin_life(life))
+    async def begin_incarnation(self, incarnation: NodeIncarnation) -> Answer[IncarnationRecord]:
+        return await self._conditional(
+            "begin_incarnation", incarnation, lambda: self.store.begin_incarnation(incarnation)
+        )
 
-    async def renew_life(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
-        new = LifeRecord(life, alive=True, renewals=renewals + 1)
-        return await self._conditional("renew_life", life, lambda: self.store.change_life(life, renewals, new))
+    async def renew_incarnation(
+        self, incarnation: NodeIncarnation, *, renewals: int
+    ) -> Answer[IncarnationRecord | None]:
+        new = IncarnationRecord(incarnation, alive=True, renewals=renewals + 1)
+        return await self._conditional(
+            "renew_incarnation", incarnation, lambda: self.store.change_incarnation(incarnation, renewals, new)
+        )
 
-    async def declare_dead(self, life: Life, *, renewals: int) -> Answer[LifeRecord | None]:
-        new = LifeRecord(life, alive=False, renewals=renewals)
-        return await self._conditional("declare_dead", life, lambda: self.store.change_life(life, renewals, new))
+    async def declare_dead(self, incarnation: NodeIncarnation, *, renewals: int) -> Answer[IncarnationRecord | None]:
+        new = IncarnationRecord(incarnation, alive=False, renewals=renewals)
+        return await self._conditional(
+            "declare_dead", incarnation, lambda: self.store.change_incarnation(incarnation, renewals, new)
+        )
 
-    async def read_life(self, life: Life) -> LifeRecord | None:
-        return await self._request("read_life", life, lambda: self.store.lives.get(life))
+    async def read_incarnation(self, incarnation: NodeIncarnation) -> IncarnationRecord | None:
+        return await self._request("read_incarnation", incarnation, lambda: self.store.incarnations.get(incarnation))
 
     async def create_pollers(self, pollers: Sequence[PollerKey], *, watermark: int) -> None:
         await self._request("create_pollers", pollers, lambda: self.store.create_pollers(pollers, watermark=watermark))

@@ -191,7 +191,7 @@ class MinuteBench:
     async def as_owner(
         self, *, epoch: int, in_flight: Iterable[Definition] = (), writes: Iterable[RowWrite] = ()
     ) -> None:
-        """Another life's advance."""
+        """Another incarnation's advance."""
         statics = await self.statics()
         advance = Advance(
             partition=self.partition,

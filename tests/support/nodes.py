@@ -4,38 +4,38 @@ from dataclasses import replace
 from typing import Any
 
 from membership.conditional import APPLIED
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import Heartbeat, LeaseRow, NodeState
 from tests.support.api import ApiHarness
 
 
 class Nodes:
-    """Nodes as their rows show them; `beat` lets a second pass and every given life beat."""
+    """Nodes as their rows show them; `beat` lets a second pass and every given incarnation beat."""
 
     def __init__(self, api: ApiHarness) -> None:
         self.api = api
-        self.rows: dict[Life, Heartbeat] = {}
+        self.rows: dict[NodeIncarnation, Heartbeat] = {}
 
-    async def add(self, name: str, incarnation: int = 7, **values: Any) -> Life:
-        life = Life(NodeId(name), Incarnation(incarnation))
-        await self.api.storage.members.begin_life(life)
+    async def add(self, name: str, number: int = 7, **values: Any) -> NodeIncarnation:
+        incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(number))
+        await self.api.storage.members.begin_incarnation(incarnation)
         known: dict[str, Any] = {"state": NodeState.LIVE, "address": f"{name}:1", "version": "0.1.0", "floor": None}
         known |= {"capacity_per_minute": 5_000, "wall_ms": self.api.clock.wall_ms()}
-        self.rows[life] = Heartbeat(life=life, beat=1, **{**known, **values})
-        await self.api.storage.members.write_heartbeat(self.rows[life])
-        return life
+        self.rows[incarnation] = Heartbeat(incarnation=incarnation, beat=1, **{**known, **values})
+        await self.api.storage.members.write_heartbeat(self.rows[incarnation])
+        return incarnation
 
-    async def beat(self, *lives: Life, seconds: int = 1, offset_ms: int = 0, **values: Any) -> None:
+    async def beat(self, *incarnations: NodeIncarnation, seconds: int = 1, offset_ms: int = 0, **values: Any) -> None:
         for _ in range(seconds):
             self.api.clock.advance(1.0)
-            for life in lives:
-                old = self.rows[life]
+            for incarnation in incarnations:
+                old = self.rows[incarnation]
                 wall_ms = self.api.clock.wall_ms() + offset_ms
-                self.rows[life] = replace(old, beat=old.beat + 1, wall_ms=wall_ms, **values)
-                await self.api.storage.members.write_heartbeat(self.rows[life])
+                self.rows[incarnation] = replace(old, beat=old.beat + 1, wall_ms=wall_ms, **values)
+                await self.api.storage.members.write_heartbeat(self.rows[incarnation])
             await self.api.members.look()
 
-    async def own(self, poller: PollerKey, owner: Life | None, **values: Any) -> None:
+    async def own(self, poller: PollerKey, owner: NodeIncarnation | None, **values: Any) -> None:
         row = await self.api.storage.leases.read_lease(poller)
         assert row is not None
         new = LeaseRow(

@@ -45,7 +45,7 @@ async def drain_node(call: Call) -> web.Response:
     if faults:
         raise Invalid(faults)
     member = await call.services.drain_node.drain(NodeId(call.path("node_id")), force=force)
-    node_id, incarnation = member.life
+    node_id, incarnation = member.incarnation
     call.log("node-drain-asked", node_id=node_id, incarnation=incarnation, forced=str(force).lower())
     return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
 
@@ -53,7 +53,7 @@ async def drain_node(call: Call) -> web.Response:
 async def undrain_node(call: Call) -> web.Response:
     await call.no_body()
     member = await call.services.drain_node.undrain(NodeId(call.path("node_id")))
-    node_id, incarnation = member.life
+    node_id, incarnation = member.incarnation
     call.log("node-undrain-asked", node_id=node_id, incarnation=incarnation)
     return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
 
@@ -66,8 +66,8 @@ def _node_view(node: NodeShown) -> NodeView:
     member, heartbeat = node.member, node.member.heartbeat
     age = member.beat_age_seconds
     return NodeView(
-        node_id=member.life.node_id,
-        incarnation=member.life.incarnation,
+        node_id=member.incarnation.node_id,
+        incarnation=member.incarnation.number,
         state=member.state,
         beat_age_seconds=None if age is None else round(age, 3),
         pollers=node.pollers,

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from scheduler_service.domain.ids import (
     Partition,
     RowKey,
@@ -19,11 +19,11 @@ class HintSender(Protocol):
 class NodePorts(Protocol):
     """What a node may be told on its own port, by who knows the cluster's token."""
 
-    async def drain(self, life: Life, *, address: str, force: bool) -> None:
+    async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         """Begin to hand over every poller. Repeatable. Raises Conflict where no other node takes pollers, unless
-        forced; NodeUnreachable where exactly this life did not take it."""
+        forced; NodeUnreachable where exactly this incarnation did not take it."""
 
-    async def undrain(self, life: Life, *, address: str) -> None:
+    async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
         """Take pollers again. Repeatable. Raises Conflict where the node is being stopped, NodeUnreachable."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from cql.connection import Connection
 from cql.storage import Storage
 from membership.errors import StoreUnavailable
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from membership.settings import MembershipSettings
 from poller_cluster.hand_over import LastNode, NotSeen
 from scheduler_service.api.services import ApiServices, build_services
@@ -38,32 +38,33 @@ class Unanswered(Exception):
 
 
 class Told(Protocol):
-    """Tells a node of this very life; False where nobody of that life hears it."""
+    """Tells a node of this very incarnation; False where nobody of that incarnation hears it."""
 
-    async def drain(self, life: Life, *, force: bool) -> bool: ...
+    async def drain(self, incarnation: NodeIncarnation, *, force: bool) -> bool: ...
 
-    async def undrain(self, life: Life) -> bool: ...
+    async def undrain(self, incarnation: NodeIncarnation) -> bool: ...
 
 
 class _Ports:
-    """Other processes' ports: samples are not simulated; a node drains if exactly this life is there to hear it."""
+    """Other processes' ports: samples are not simulated; a node drains if exactly this incarnation is there to hear
+    it."""
 
     def __init__(self, told: Told) -> None:
         self._told = told
 
-    async def drain(self, life: Life, *, address: str, force: bool) -> None:
+    async def drain(self, incarnation: NodeIncarnation, *, address: str, force: bool) -> None:
         try:
-            heard = await self._told.drain(life, force=force)
+            heard = await self._told.drain(incarnation, force=force)
         except LastNode as error:
             raise Conflict("last-node", str(error)) from error
         except (NotSeen, StoreUnavailable) as error:
             raise NodeUnreachable(str(error)) from error
         if not heard:
-            raise NodeUnreachable(f"{life} does not answer")
+            raise NodeUnreachable(f"{incarnation} does not answer")
 
-    async def undrain(self, life: Life, *, address: str) -> None:
-        if not await self._told.undrain(life):
-            raise NodeUnreachable(f"{life} does not answer")
+    async def undrain(self, incarnation: NodeIncarnation, *, address: str) -> None:
+        if not await self._told.undrain(incarnation):
+            raise NodeUnreachable(f"{incarnation} does not answer")
 
     async def call(self, sample: Sample) -> Exchange:
         raise Overloaded("samples are not simulated")

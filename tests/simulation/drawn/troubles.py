@@ -48,10 +48,10 @@ class Troubles:
         if not all(map(acts, world.nodes.values())):
             passed_early = max(world.furthest_ms - world.now_ms(), 0) / 1000
             self._note(NODES, AFTER_SECONDS[NODES] + passed_early)
-        lives = {(node.node.life.node_id, node.node.life.incarnation) for node in world.nodes.values()}
+        incarnations = {(node.node.incarnation.node_id, node.node.incarnation.number) for node in world.nodes.values()}
         for row in world.memory.rows("pollers"):
             poller, owner = f"{row['client_id']}/{row['poller_id']}", (row["owner_node"], row["owner_incarnation"])
-            if owner not in lives or self._epochs.get(poller) != row["epoch"]:
+            if owner not in incarnations or self._epochs.get(poller) != row["epoch"]:
                 self._note(poller, AFTER_SECONDS[NODES])
                 self._epochs[poller] = row["epoch"]
         if not world.receiver.well:

@@ -7,7 +7,7 @@ from statistics import median_low
 from typing import Any, NamedTuple, TypeVar
 
 from membership.clocks import APART_MS
-from membership.identity import Life
+from membership.identity import NodeIncarnation
 from poller_cluster.settings import NodeSettings
 from scheduler_service.api.services import ApiServices
 from scheduler_service.domain.clients import Client
@@ -150,18 +150,18 @@ class DrawnWorld(World):
             if self.skews[name] != usual:
                 self.step(name, usual - self.skews[name])
 
-    async def drain(self, life: Life, *, force: bool) -> bool:
-        if (node := self._reached(life)) is not None:
+    async def drain(self, incarnation: NodeIncarnation, *, force: bool) -> bool:
+        if (node := self._reached(incarnation)) is not None:
             await node.node.hand_over.ask(force=force)
         return node is not None
 
-    async def undrain(self, life: Life) -> bool:
-        node = self._reached(life)
+    async def undrain(self, incarnation: NodeIncarnation) -> bool:
+        node = self._reached(incarnation)
         return node is not None and node.node.hand_over.take_back()
 
-    def _reached(self, life: Life) -> SimNode | None:
-        node = self.nodes.get(life.node_id)
-        return None if node is None or node.node.life != life or node.clock.paused else node
+    def _reached(self, incarnation: NodeIncarnation) -> SimNode | None:
+        node = self.nodes.get(incarnation.node_id)
+        return None if node is None or node.node.incarnation != incarnation or node.clock.paused else node
 
     def heal(self) -> None:
         self.note("world", "heals")
@@ -264,11 +264,11 @@ class DrawnWorld(World):
         """How far ahead of the truth the time may be that a node goes by. Those that it can have compared its wall
         clock with count: nobody has heard yet of one that has just begun, and one that was declared dead counts no
         more."""
-        lives = [row for row in self.memory.rows("lives") if row["state"] == "live"]
-        live = {(row["node_id"], row["incarnation"]) for row in lives}
+        incarnations = [row for row in self.memory.rows("lives") if row["state"] == "live"]
+        live = {(row["node_id"], row["incarnation"]) for row in incarnations}
         beats = {(row["node_id"], row["incarnation"]): row["beat"] for row in self.memory.rows("nodes")}
-        others = [other for other in self.nodes.values() if other is not node and other.node.life in live]
-        heard = [other for other in others if beats.get(other.node.life, 0) > HEARD_BEATS]
+        others = [other for other in self.nodes.values() if other is not node and other.node.incarnation in live]
+        heard = [other for other in others if beats.get(other.node.incarnation, 0) > HEARD_BEATS]
         return max(self._ahead_ms(node, others), self._ahead_ms(node, heard))
 
     def _ahead_ms(self, node: SimNode, others: Sequence[SimNode]) -> float:

@@ -17,7 +17,7 @@ from tests.simulation.explorer.store import Store, fingerprint
 from tests.simulation.explorer.tasks import Circumstances, Port
 
 At = tuple[int, Minute]
-"""A machine's place: the epoch of its life, and its minute."""
+"""A machine's place: the epoch of its incarnation, and its minute."""
 
 
 @dataclass(frozen=True)
@@ -93,4 +93,4 @@ def change_owner(state: State, epoch: int, **changes: Any) -> None:
 
 
 def machine_name(at: At) -> str:
-    return f"life {at[0]} in minute {at[1] - FIRST_MINUTE}"
+    return f"incarnation {at[0]} in minute {at[1] - FIRST_MINUTE}"

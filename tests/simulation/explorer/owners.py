@@ -1,4 +1,5 @@
-"""Moves of the two lives: taking the poller, losing it, looking for minutes, doing what machines ask for, sending."""
+"""Moves of the two incarnations: taking the poller, losing it, looking for minutes, doing what machines ask for,
+sending."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -7,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import LeaseRow
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
@@ -31,8 +32,8 @@ LOSABLE = ("WriteAdvance", "OpenPartition")
 
 
 class Owners:
-    """The first life holds the poller from the beginning; the second takes it when the first can't be trusted any
-    more."""
+    """The first incarnation holds the poller from the beginning; the second takes it when the first can't be trusted
+    any more."""
 
     def __init__(self, ground: Ground, writers: Writers) -> None:
         self._ground = ground
@@ -47,13 +48,13 @@ class Owners:
         first = state.owners[1]
         if first.alive and not first.draining:
             if self._scene.zombie and first.trusted:
-                yield Move("life 1 loses trust", lambda s: change_owner(s, 1, trusted=False), fault=True)
+                yield Move("incarnation 1 loses trust", lambda s: change_owner(s, 1, trusted=False), fault=True)
             if self._scene.crash:
-                yield Move("life 1 crashes", self._crash, fault=True)
+                yield Move("incarnation 1 crashes", self._crash, fault=True)
             if self._scene.hand_over and first.trusted:
-                yield Move("life 1 drains", self._drain, fault=True)
+                yield Move("incarnation 1 drains", self._drain, fault=True)
         if 2 not in state.owners and (not first.trusted or not first.alive or first.released):
-            yield Move("life 2 takes the poller", lambda s: self.take(s, 2))
+            yield Move("incarnation 2 takes the poller", lambda s: self.take(s, 2))
 
     def take(self, state: State, epoch: int) -> None:
         """The lease is real, and so is where its taker begins."""
@@ -61,8 +62,8 @@ class Owners:
         poller, leases = PollerKey(CLIENT, POLLER), self._ground.store.leases
         self._ground.enter(state)
         known = now(leases.read_lease(poller))
-        life = Life(NodeId(f"node-{epoch}"), Incarnation(epoch))
-        taken = LeaseRow(poller=poller, owner=life, epoch=epoch, watermark=start, lagging=True)
+        incarnation = NodeIncarnation(NodeId(f"node-{epoch}"), IncarnationNumber(epoch))
+        taken = LeaseRow(poller=poller, owner=incarnation, epoch=epoch, watermark=start, lagging=True)
         now(leases.write_lease(expected=known, new=taken))
         self._ground.leave(state)
         state.owners[epoch] = Owner(epoch=epoch, start=start)
@@ -93,9 +94,9 @@ class Owners:
                 name = machine_name((owner.epoch, minute))
                 yield Move(f"{name}: sends {claim.row.due}", self._sending(owner.epoch, index), name)
         if owner.draining and not any(epoch == owner.epoch for epoch, _ in state.machines):
-            yield Move("life 1 releases the poller", lambda s: change_owner(s, 1, released=True))
+            yield Move("incarnation 1 releases the poller", lambda s: change_owner(s, 1, released=True))
 
-    # How a life ends.
+    # How an incarnation ends.
 
     @staticmethod
     def _crash(state: State) -> None:
@@ -103,7 +104,7 @@ class Owners:
         for at in [at for at in state.machines if at[0] == 1]:
             del state.machines[at], state.machine_keys[at]
             state.busy.pop(at, None)
-        for name in [name for name in state.tasks if name.startswith("life 1")]:
+        for name in [name for name in state.tasks if name.startswith("incarnation 1")]:
             del state.tasks[name]
 
     def _drain(self, state: State) -> None:
@@ -261,7 +262,7 @@ class Owners:
             options=prepared.options,
             settings=client.settings,
             epoch=epoch,
-            life=sender.life,
+            incarnation=sender.incarnation,
             now=at_ms,
             jitter=lambda: 0.5,
         )

@@ -1,4 +1,4 @@
-"""What is explored: one poller, some creates and edits, two lives that own the poller one after the other, and
+"""What is explored: one poller, some creates and edits, two incarnations that own the poller one after the other, and
 faults."""
 
 from dataclasses import dataclass, field
@@ -47,12 +47,11 @@ class Scene:
     """Bounds of an exploration. Time stands at the due of all rows, then ticks to behind the grace of the first minute,
     of the second, and so on.
 
-    `losses`: answers of conditional writes that may be lost, after they were applied. `crash`, `zombie`: the first life
-    may crash, or lose trust and go on, and the second then takes the poller. `zombie_reads`: what the first life reads
-    without trust counts nevertheless, as if trust had gone right after. `split`: between a write's effect and its
-    answer anything may happen. `fails`: attempts of a schedule that the receiver answers with 500. `hand_over`: the
-    first life drains and releases the poller.
-    """
+    `losses`: answers of conditional writes that may be lost, after they were applied. `crash`, `zombie`: the first
+    incarnation may crash, or lose trust and go on, and the second then takes the poller. `zombie_reads`: what the first
+    incarnation reads without trust counts nevertheless, as if trust had gone right after. `split`: between a write's
+    effect and its answer anything may happen. `fails`: attempts of a schedule that the receiver answers with 500.
+    `hand_over`: the first incarnation drains and releases the poller."""
 
     creates: int = 1
     cancel: bool = True

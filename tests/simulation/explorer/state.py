@@ -21,7 +21,7 @@ PARTS = (PollerMinute, OpenRows, OpenRow, Debts, Tally, KnownStatics, Pass, Anew
 
 @dataclass(frozen=True)
 class Owner:
-    """A life that holds the poller, or held it. `passed`: minutes it has settled or passed over as empty."""
+    """An incarnation that holds the poller, or held it. `passed`: minutes it has settled or passed over as empty."""
 
     epoch: int
     alive: bool = True

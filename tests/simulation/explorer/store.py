@@ -70,7 +70,7 @@ class LossySchedules(CqlScheduleStore):
         return self._heard(await super().open(partition, epoch=epoch, expect_epoch=expect_epoch))
 
     async def advance(self, advance: Advance) -> Answer[WriteRejection]:
-        # The lives write rows in either form, each in one of them.
+        # The incarnations write rows in either form, each in one of them.
         self.packs = lambda: advance.epoch == 1
         return self._heard(await super().advance(advance))
 

@@ -13,8 +13,11 @@ CALM = Scene(crash=False, zombie=False, writer_crash=False, losses=0, ticks=1)
 
 BOUNDED = {
     "create and cancel against the owner": (CALM, 2),
-    "a life without trust, before the minute ends": (dataclasses.replace(CALM, zombie=True, ticks=0), 3),
-    "any life, before the minute ends": (dataclasses.replace(CALM, crash=True, zombie=True, losses=1, ticks=0), 1),
+    "an incarnation without trust, before the minute ends": (dataclasses.replace(CALM, zombie=True, ticks=0), 3),
+    "any incarnation, before the minute ends": (
+        dataclasses.replace(CALM, crash=True, zombie=True, losses=1, ticks=0),
+        1,
+    ),
     "an answer is lost": (dataclasses.replace(CALM, losses=1), 1),
     "the owner crashes": (dataclasses.replace(CALM, crash=True, cancel=False, writer_crash=True), 1),
     "the owner loses trust and goes on": (dataclasses.replace(CALM, zombie=True, cancel=False), 0),

@@ -9,7 +9,7 @@ from tests.simulation.explorer.scene import Scene
 from tests.simulation.explorer.search import Found, explore, walk
 
 WITHOUT_END = Scene(crash=False, writer_crash=False, losses=0, ticks=0)
-"""A create, a cancel, and a first life that may lose trust and go on; the minute does not end."""
+"""A create, a cancel, and a first incarnation that may lose trust and go on; the minute does not end."""
 WITHOUT_CANCEL = dataclasses.replace(WITHOUT_END, cancel=False, ticks=1)
 """The same with an end of the minute, and no cancel."""
 FOUND_IN = {

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import Heartbeat, NodeState
 from scheduler_service.api.metrics import PROCESS_METRICS, Shown
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, compose_schedule_id, minute_of, minute_start
@@ -202,8 +202,8 @@ async def test_the_watermark_shown_is_where_a_taker_would_start(
     api: ApiHarness, nodes: Nodes, watermark: int, floor: int | None, lagging: bool, effective: int
 ) -> None:
     await api.register("shop", quota=1)
-    await nodes.add("a", incarnation=8, floor=PRESENT)
-    a = await nodes.add("a", incarnation=7, floor=floor)
+    await nodes.add("a", number=8, floor=PRESENT)
+    a = await nodes.add("a", number=7, floor=floor)
     await nodes.own(PollerKey("shop", 0), a, watermark=watermark, lagging=lagging)
     (found,) = await pollers(api)
     assert found["watermark"] == format_instant(minute_start(Minute(effective)))
@@ -251,14 +251,14 @@ async def test_of_an_outage_of_weeks_the_first_days_are_looked_at(api: ApiHarnes
 # Draining.
 
 
-async def test_draining_tells_the_newest_life(api: ApiHarness, nodes: Nodes) -> None:
-    await nodes.add("a", incarnation=3, state=NodeState.LEFT)
-    await nodes.add("a", incarnation=4, address="a:4")
+async def test_draining_tells_the_newest_incarnation(api: ApiHarness, nodes: Nodes) -> None:
+    await nodes.add("a", number=3, state=NodeState.LEFT)
+    await nodes.add("a", number=4, address="a:4")
     with capture_logs() as said:
         for _ in range(2):
             reply = await api.send("POST", "/v1/cluster/nodes/a:drain")
             assert (reply.status, reply.json) == (202, {"node_id": "a", "incarnation": 4, "state": "draining"})
-    assert api.nodes.drained == [(Life(NodeId("a"), Incarnation(4)), "a:4")] * 2
+    assert api.nodes.drained == [(NodeIncarnation(NodeId("a"), IncarnationNumber(4)), "a:4")] * 2
     assert [line["event"] for line in said] == ["node-drain-asked"] * 2
 
 
@@ -276,7 +276,7 @@ async def test_the_last_node_drains_only_when_it_is_forced(api: ApiHarness, node
 
 async def test_a_drain_is_taken_back(api: ApiHarness, nodes: Nodes) -> None:
     assert (await api.send("POST", "/v1/cluster/nodes/a:undrain")).status == 404
-    a = await nodes.add("a", incarnation=4, state=NodeState.DRAINING)
+    a = await nodes.add("a", number=4, state=NodeState.DRAINING)
     await api.members.look()
     with capture_logs() as said:
         reply = await api.send("POST", "/v1/cluster/nodes/a:undrain")

@@ -9,12 +9,12 @@ from cql.connection import Item, Parameters
 from cql.settings import StorageSettings
 from cql.storage import Storage
 from membership.conditional import APPLIED
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import Heartbeat, LeaseRow, NodeState
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId
 from tests.support.memory import InMemoryConnection
 
-LIFE = Life(NodeId("one"), Incarnation(1))
+INCARNATION = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
 POLLER = PollerKey("shop", 0)
 
 
@@ -60,7 +60,7 @@ async def test_what_keeps_a_node_alive_never_shares_its_connection(
 ) -> None:
     await storage.members.write_heartbeat(
         Heartbeat(
-            life=LIFE,
+            incarnation=INCARNATION,
             beat=1,
             state=NodeState.LIVE,
             address="",
@@ -72,12 +72,12 @@ async def test_what_keeps_a_node_alive_never_shares_its_connection(
         )
     )
     await storage.members.read_heartbeats()
-    assert await storage.members.begin_life(LIFE) == APPLIED
-    assert await storage.members.renew_life(LIFE, renewals=0) == APPLIED
-    await storage.members.read_life(LIFE)
+    assert await storage.members.begin_incarnation(INCARNATION) == APPLIED
+    assert await storage.members.renew_incarnation(INCARNATION, renewals=0) == APPLIED
+    await storage.members.read_incarnation(INCARNATION)
     await storage.own_leases.create_pollers([POLLER], watermark=3)
     (free,) = await storage.own_leases.read_leases(POLLER.client_id)
-    taken = LeaseRow(poller=POLLER, owner=LIFE, epoch=1, watermark=3, lagging=True)
+    taken = LeaseRow(poller=POLLER, owner=INCARNATION, epoch=1, watermark=3, lagging=True)
     assert await storage.own_leases.write_lease(expected=free, new=taken) == APPLIED
     assert data.asked == []
     assert {name.partition(".")[0] for name in liveness.asked} == {"nodes", "lives", "pollers"}

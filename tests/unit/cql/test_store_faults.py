@@ -13,7 +13,7 @@ from cql.members import CqlMemberStore
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import ScheduleId, Statics
@@ -21,7 +21,7 @@ from tests.contract.builders import advance, definition
 from tests.contract.test_books import balance
 from tests.support.memory import InMemoryConnection
 
-LIFE = Life(NodeId("n"), Incarnation(1))
+INCARNATION = NodeIncarnation(NodeId("n"), IncarnationNumber(1))
 
 
 class Scripted(InMemoryConnection):
@@ -197,11 +197,11 @@ async def test_unknown_goes_through_unchanged() -> None:
     connection = Scripted()
     connection.lost = ["lives.begin", "lives.renew", "lives.declare_dead", "minute_balance.write_first"]
     members = CqlMemberStore(connection)
-    assert await members.begin_life(LIFE) == Unknown("lost")
-    assert await members.renew_life(LIFE, renewals=0) == Unknown("lost")
-    assert await members.declare_dead(LIFE, renewals=1) == Unknown("lost")
+    assert await members.begin_incarnation(INCARNATION) == Unknown("lost")
+    assert await members.renew_incarnation(INCARNATION, renewals=0) == Unknown("lost")
+    assert await members.declare_dead(INCARNATION, renewals=1) == Unknown("lost")
     assert await CqlBalanceStore(connection).write(balance(ClientId("shop"))) == Unknown("lost")
-    record = await members.read_life(LIFE)
+    record = await members.read_incarnation(INCARNATION)
     assert record is not None
     assert (record.alive, record.renewals) == (False, 1)
 

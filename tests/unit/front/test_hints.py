@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from aiohttp import web
 
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.rendezvous import hint_for
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
@@ -36,7 +36,7 @@ class Node:
         self.server = OpsServer(
             listener,
             token=token,
-            life=Life(self.node_id, Incarnation(1)),
+            incarnation=NodeIncarnation(self.node_id, IncarnationNumber(1)),
             on_hints=self._hinted,
             on_drain=never_drained,
             on_undrain=lambda: True,

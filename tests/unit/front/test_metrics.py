@@ -8,7 +8,7 @@ import pytest
 
 from cql.metrics import METRICS as STORAGE_METRICS
 from cql.storage import Storage
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.settings import MembershipSettings
 from minutehand.cli import failures
 from minutehand.reference_pages import PROGRAMS, documented
@@ -68,10 +68,10 @@ class Engine:
 
 async def test_a_node_shows_what_is_documented() -> None:
     storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="node", version="1")
-    life = Life(NodeId("one"), Incarnation(1))
+    incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
     stores = {name: getattr(storage, name) for name in NodeStores.__slots__ if name != "box"}
     node = Node(
-        life=life,
+        incarnation=incarnation,
         address="",
         version="1",
         stores=NodeStores(**stores, box=ClearBox()),
@@ -90,7 +90,7 @@ async def test_a_node_shows_what_is_documented() -> None:
     ops = OpsServer(
         listener,
         token="t" * 16,
-        life=life,
+        incarnation=incarnation,
         on_hints=lambda hints: None,
         on_drain=never_drained,
         on_undrain=lambda: True,

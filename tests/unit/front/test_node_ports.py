@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from poller_cluster.hand_over import LastNode, NotSeen
 from poller_cluster.ops.server import OpsServer, OpsSettings, advertised_address, listen
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
@@ -15,7 +15,7 @@ from scheduler_service.node_client import HttpNodePorts
 from scheduler_service.runtime.metrics import Metrics
 
 TOKEN = "the-token-of-the-cluster"
-LIFE = Life(NodeId("a"), Incarnation(7))
+INCARNATION = NodeIncarnation(NodeId("a"), IncarnationNumber(7))
 
 
 @dataclass
@@ -43,7 +43,7 @@ async def node() -> AsyncIterator[Node]:
     server = OpsServer(
         listener,
         token=TOKEN,
-        life=LIFE,
+        incarnation=INCARNATION,
         on_hints=lambda hints: None,
         on_drain=node.drain,
         on_undrain=node.undrain,
@@ -56,9 +56,9 @@ async def node() -> AsyncIterator[Node]:
     await server.stop()
 
 
-async def test_the_life_that_is_meant_drains_as_often_as_it_is_told(node: Node) -> None:
+async def test_the_incarnation_that_is_meant_drains_as_often_as_it_is_told(node: Node) -> None:
     for _ in range(2):
-        await HttpNodePorts(token=TOKEN).drain(LIFE, address=node.address, force=False)
+        await HttpNodePorts(token=TOKEN).drain(INCARNATION, address=node.address, force=False)
     assert node.drains == ["drain"] * 2
 
 
@@ -66,9 +66,9 @@ async def test_the_last_node_drains_only_when_it_is_forced(node: Node) -> None:
     node.refuses = LastNode("no other")
     ports = HttpNodePorts(token=TOKEN)
     with pytest.raises(Conflict, match="no other node takes pollers") as caught:
-        await ports.drain(LIFE, address=node.address, force=False)
+        await ports.drain(INCARNATION, address=node.address, force=False)
     assert caught.value.kind == "last-node"
-    await ports.drain(LIFE, address=node.address, force=True)
+    await ports.drain(INCARNATION, address=node.address, force=True)
     assert node.drains == ["forced"]
 
 
@@ -76,22 +76,22 @@ async def test_the_last_node_drains_only_when_it_is_forced(node: Node) -> None:
 async def test_a_node_that_can_not_judge_is_asked_again(node: Node, error: Exception) -> None:
     node.refuses = error
     with pytest.raises(NodeUnreachable, match="answered 503"):
-        await HttpNodePorts(token=TOKEN).drain(LIFE, address=node.address, force=False)
+        await HttpNodePorts(token=TOKEN).drain(INCARNATION, address=node.address, force=False)
 
 
 async def test_a_drain_is_taken_back_unless_the_node_is_being_stopped(node: Node) -> None:
     ports = HttpNodePorts(token=TOKEN)
-    await ports.undrain(LIFE, address=node.address)
+    await ports.undrain(INCARNATION, address=node.address)
     node.stopping = True
     with pytest.raises(Conflict, match="being stopped"):
-        await ports.undrain(LIFE, address=node.address)
+        await ports.undrain(INCARNATION, address=node.address)
     with pytest.raises(NodeUnreachable, match="another process"):
-        await ports.undrain(Life(NodeId("a"), Incarnation(6)), address=node.address)
+        await ports.undrain(NodeIncarnation(NodeId("a"), IncarnationNumber(6)), address=node.address)
     assert node.drains == ["undrain"] * 2
 
 
 async def test_another_process_at_the_address_does_nothing(node: Node) -> None:
-    other = Life(NodeId("a"), Incarnation(6))
+    other = NodeIncarnation(NodeId("a"), IncarnationNumber(6))
     with pytest.raises(NodeUnreachable, match="another process than node a's answers at"):
         await HttpNodePorts(token=TOKEN).drain(other, address=node.address, force=False)
     assert node.drains == []
@@ -99,14 +99,14 @@ async def test_another_process_at_the_address_does_nothing(node: Node) -> None:
 
 async def test_another_token(node: Node) -> None:
     with pytest.raises(NodeUnreachable, match="cluster token"):
-        await HttpNodePorts(token="x" * 20).drain(LIFE, address=node.address, force=False)
+        await HttpNodePorts(token="x" * 20).drain(INCARNATION, address=node.address, force=False)
     assert node.drains == []
 
 
 async def test_nobody_at_the_address(node: Node) -> None:
     for address in ("127.0.0.1:1", "no address", ""):
         with pytest.raises(NodeUnreachable, match="node a does not answer at"):
-            await HttpNodePorts(token=TOKEN).drain(LIFE, address=address, force=False)
+            await HttpNodePorts(token=TOKEN).drain(INCARNATION, address=address, force=False)
 
 
 @pytest.mark.parametrize(

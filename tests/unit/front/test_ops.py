@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import structlog
 
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from poller_cluster.ops.server import CannotListen, OpsServer, OpsSettings, StartingServer, advertised_address, listen
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.runtime.health import Reason
@@ -54,7 +54,7 @@ async def ops() -> AsyncIterator[Ops]:
     server = OpsServer(
         listener,
         token=TOKEN,
-        life=Life(NodeId("one"), Incarnation(1)),
+        incarnation=NodeIncarnation(NodeId("one"), IncarnationNumber(1)),
         on_hints=found.hints,
         on_drain=never_drained,
         on_undrain=lambda: True,

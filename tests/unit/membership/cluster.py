@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from membership.errors import LifeOver
+from membership.errors import IncarnationOver
 from membership.heartbeater import Heartbeater
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.keeper import Keeper
 from membership.settings import MembershipSettings
 from tests.support.membership_store import Fault, FaultHook, MembershipStore, StorePort
@@ -77,11 +77,13 @@ class Host:
 
 
 class Process:
-    """One life's process: its clock, its way to the store, its shells."""
+    """One incarnation's process: its clock, its way to the store, its shells."""
 
-    def __init__(self, cluster: "Cluster", life: Life, *, rate: float = 1.0, skew_ms: float = 0.0) -> None:
+    def __init__(
+        self, cluster: "Cluster", incarnation: NodeIncarnation, *, rate: float = 1.0, skew_ms: float = 0.0
+    ) -> None:
         self.cluster = cluster
-        self.life = life
+        self.incarnation = incarnation
         self.clock = VirtualClock(rate=rate, skew_ms=skew_ms)
         self.port = StorePort(cluster.store, self.clock)
         self.host = Host(self)
@@ -89,21 +91,21 @@ class Process:
         self.started = False
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.heartbeater = Heartbeater(
-            life=life,
-            address=f"{life.node_id}:1",
+            incarnation=incarnation,
+            address=f"{incarnation.node_id}:1",
             version="1",
             weight=1.0,
             capacity_per_minute=1_000,
-            knows=life.incarnation,
+            knows=incarnation.number,
             store=self.port,
             clock=self.clock,
             settings=cluster.settings,
             spawn=self.spawn,
-            on_over=self.life_over,
+            on_over=self.incarnation_over,
             floor=lambda: self.keeper.floor(),
         )
         self.keeper = Keeper(
-            life=life,
+            incarnation=incarnation,
             members=self.heartbeater,
             store=self.port,
             host=self.host,
@@ -113,7 +115,7 @@ class Process:
         )
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work, name=f"{self.life}.{name}")
+        task = asyncio.get_running_loop().create_task(work, name=f"{self.incarnation}.{name}")
         self.tasks[task] = None
         task.add_done_callback(self.ended)
         return task
@@ -123,7 +125,7 @@ class Process:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.cluster.errors.append(error)
 
-    def life_over(self, reason: str) -> None:
+    def incarnation_over(self, reason: str) -> None:
         assert self.over is None, "told twice"
         assert not self.heartbeater.trusted()
         assert not self.host.positions, "the pollers are revoked before the process is told to end"
@@ -137,7 +139,7 @@ class Process:
         await self.keeper.start()
         try:
             await self.heartbeater.start()
-        except LifeOver:
+        except IncarnationOver:
             assert self.heartbeater.over is not None
         else:
             self.started = True
@@ -184,7 +186,7 @@ class Cluster:
     def add(self, node_id: str, *, rate: float = 1.0, skew_ms: float = 0.0, incarnation: int | None = None) -> Process:
         """A process that was begun now, under a new incarnation unless one is given."""
         begun = len(self.processes) + 1 if incarnation is None else incarnation
-        process = Process(self, Life(NodeId(node_id), Incarnation(begun)), rate=rate, skew_ms=skew_ms)
+        process = Process(self, NodeIncarnation(NodeId(node_id), IncarnationNumber(begun)), rate=rate, skew_ms=skew_ms)
         self.processes.append(process)
         process.spawn(process.run(), name="run")
         return process
@@ -212,7 +214,7 @@ class Cluster:
             if process.heartbeater.trusted():
                 for poller in process.host.positions:
                     assert poller not in owners, (
-                        f"{poller} is {owners[poller].life}'s and {process.life}'s at {now():.1f}"
+                        f"{poller} is {owners[poller].incarnation}'s and {process.incarnation}'s at {now():.1f}"
                     )
                     owners[poller] = process
         for poller, row in self.store.leases.items():
@@ -225,7 +227,8 @@ class Cluster:
     def owned(self) -> bool:
         """Whether every poller is acted for by the process it is hinted to."""
         return all(
-            (process := self.owner_of(poller)) is not None and process.keeper.hint_of(poller) == process.life.node_id
+            (process := self.owner_of(poller)) is not None
+            and process.keeper.hint_of(poller) == process.incarnation.node_id
             for poller in self.all_pollers
         )
 

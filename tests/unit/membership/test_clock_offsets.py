@@ -3,15 +3,17 @@
 import pytest
 
 from membership.clocks import ClockOffsets, Witness
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.ports import Heartbeat, NodeState
 
-ME, A, B, C = (Life(NodeId(name), Incarnation(1)) for name in ("me", "a", "b", "c"))
+ME, A, B, C = (NodeIncarnation(NodeId(name), IncarnationNumber(1)) for name in ("me", "a", "b", "c"))
 AGE_MS = 400
 
 
-def heartbeat(life: Life, beat: int, wall_ms: int) -> Heartbeat:
-    return Heartbeat(life=life, beat=beat, state=NodeState.LIVE, address="", wall_ms=wall_ms, version="", floor=None)
+def heartbeat(incarnation: NodeIncarnation, beat: int, wall_ms: int) -> Heartbeat:
+    return Heartbeat(
+        incarnation=incarnation, beat=beat, state=NodeState.LIVE, address="", wall_ms=wall_ms, version="", floor=None
+    )
 
 
 class Reading:
@@ -19,14 +21,17 @@ class Reading:
 
     def __init__(self, **ahead_ms: int) -> None:
         self.offsets = ClockOffsets(window_beats=30, beat_seconds=1.0)
-        self.ahead = {Life(NodeId(name), Incarnation(1)): ahead for name, ahead in ahead_ms.items()}
+        self.ahead = {NodeIncarnation(NodeId(name), IncarnationNumber(1)): ahead for name, ahead in ahead_ms.items()}
         self.second = 0
 
     def read(self, times: int, *, skip: float = 0.0) -> None:
         for _ in range(times):
             self.second += 1
             at = self.second + skip
-            rows = [heartbeat(life, self.second, int(at * 1000) + ahead - AGE_MS) for life, ahead in self.ahead.items()]
+            rows = [
+                heartbeat(incarnation, self.second, int(at * 1000) + ahead - AGE_MS)
+                for incarnation, ahead in self.ahead.items()
+            ]
             self.offsets.observed(rows, wall_ms=int(at * 1000) + self.ahead[ME], monotonic=at)
 
     @property

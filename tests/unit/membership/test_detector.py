@@ -4,16 +4,20 @@ import pytest
 
 from membership.conditional import APPLIED, Rejected, Unknown
 from membership.detector import Detector
-from membership.identity import Incarnation, Life, NodeId
-from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.ports import Heartbeat, IncarnationRecord, NodeState
 
-A = Life(NodeId("a"), Incarnation(1))
-B = Life(NodeId("b"), Incarnation(1))
-ME = Life(NodeId("me"), Incarnation(1))
+A = NodeIncarnation(NodeId("a"), IncarnationNumber(1))
+B = NodeIncarnation(NodeId("b"), IncarnationNumber(1))
+ME = NodeIncarnation(NodeId("me"), IncarnationNumber(1))
 
 
-def heartbeat(life: Life, beat: int, *, state: NodeState = NodeState.LIVE, wall_ms: int = 0) -> Heartbeat:
-    return Heartbeat(life=life, beat=beat, state=state, address="", wall_ms=wall_ms, version="", floor=None)
+def heartbeat(
+    incarnation: NodeIncarnation, beat: int, *, state: NodeState = NodeState.LIVE, wall_ms: int = 0
+) -> Heartbeat:
+    return Heartbeat(
+        incarnation=incarnation, beat=beat, state=state, address="", wall_ms=wall_ms, version="", floor=None
+    )
 
 
 class Observing:
@@ -32,10 +36,12 @@ class Observing:
             self.read(instant, *beats)
             instant += step
 
-    def record(self, life: Life, renewals: int, at: float, *, alive: bool = True) -> None:
-        self.detector.record_read(life, LifeRecord(life, alive=alive, renewals=renewals), returned=at)
+    def record(self, incarnation: NodeIncarnation, renewals: int, at: float, *, alive: bool = True) -> None:
+        self.detector.record_read(
+            incarnation, IncarnationRecord(incarnation, alive=alive, renewals=renewals), returned=at
+        )
 
-    def declarable(self) -> list[tuple[Life, int]]:
+    def declarable(self) -> list[tuple[NodeIncarnation, int]]:
         return self.detector.to_declare()
 
 
@@ -118,7 +124,7 @@ def test_nobody_is_declared_dead_whose_record_was_never_read() -> None:
     assert observing.declarable() == [(B, 0)]
 
 
-def test_a_life_never_seen_to_advance_is_silent_since_it_was_first_seen() -> None:
+def test_an_incarnation_never_seen_to_advance_is_silent_since_it_was_first_seen() -> None:
     observing = Observing()
     observing.read(0.0, heartbeat(B, 900))
     observing.record(B, 0, 0.2)
@@ -128,7 +134,7 @@ def test_a_life_never_seen_to_advance_is_silent_since_it_was_first_seen() -> Non
     assert observing.declarable() == [(B, 0)]
 
 
-def test_a_life_that_only_a_lease_names_is_judged_too() -> None:
+def test_an_incarnation_that_only_a_lease_names_is_judged_too() -> None:
     observing = Observing()
     observing.read(0.0)
     observing.detector.watch(B, now=0.5)
@@ -141,7 +147,7 @@ def test_a_life_that_only_a_lease_names_is_judged_too() -> None:
 
 def test_a_rejected_declaration_starts_the_span_anew_under_what_it_showed(observing: Observing) -> None:
     observing.silence(1.0, 8.0, heartbeat(A, 7))
-    observing.detector.declared(A, Rejected(LifeRecord(A, alive=True, renewals=4)), returned=8.0)
+    observing.detector.declared(A, Rejected(IncarnationRecord(A, alive=True, renewals=4)), returned=8.0)
     observing.silence(8.1, 14.0, heartbeat(A, 7))
     assert observing.declarable() == []
     observing.read(14.1, heartbeat(A, 7))
@@ -151,7 +157,7 @@ def test_a_rejected_declaration_starts_the_span_anew_under_what_it_showed(observ
 def test_a_rejection_starts_the_span_anew_even_if_it_shows_nothing_new(observing: Observing) -> None:
     observing.silence(1.0, 8.0, heartbeat(A, 7))
     observing.record(A, 4, 7.5)
-    observing.detector.declared(A, Rejected(LifeRecord(A, alive=True, renewals=4)), returned=9.0)
+    observing.detector.declared(A, Rejected(IncarnationRecord(A, alive=True, renewals=4)), returned=9.0)
     observing.silence(8.1, 14.0, heartbeat(A, 7))
     observing.read(14.5, heartbeat(A, 7))
     assert observing.declarable() == []
@@ -195,20 +201,20 @@ def test_who_left_is_free_and_stays_it(observing: Observing) -> None:
     assert observing.declarable() == []
 
 
-@pytest.mark.parametrize("current", [LifeRecord(A, alive=False, renewals=3), None])
-def test_who_was_declared_dead_by_another_is_free(observing: Observing, current: LifeRecord | None) -> None:
+@pytest.mark.parametrize("current", [IncarnationRecord(A, alive=False, renewals=3), None])
+def test_who_was_declared_dead_by_another_is_free(observing: Observing, current: IncarnationRecord | None) -> None:
     observing.silence(1.0, 8.0, heartbeat(A, 7))
     observing.detector.declared(A, Rejected(current), returned=8.0)
     assert observing.detector.free() == {A}
     observing.read(9.0, heartbeat(A, 8))
-    assert observing.detector.free() == {A}, "beats of a dead life bring nothing back"
+    assert observing.detector.free() == {A}, "beats of a dead incarnation bring nothing back"
 
 
 def test_who_is_declared_dead_is_free(observing: Observing) -> None:
     observing.silence(1.0, 8.0, heartbeat(A, 7))
     observing.detector.declared(A, APPLIED, returned=8.0)
     assert observing.detector.free() == {A}
-    assert observing.detector.open_lives() == []
+    assert observing.detector.open_incarnations() == []
 
 
 def test_the_observer_never_judges_itself() -> None:

@@ -1,4 +1,4 @@
-"""Random walks of two lives with real `Lease`s and `Floors` over one store: no taker ever starts too late.
+"""Random walks of two incarnations with real `Lease`s and `Floors` over one store: no taker ever starts too late.
 
 No time at all, so nothing of trust is assumed: A may be declared dead at any point and goes on as a zombie. Writes are
 begun, take effect and are answered at different moments; answers are lost, and what was given up may take effect any
@@ -14,7 +14,7 @@ import pytest
 
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.floors import Floors
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.lease import Lease, Phase, start_of
 from membership.ports import LeaseRow
 
@@ -39,9 +39,9 @@ WEIGHTS = {
 
 @dataclass
 class Process:
-    """One life: what it holds, how far its host is, what it sent and what is known of it."""
+    """One incarnation: what it holds, how far its host is, what it sent and what is known of it."""
 
-    life: Life
+    incarnation: NodeIncarnation
     floors: Floors = field(default_factory=Floors)
     leases: dict[PollerKey, Lease] = field(default_factory=dict)
     position: dict[PollerKey, int] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class Walk:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.trace: list[str] = []
-        self.a = Process(Life(NodeId("a"), Incarnation(1)))
-        self.b = Process(Life(NodeId("b"), Incarnation(1)))
+        self.a = Process(NodeIncarnation(NodeId("a"), IncarnationNumber(1)))
+        self.b = Process(NodeIncarnation(NodeId("b"), IncarnationNumber(1)))
         self.rows = {
             poller: LeaseRow(poller=poller, owner=None, epoch=0, watermark=0, lagging=True) for poller in POLLERS
         }
@@ -66,7 +66,7 @@ class Walk:
         self.grants = 0
         self.from_floor = 0
         for poller in POLLERS:
-            self.enter(self.a, Lease.take(self.rows[poller], life=self.a.life, start=0))
+            self.enter(self.a, Lease.take(self.rows[poller], incarnation=self.a.incarnation, start=0))
             self.apply(self.a, self.a.leases[poller])
             self.enter(self.a, self.a.leases[poller].answered(APPLIED))
 
@@ -87,9 +87,9 @@ class Walk:
     def fail(self, why: str) -> None:
         pytest.fail(f"{why}\n" + "\n".join(self.trace[-50:]))
 
-    def floor_of(self, life: Life | None) -> int | None:
+    def floor_of(self, incarnation: NodeIncarnation | None) -> int | None:
         for process in (self.a, self.b):
-            if process.life == life and process.stored >= 0:
+            if process.incarnation == incarnation and process.stored >= 0:
                 return process.sent[process.stored]
         return None
 
@@ -98,7 +98,7 @@ class Walk:
 
     def moves(self) -> Iterator[Move]:
         for process in (self.a, self.b):
-            name = process.life.node_id
+            name = process.incarnation.node_id
             yield f"{name} sends a floor", partial(self.send_floor, process)
             for number in range(process.stored + 1, len(process.sent)):
                 yield f"{name}'s floor arrives {process.sent[number]}", partial(setattr, process, "stored", number)
@@ -162,16 +162,16 @@ class Walk:
         if not known:
             read = (row, self.floor_of(row.owner), True)
             yield "reads the floor", lambda: process.reading.update({poller: read})
-        elif row.owner == process.life:
-            yield "owns it unknowingly", lambda: self.enter(process, Lease.found(row, life=process.life))
+        elif row.owner == process.incarnation:
+            yield "owns it unknowingly", lambda: self.enter(process, Lease.found(row, incarnation=process.incarnation))
         elif self.may_take(process, row):
-            lease = Lease.take(row, life=process.life, start=start_of(row, owners_floor=floor))
+            lease = Lease.take(row, incarnation=process.incarnation, start=start_of(row, owners_floor=floor))
             yield "begins a take", lambda: self.enter(process, lease)
         else:
             yield "forgets what it read", lambda: void(process.reading.pop(poller))
 
     def may_take(self, process: Process, row: LeaseRow) -> bool:
-        owner = self.a if row.owner == self.a.life else self.b
+        owner = self.a if row.owner == self.a.incarnation else self.b
         return row.owner is None or (owner.free and owner is not process)
 
     def writing(self, process: Process, lease: Lease) -> Iterator[Move]:

@@ -1,4 +1,4 @@
-"""The floor of a life over the pollers that count."""
+"""The floor of an incarnation over the pollers that count."""
 
 import pytest
 from hypothesis import given

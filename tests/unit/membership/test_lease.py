@@ -5,19 +5,19 @@ from dataclasses import replace
 import pytest
 
 from membership.conditional import APPLIED, Rejected, Unknown
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.lease import ImpossibleMove, Lease, Phase, start_of
 from membership.ports import LeaseRow
 
 POLLER = PollerKey("shop", 3)
-ME = Life(NodeId("me"), Incarnation(7))
-OTHER = Life(NodeId("other"), Incarnation(1))
+ME = NodeIncarnation(NodeId("me"), IncarnationNumber(7))
+OTHER = NodeIncarnation(NodeId("other"), IncarnationNumber(1))
 LOST = Unknown("timed out")
 LATER = 1_000
 """Every mark up to this one is credible."""
 
 
-def row(owner: Life | None, epoch: int, watermark: int = 100, *, lagging: bool = True) -> LeaseRow:
+def row(owner: NodeIncarnation | None, epoch: int, watermark: int = 100, *, lagging: bool = True) -> LeaseRow:
     return LeaseRow(poller=POLLER, owner=owner, epoch=epoch, watermark=watermark, lagging=lagging)
 
 
@@ -26,7 +26,7 @@ FREE = row(None, 4)
 
 def held(*, counted: bool = False) -> Lease:
     """Held under epoch 5 from mark 100 on; `counted` after its flag was cleared."""
-    lease = Lease.take(FREE, life=ME, start=100).answered(APPLIED)
+    lease = Lease.take(FREE, incarnation=ME, start=100).answered(APPLIED)
     return lease.clear_lagging().answered(APPLIED) if counted else lease
 
 
@@ -40,7 +40,7 @@ def doubtful_release() -> Lease:
 
 class TestTaking:
     def test_a_take_adds_one_to_the_epoch_and_lags(self) -> None:
-        lease = Lease.take(replace(FREE, lagging=False), life=ME, start=130)
+        lease = Lease.take(replace(FREE, lagging=False), incarnation=ME, start=130)
         assert lease.row == replace(FREE, lagging=False)
         assert lease.sent == row(ME, 5, 130)
         assert not lease.granted
@@ -53,14 +53,14 @@ class TestTaking:
         assert lease.row == row(ME, 5)
 
     def test_it_is_over_when_another_was_faster(self) -> None:
-        lease = Lease.take(FREE, life=ME, start=100).answered(Rejected(row(OTHER, 5)))
+        lease = Lease.take(FREE, incarnation=ME, start=100).answered(Rejected(row(OTHER, 5)))
         assert lease.phase is Phase.GONE
 
     def test_a_row_that_is_gone_is_nobodys(self) -> None:
-        assert Lease.take(FREE, life=ME, start=100).answered(Rejected(None)).phase is Phase.GONE
+        assert Lease.take(FREE, incarnation=ME, start=100).answered(Rejected(None)).phase is Phase.GONE
 
     def test_an_unknown_take_that_was_applied_is_taken_again_under_a_new_epoch(self) -> None:
-        lease = Lease.take(FREE, life=ME, start=100).answered(LOST)
+        lease = Lease.take(FREE, incarnation=ME, start=100).answered(LOST)
         assert lease.phase is Phase.DOUBTFUL
         lease = lease.read(row(ME, 5))
         assert lease.ours
@@ -70,13 +70,15 @@ class TestTaking:
         assert lease.answered(APPLIED).row.epoch == 6
 
     def test_an_unknown_take_stays_in_doubt_while_it_may_still_be_applied(self) -> None:
-        lease = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE)
+        lease = Lease.take(FREE, incarnation=ME, start=100).answered(LOST).read(FREE)
         assert lease.phase is Phase.DOUBTFUL
         assert lease.read(row(ME, 5)).ours, "it was applied after the read"
         assert lease.read(row(OTHER, 5)).phase is Phase.GONE, "the epoch has moved on"
 
     def test_an_unknown_take_is_tried_again_from_what_was_read(self) -> None:
-        again = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE).take_again(start=100, at_most=LATER)
+        again = (
+            Lease.take(FREE, incarnation=ME, start=100).answered(LOST).read(FREE).take_again(start=100, at_most=LATER)
+        )
         assert again.row == FREE
         assert again.answered(APPLIED).phase is Phase.HELD
         rejected = again.answered(Rejected(row(ME, 5)))
@@ -84,13 +86,15 @@ class TestTaking:
         assert rejected.take_again(start=100, at_most=LATER).sent == row(ME, 6)
 
     def test_a_rejected_second_try_does_not_end_the_doubt_of_the_first(self) -> None:
-        again = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE).take_again(start=100, at_most=LATER)
+        again = (
+            Lease.take(FREE, incarnation=ME, start=100).answered(LOST).read(FREE).take_again(start=100, at_most=LATER)
+        )
         lease = again.answered(Rejected(replace(FREE, watermark=101)))
         assert lease.phase is Phase.DOUBTFUL
         assert lease.read(row(OTHER, 5)).phase is Phase.GONE
 
     def test_a_row_that_names_us_unexpectedly_is_in_doubt(self) -> None:
-        lease = Lease.found(row(ME, 9, 140), life=ME)
+        lease = Lease.found(row(ME, 9, 140), incarnation=ME)
         assert not lease.granted
         assert lease.take_again(start=140, at_most=LATER).sent == row(ME, 10, 140)
 
@@ -182,7 +186,7 @@ class TestLettingGo:
         assert doubtful_release().read(row(OTHER, 6, 120)).phase is Phase.GONE
 
     def test_what_is_not_ours_is_not_released(self) -> None:
-        doubtful = Lease.take(FREE, life=ME, start=100).answered(LOST).read(FREE)
+        doubtful = Lease.take(FREE, incarnation=ME, start=100).answered(LOST).read(FREE)
         with pytest.raises(ImpossibleMove):
             doubtful.release(at_most=LATER)
 
@@ -211,7 +215,7 @@ class TestStart:
     def test_a_take_is_conditional_on_the_whole_row(self) -> None:
         """Had the owner set its lagging flag after the row was read, the floor would say nothing of the poller."""
         read = row(OTHER, 5, 100, lagging=False)
-        assert Lease.take(read, life=ME, start=500).row == read
+        assert Lease.take(read, incarnation=ME, start=500).row == read
 
 
 MOVES = {
@@ -235,7 +239,7 @@ POSSIBLE = {
     Phase.GONE: set(),
 }
 IN_PHASE = {
-    Phase.TAKING: Lease.take(FREE, life=ME, start=100),
+    Phase.TAKING: Lease.take(FREE, incarnation=ME, start=100),
     Phase.HELD: held(),
     Phase.MARKING: held().clear_lagging(),
     Phase.DRAINING: held().drain(),

@@ -3,8 +3,8 @@
 import pytest
 
 from membership.heartbeater import DEAD
-from membership.identity import Incarnation, Life, NodeId, PollerKey
-from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
+from membership.ports import Heartbeat, IncarnationRecord, NodeState
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
 from tests.unit.membership.cluster import Cluster, Process, on
@@ -14,17 +14,17 @@ def started(*processes: Process) -> bool:
     return all(process.started and process.heartbeater.trusted() for process in processes)
 
 
-def test_a_life_begins_with_record_beat_and_renewal() -> None:
+def test_an_incarnation_begins_with_record_beat_and_renewal() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         a = cluster.add("a")
         await cluster.advance(1.0, until=lambda: started(a))
-        assert cluster.store.lives[a.life] == LifeRecord(a.life, alive=True, renewals=1)
-        heartbeat = cluster.store.heartbeats[a.life]
+        assert cluster.store.incarnations[a.incarnation] == IncarnationRecord(a.incarnation, alive=True, renewals=1)
+        heartbeat = cluster.store.heartbeats[a.incarnation]
         assert (heartbeat.address, heartbeat.version, heartbeat.capacity_per_minute) == ("a:1", "1", 1_000)
-        assert [one.life for one in a.heartbeater.view.members] == []
+        assert [one.incarnation for one in a.heartbeater.view.members] == []
         await cluster.advance(3.0)
-        assert [one.life for one in a.heartbeater.view.members] == [a.life]
+        assert [one.incarnation for one in a.heartbeater.view.members] == [a.incarnation]
         assert a.heartbeater.view.hint_weights() == {"a": 1.0}
         await cluster.ends()
 
@@ -42,9 +42,9 @@ def test_it_beats_and_reads_once_a_second() -> None:
         requests = cluster.store.requests
         assert requests["write_heartbeat"] == 180
         assert 180 <= requests["read_heartbeats"] <= 192
-        assert requests["read_life"] <= 3 * 2 * 7
+        assert requests["read_incarnation"] <= 3 * 2 * 7
         assert 88 <= requests["read_server_clock"] <= 92
-        assert set(requests) == {"write_heartbeat", "read_heartbeats", "read_life", "read_server_clock"}
+        assert set(requests) == {"write_heartbeat", "read_heartbeats", "read_incarnation", "read_server_clock"}
         await cluster.ends()
 
     run_virtual(scenario)
@@ -57,9 +57,9 @@ def test_a_killed_node_is_declared_dead_within_nine_seconds_by_decision() -> Non
         await cluster.advance(5.0)
         await a.kill()
         await cluster.advance(5.5)
-        assert a.life not in b.heartbeater.view.free
-        await cluster.advance(3.5, until=lambda: a.life in b.heartbeater.view.free)
-        assert not cluster.store.lives[a.life].alive
+        assert a.incarnation not in b.heartbeater.view.free
+        await cluster.advance(3.5, until=lambda: a.incarnation in b.heartbeater.view.free)
+        assert not cluster.store.incarnations[a.incarnation].alive
         await cluster.ends()
 
     run_virtual(scenario)
@@ -78,7 +78,7 @@ def test_a_paused_process_acts_no_more_until_it_knows(seconds: float) -> None:
         await cluster.advance(2.0)
         if seconds < 6.0:
             assert started(a, b)
-            assert cluster.store.lives[a.life].renewals == 2
+            assert cluster.store.incarnations[a.incarnation].renewals == 2
         else:
             assert a.over == DEAD
             assert not a.heartbeater.trusted()
@@ -88,7 +88,7 @@ def test_a_paused_process_acts_no_more_until_it_knows(seconds: float) -> None:
 
 
 def test_trust_is_not_regained_after_a_death_was_decided() -> None:
-    """The declaration takes effect while the paused life's renewal is on its way."""
+    """The declaration takes effect while the paused incarnation's renewal is on its way."""
 
     async def scenario() -> None:
         cluster = Cluster({})
@@ -101,7 +101,9 @@ def test_trust_is_not_regained_after_a_death_was_decided() -> None:
         await cluster.advance(1.0)
         assert a.heartbeater.trusted(), "its renewal came first"
         await cluster.advance(10.0)
-        assert cluster.store.lives[a.life].alive, "the late declaration was conditional on the renewals of before"
+        assert cluster.store.incarnations[a.incarnation].alive, (
+            "the late declaration was conditional on the renewals of before"
+        )
         assert started(a, b)
         await cluster.ends()
 
@@ -120,7 +122,7 @@ def test_everyone_looks_dead_to_a_process_that_slept() -> None:
         await cluster.advance(3.0)
         b.clock.resume()
         await cluster.advance(10.0)
-        assert all(record.alive for record in cluster.store.lives.values())
+        assert all(record.alive for record in cluster.store.incarnations.values())
         assert started(a, b)
         await cluster.ends()
 
@@ -140,7 +142,7 @@ def test_nobody_dies_because_the_store_was_away() -> None:
             process.port.away = False
         await cluster.advance(2.0, until=lambda: started(*processes))
         await cluster.advance(20.0)
-        assert all(record.alive for record in cluster.store.lives.values())
+        assert all(record.alive for record in cluster.store.incarnations.values())
         await cluster.ends()
 
     run_virtual(scenario)
@@ -156,7 +158,7 @@ def test_one_lost_or_hanging_beat_costs_no_trust() -> None:
             for _ in range(60):
                 await cluster.advance(0.1)
                 assert a.heartbeater.trusted()
-        assert cluster.store.lives[a.life].renewals == 1
+        assert cluster.store.incarnations[a.incarnation].renewals == 1
         await cluster.ends()
 
     run_virtual(scenario)
@@ -166,23 +168,23 @@ def test_an_unknown_renewal_is_read_and_made_anew() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         a = cluster.add("a")
-        a.port.fault = on("renew_life", Fault.ANSWER_LOST)
+        a.port.fault = on("renew_incarnation", Fault.ANSWER_LOST)
         await cluster.advance(0.9)
-        assert cluster.store.lives[a.life].renewals == 1
+        assert cluster.store.incarnations[a.incarnation].renewals == 1
         assert not a.heartbeater.trusted()
         await cluster.advance(3.0, until=lambda: started(a))
-        assert cluster.store.lives[a.life].renewals == 2
+        assert cluster.store.incarnations[a.incarnation].renewals == 2
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_row_of_a_life_without_record_is_nobodys() -> None:
+def test_a_row_of_an_incarnation_without_record_is_nobodys() -> None:
     async def scenario() -> None:
         cluster = Cluster({"shop": 2})
-        ghost = Life(NodeId("ghost"), Incarnation(1))
+        ghost = NodeIncarnation(NodeId("ghost"), IncarnationNumber(1))
         cluster.store.write_heartbeat(
-            Heartbeat(life=ghost, beat=1, state=NodeState.LIVE, address="", wall_ms=0, version="", floor=None)
+            Heartbeat(incarnation=ghost, beat=1, state=NodeState.LIVE, address="", wall_ms=0, version="", floor=None)
         )
         a = cluster.add("a")
         await cluster.advance(3.0)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from membership.errors import LifeOver
-from membership.identity import Incarnation, Life, NodeId
+from membership.errors import IncarnationOver
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.ports import NodeState
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
@@ -29,13 +29,13 @@ def test_vm_resumed_an_hour_ahead() -> None:
         await cluster.advance(10.0)
         assert abs(c.heartbeater.view.offset_ms - 3_600_000) < 1_500
         assert abs(a.heartbeater.view.offset_ms) < 60
-        assert cluster.store.heartbeats[c.life].state is NodeState.DRAINING
+        assert cluster.store.heartbeats[c.incarnation].state is NodeState.DRAINING
         assert not c.host.positions
         assert cluster.owned()
-        assert all(record.alive for record in cluster.store.lives.values())
+        assert all(record.alive for record in cluster.store.incarnations.values())
         c.clock.skew_ms = 0
         await cluster.advance(60.0)
-        assert cluster.store.heartbeats[c.life].state is NodeState.LIVE
+        assert cluster.store.heartbeats[c.incarnation].state is NodeState.LIVE
         assert started(a, b, c)
         assert c.host.positions
         await cluster.ends()
@@ -52,7 +52,7 @@ def test_offsets_are_known_to_within_a_few_hundredths_after_a_while(skew_ms: int
         assert not processes[2].heartbeater.view.offset_known
         await cluster.advance(40.0)
         assert abs(processes[2].heartbeater.view.offset_ms - skew_ms) < 60
-        assert cluster.store.heartbeats[processes[2].life].state is NodeState.LIVE
+        assert cluster.store.heartbeats[processes[2].incarnation].state is NodeState.LIVE
         await cluster.ends()
 
     run_virtual(scenario)
@@ -77,14 +77,14 @@ def test_stop_may_come_at_any_time_and_leaves_nothing() -> None:
     async def scenario() -> None:
         for instant in (None, 0.0, 0.001, 0.003, 0.005, 0.007, 0.009, 0.5, 3.0):
             cluster = Cluster({})
-            process = Process(cluster, Life(NodeId("a"), Incarnation(1)))
+            process = Process(cluster, NodeIncarnation(NodeId("a"), IncarnationNumber(1)))
             outcome: list[str] = []
 
             async def start(process: Process = process, outcome: list[str] = outcome) -> None:
                 try:
                     await process.heartbeater.start()
                     outcome.append("started")
-                except LifeOver as error:
+                except IncarnationOver as error:
                     outcome.append(str(error))
 
             starting = asyncio.get_running_loop().create_task(start())
@@ -97,8 +97,8 @@ def test_stop_may_come_at_any_time_and_leaves_nothing() -> None:
             assert not process.heartbeater.trusted()
             assert process.over is None, "who stops it knows"
             assert outcome == ["started"] or "was stopped" in outcome[0]
-            if process.life in cluster.store.heartbeats:
-                assert cluster.store.heartbeats[process.life].state is NodeState.LEFT
+            if process.incarnation in cluster.store.heartbeats:
+                assert cluster.store.heartbeats[process.incarnation].state is NodeState.LEFT
 
     run_virtual(scenario)
 
@@ -117,7 +117,7 @@ def test_stop_gives_up_when_the_store_is_away() -> None:
     run_virtual(scenario)
 
 
-def test_a_life_ends_when_its_shell_breaks() -> None:
+def test_an_incarnation_ends_when_its_shell_breaks() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         a = cluster.add("a")
@@ -134,7 +134,7 @@ def test_a_life_ends_when_its_shell_breaks() -> None:
         assert a.over == "failed"
         cluster.errors.clear()
         await a.heartbeater.stop()
-        assert cluster.store.heartbeats[a.life].state is NodeState.LEFT
+        assert cluster.store.heartbeats[a.incarnation].state is NodeState.LEFT
 
     run_virtual(scenario)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from membership.errors import LifeOver
-from membership.heartbeater import SUPERSEDED, TAKEN, new_life
-from membership.identity import Incarnation, Life, NodeId
+from membership.errors import IncarnationOver
+from membership.heartbeater import SUPERSEDED, TAKEN, new_incarnation
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from membership.ports import NodeState
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
@@ -25,18 +25,18 @@ def test_two_processes_with_one_node_id() -> None:
         ended = now()
         assert older.over == SUPERSEDED
         assert not older.heartbeater.trusted()
-        assert cluster.store.heartbeats[older.life].state is not NodeState.LEFT
-        await cluster.advance(4.0, until=lambda: cluster.store.heartbeats[older.life].state is NodeState.LEFT)
+        assert cluster.store.heartbeats[older.incarnation].state is not NodeState.LEFT
+        await cluster.advance(4.0, until=lambda: cluster.store.heartbeats[older.incarnation].state is NodeState.LEFT)
         assert now() - ended >= cluster.settings.send_margin_seconds - 0.1
         await cluster.advance(10.0)
         assert started(newer)
-        assert cluster.store.heartbeats[older.life].state is NodeState.LEFT, "no late beat brings it back"
+        assert cluster.store.heartbeats[older.incarnation].state is NodeState.LEFT, "no late beat brings it back"
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_newcomer_waits_until_the_older_life_of_its_node_is_dead() -> None:
+def test_a_newcomer_waits_until_the_older_incarnation_of_its_node_is_dead() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         older = cluster.add("a")
@@ -44,22 +44,24 @@ def test_a_newcomer_waits_until_the_older_life_of_its_node_is_dead() -> None:
         newer = cluster.add("a")
         await cluster.advance(20.0)
         assert started(older), "a second process of a living node waits for ever"
-        assert newer.life not in cluster.store.lives
+        assert newer.incarnation not in cluster.store.incarnations
         await older.kill()
         await cluster.advance(12.0, until=lambda: started(newer))
-        assert not cluster.store.lives[older.life].alive, "nobody else is there: the newcomer itself declared it dead"
+        assert not cluster.store.incarnations[older.incarnation].alive, (
+            "nobody else is there: the newcomer itself declared it dead"
+        )
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_newcomer_begins_at_once_when_the_older_life_left() -> None:
+def test_a_newcomer_begins_at_once_when_the_older_incarnation_left() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         older = cluster.add("a")
         await cluster.advance(5.0)
         await older.stop()
-        assert cluster.store.heartbeats[older.life].state is NodeState.LEFT
+        assert cluster.store.heartbeats[older.incarnation].state is NodeState.LEFT
         newer = cluster.add("a")
         await cluster.advance(1.0, until=lambda: started(newer))
         await cluster.ends()
@@ -67,13 +69,13 @@ def test_a_newcomer_begins_at_once_when_the_older_life_left() -> None:
     run_virtual(scenario)
 
 
-def test_a_life_that_exists_is_not_begun_again() -> None:
+def test_an_incarnation_that_exists_is_not_begun_again() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         first = cluster.add("a", incarnation=5)
         await cluster.advance(3.0)
-        cluster.processes.append(second := Process(cluster, first.life))
-        with pytest.raises(LifeOver, match="another process began the same life"):
+        cluster.processes.append(second := Process(cluster, first.incarnation))
+        with pytest.raises(IncarnationOver, match="another process began the same incarnation"):
             await second.heartbeater.start()
         assert second.over == TAKEN
         await second.heartbeater.stop()
@@ -83,17 +85,17 @@ def test_a_life_that_exists_is_not_begun_again() -> None:
     run_virtual(scenario)
 
 
-def test_a_new_life_is_above_all_that_its_node_had_whatever_the_clock_says() -> None:
+def test_a_new_incarnation_is_above_all_that_its_node_had_whatever_the_clock_says() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         a = cluster.add("a", incarnation=9_000_000_000_000)
         await cluster.advance(3.0)
         port, settings = a.port, cluster.settings
-        life = await new_life(node_id=NodeId("a"), store=port, clock=a.clock, settings=settings)
-        assert life == Life(NodeId("a"), Incarnation(9_000_000_000_001))
+        incarnation = await new_incarnation(node_id=NodeId("a"), store=port, clock=a.clock, settings=settings)
+        assert incarnation == NodeIncarnation(NodeId("a"), IncarnationNumber(9_000_000_000_001))
         port.fault = on("read_heartbeats", Fault.REFUSED)
-        other = await new_life(node_id=NodeId("b"), store=port, clock=a.clock, settings=settings)
-        assert other.incarnation == a.clock.wall_ms()
+        other = await new_incarnation(node_id=NodeId("b"), store=port, clock=a.clock, settings=settings)
+        assert other.number == a.clock.wall_ms()
         await cluster.ends()
 
     run_virtual(scenario)

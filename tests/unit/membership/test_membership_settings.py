@@ -5,7 +5,7 @@ import re
 import pytest
 
 from membership.errors import SettingsInvalid
-from membership.identity import Incarnation, Life, NodeId, PollerKey, next_incarnation
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey, next_incarnation
 from membership.ports import Heartbeat, NodeState
 from membership.settings import MembershipSettings
 from membership.view import MembersView
@@ -35,21 +35,27 @@ def test_the_defaults_hold_together() -> None:
 
 def test_an_incarnation_is_the_time_but_above_all_earlier_ones_of_its_node() -> None:
     node, other = NodeId("a"), NodeId("b")
-    known = [Life(node, Incarnation(70)), Life(node, Incarnation(30)), Life(other, Incarnation(900))]
+    known = [
+        NodeIncarnation(node, IncarnationNumber(70)),
+        NodeIncarnation(node, IncarnationNumber(30)),
+        NodeIncarnation(other, IncarnationNumber(900)),
+    ]
     assert next_incarnation(node, known=known, wall_ms=100) == 100
     assert next_incarnation(node, known=known, wall_ms=70) == 71
     assert next_incarnation(node, known=[], wall_ms=5) == 5
 
 
 def test_names_read_well() -> None:
-    assert str(Life(NodeId("a"), Incarnation(5))) == "a@5"
+    assert str(NodeIncarnation(NodeId("a"), IncarnationNumber(5))) == "a@5"
     assert str(PollerKey("shop", 3)) == "shop/3"
 
 
-def test_hints_go_to_the_newest_life_of_a_node_unless_it_drains() -> None:
-    def heartbeat(name: str, incarnation: int, state: NodeState, weight: float, floor: int | None) -> Heartbeat:
-        life = Life(NodeId(name), Incarnation(incarnation))
-        return Heartbeat(life=life, beat=1, state=state, address="", wall_ms=0, version="", floor=floor, weight=weight)
+def test_hints_go_to_the_newest_incarnation_of_a_node_unless_it_drains() -> None:
+    def heartbeat(name: str, number: int, state: NodeState, weight: float, floor: int | None) -> Heartbeat:
+        incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(number))
+        return Heartbeat(
+            incarnation=incarnation, beat=1, state=state, address="", wall_ms=0, version="", floor=floor, weight=weight
+        )
 
     members = (
         heartbeat("a", 1, NodeState.LIVE, 1.0, 10),
@@ -57,23 +63,27 @@ def test_hints_go_to_the_newest_life_of_a_node_unless_it_drains() -> None:
         heartbeat("b", 1, NodeState.DRAINING, 1.0, None),
         heartbeat("b", 2, NodeState.LIVE, 2.5, None),
     )
-    view = MembersView(members=members, heartbeats={member.life: member for member in members})
+    view = MembersView(members=members, heartbeats={member.incarnation: member for member in members})
     assert view.hint_weights() == {"b": 2.5}
-    assert view.floor_of(Life(NodeId("a"), Incarnation(1))) == 10, "the floor of exactly that life"
-    assert view.floor_of(Life(NodeId("b"), Incarnation(2))) is None
-    assert view.floor_of(Life(NodeId("c"), Incarnation(1))) is None
+    assert view.floor_of(NodeIncarnation(NodeId("a"), IncarnationNumber(1))) == 10, (
+        "the floor of exactly that incarnation"
+    )
+    assert view.floor_of(NodeIncarnation(NodeId("b"), IncarnationNumber(2))) is None
+    assert view.floor_of(NodeIncarnation(NodeId("c"), IncarnationNumber(1))) is None
 
 
 def test_what_all_know_is_what_every_member_tells() -> None:
-    """Nobody knows anything before the first read; ended lives are no members."""
+    """Nobody knows anything before the first read; ended incarnations are no members."""
 
     def heartbeat(name: str, knows: int) -> Heartbeat:
-        life = Life(NodeId(name), Incarnation(1))
+        incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(1))
         state = NodeState.LIVE
-        return Heartbeat(life=life, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows)
+        return Heartbeat(
+            incarnation=incarnation, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows
+        )
 
     newer, older = heartbeat("a", 14), heartbeat("b", 13)
     assert not MembersView().all_know(14)
-    assert MembersView(members=(newer,), heartbeats={older.life: older}).all_know(14)
+    assert MembersView(members=(newer,), heartbeats={older.incarnation: older}).all_know(14)
     assert not MembersView(members=(newer, older)).all_know(14)
     assert MembersView(members=(newer, older)).all_know(13)

@@ -21,7 +21,7 @@ def test_every_poller_finds_the_node_it_is_hinted_to() -> None:
             for poller, epoch in process.keeper.leases().items():
                 assert process.keeper.leases().get(poller) == epoch
                 assert process.keeper.leases().get(poller) != epoch - 1
-                assert cluster.store.leases[poller].owner == process.life
+                assert cluster.store.leases[poller].owner == process.incarnation
         await cluster.ends()
 
     run_virtual(scenario)
@@ -37,7 +37,7 @@ def test_nothing_is_read_or_written_for_pollers_that_stay() -> None:
         floors = [beat.floor for beat in cluster.store.heartbeats.values()]
         await cluster.advance(60.0)
         assert set(cluster.store.requests) == {
-            *("write_heartbeat", "read_heartbeats", "read_life", "read_server_clock")
+            *("write_heartbeat", "read_heartbeats", "read_incarnation", "read_server_clock")
         }
         for old, beat in zip(floors, cluster.store.heartbeats.values(), strict=True):
             assert old is not None
@@ -59,7 +59,7 @@ def test_a_killed_nodes_pollers_are_acted_for_again_within_ten_seconds_from_its_
         await cluster.advance(10.0, until=cluster.owned)
         for poller in pollers:
             row = cluster.store.leases[poller]
-            assert row.owner in (b.life, c.life)
+            assert row.owner in (b.incarnation, c.incarnation)
             assert row.watermark >= at - 2, "it started from the floor, not from where the poller was taken long ago"
         await cluster.ends()
 
@@ -78,7 +78,7 @@ def test_a_lagging_poller_is_not_skipped_by_a_floor() -> None:
         await cluster.advance(60.0)
         assert cluster.store.leases[stuck].lagging
         assert cluster.store.leases[stuck].watermark == position
-        floor = cluster.store.heartbeats[a.life].floor
+        floor = cluster.store.heartbeats[a.incarnation].floor
         assert floor is not None
         assert floor > position, "it does not hold the others back"
         await a.kill()
@@ -173,9 +173,9 @@ def test_a_planned_stop_hands_over_without_waiting_for_a_death() -> None:
         a.host.drain_seconds = 0.5
         a.spawn(a.stop(), name="stop")
         await cluster.advance(3.0, until=lambda: cluster.owned() and not a.host.positions)
-        assert {cluster.store.leases[poller].owner for poller in pollers} <= {b.life, c.life}
-        await cluster.advance(1.0, until=lambda: cluster.store.heartbeats[a.life].state is NodeState.LEFT)
-        assert cluster.store.lives[a.life].alive
+        assert {cluster.store.leases[poller].owner for poller in pollers} <= {b.incarnation, c.incarnation}
+        await cluster.advance(1.0, until=lambda: cluster.store.heartbeats[a.incarnation].state is NodeState.LEFT)
+        assert cluster.store.incarnations[a.incarnation].alive
         for poller in pollers:
             assert [what for what, which in a.host.story if which == poller] == ["granted", "drain", "revoked"]
         assert not a.tasks
@@ -194,7 +194,7 @@ def test_a_joining_node_gets_its_share_and_others_keep_theirs() -> None:
         await cluster.advance(5.0, until=lambda: c.started and bool(c.host.positions) and cluster.owned())
         for poller, row in before.items():
             now_row = cluster.store.leases[poller]
-            assert now_row.owner == c.life or (now_row.owner, now_row.epoch) == (row.owner, row.epoch)
+            assert now_row.owner == c.incarnation or (now_row.owner, now_row.epoch) == (row.owner, row.epoch)
         assert all(process.host.positions for process in (a, b, c))
         await cluster.ends()
 
@@ -226,7 +226,7 @@ def test_a_node_that_says_it_drains_keeps_its_pollers_until_it_releases_them() -
         held = a.keeper.leases()
         a.heartbeater.set_state(NodeState.DRAINING)
         await cluster.advance(10.0)
-        assert a.heartbeater.view.heartbeats[a.life].state is NodeState.DRAINING
+        assert a.heartbeater.view.heartbeats[a.incarnation].state is NodeState.DRAINING
         assert a.keeper.leases() == held
         await cluster.ends()
 

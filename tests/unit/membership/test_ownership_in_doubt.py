@@ -124,7 +124,7 @@ def test_a_take_unknown_when_the_hint_moves_away_is_not_forgotten(fault: Fault) 
     run_virtual(scenario)
 
 
-def test_a_paused_owner_whose_life_was_ended_revokes_everything() -> None:
+def test_a_paused_owner_whose_incarnation_was_ended_revokes_everything() -> None:
     async def scenario() -> None:
         cluster = Cluster(POLLERS)
         a, b = cluster.add("a"), cluster.add("b")

@@ -1,17 +1,17 @@
-"""Trust: what gives it, what does not. Times in seconds on the life's own clock."""
+"""Trust: what gives it, what does not. Times in seconds on the incarnation's own clock."""
 
 import pytest
 
 from membership.conditional import APPLIED, Rejected, Unknown
-from membership.identity import Incarnation, Life, NodeId
-from membership.ports import LifeRecord
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.ports import IncarnationRecord
 from membership.trust import Trust
 
-LIFE = Life(NodeId("a"), Incarnation(1))
+INCARNATION = NodeIncarnation(NodeId("a"), IncarnationNumber(1))
 
 
-def record(renewals: int, *, alive: bool = True) -> LifeRecord:
-    return LifeRecord(LIFE, alive=alive, renewals=renewals)
+def record(renewals: int, *, alive: bool = True) -> IncarnationRecord:
+    return IncarnationRecord(INCARNATION, alive=alive, renewals=renewals)
 
 
 def trusted_since(instant: float) -> Trust:
@@ -20,7 +20,7 @@ def trusted_since(instant: float) -> Trust:
     return trust
 
 
-def test_a_life_is_born_lapsed_and_no_beat_changes_that() -> None:
+def test_an_incarnation_is_born_lapsed_and_no_beat_changes_that() -> None:
     trust = Trust(trust_seconds=4.0)
     trust.beat_confirmed(begun=0.0, now=0.1)
     assert not trust.trusted(0.1)
@@ -92,7 +92,7 @@ def test_a_rejected_renewal_gives_nothing_even_if_it_shows_the_value_wanted() ->
 
 
 @pytest.mark.parametrize("current", [record(1, alive=False), None])
-def test_a_life_whose_record_says_dead_or_is_gone_is_over(current: LifeRecord | None) -> None:
+def test_an_incarnation_whose_record_says_dead_or_is_gone_is_over(current: IncarnationRecord | None) -> None:
     rejected, read = trusted_since(10.0), trusted_since(10.0)
     rejected.renewal_answered(Rejected(current), begun=20.0)
     read.record_read(current)

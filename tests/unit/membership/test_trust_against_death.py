@@ -1,10 +1,9 @@
-"""Random walks of one life's `Trust` against one observer's `Detector`: the two are never both in the right.
+"""Random walks of one incarnation's `Trust` against one observer's `Detector`: the two are never both in the right.
 
-The life beats and renews, the observer reads and declares. Every request is begun, may take effect, may be answered;
-answers are lost, requests take effect long after they were given up, and either side stands still between any two
-steps while half seconds pass. The observer does without its rule about gaps, which is for the sake of the living, not
-of safety. Checked after each step: once the record says dead, the life is not trusted.
-"""
+The incarnation beats and renews, the observer reads and declares. Every request is begun, may take effect, may be
+answered; answers are lost, requests take effect long after they were given up, and either side stands still between any
+two steps while half seconds pass. The observer does without its rule about gaps, which is for the sake of the living,
+not of safety. Checked after each step: once the record says dead, the incarnation is not trusted."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -13,11 +12,11 @@ import pytest
 
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.detector import Detector
-from membership.identity import Incarnation, Life, NodeId
-from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.ports import Heartbeat, IncarnationRecord, NodeState
 from membership.trust import Trust
 
-LIFE = Life(NodeId("a"), Incarnation(1))
+INCARNATION = NodeIncarnation(NodeId("a"), IncarnationNumber(1))
 HALF_SECONDS = 160
 RARE = {
     "read fails": 0.04,
@@ -30,34 +29,36 @@ Move = tuple[str, Callable[[], None]]
 
 
 class Walk:
-    """The store, the life, the observer, and what is under way between them."""
+    """The store, the incarnation, the observer, and what is under way between them."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = 0.0
         self.trace: list[str] = []
-        self.record = LifeRecord(LIFE, alive=True, renewals=0)
+        self.record = IncarnationRecord(INCARNATION, alive=True, renewals=0)
         self.stored_beat = 0
         self.trust = Trust(trust_seconds=4.0)
         self.beat = 0
         self.beat_under_way: tuple[int, float, bool] | None = None
-        self.renewal_under_way: tuple[int, float, Answer[LifeRecord | None] | None] | None = None
+        self.renewal_under_way: tuple[int, float, Answer[IncarnationRecord | None] | None] | None = None
         self.late: list[Callable[[], None]] = []
         self.detector = Detector(me=None, dead_after_seconds=6.0, gap_seconds=float("inf"))
         self.read_under_way: tuple[float, int | None] | None = None
-        self.record_under_way: LifeRecord | None = None
-        self.declaration: tuple[int, Answer[LifeRecord | None] | None] | None = None
+        self.record_under_way: IncarnationRecord | None = None
+        self.declaration: tuple[int, Answer[IncarnationRecord | None] | None] | None = None
         self.regained = 0
 
     def run(self) -> None:
-        life_busy = observer_busy = 1.0
+        incarnation_busy = observer_busy = 1.0
         for _ in range(HALF_SECONDS):
             self.now += 0.5
             if self.random.random() < 0.12:
-                life_busy = self.random.choice((0.0, 0.15, 0.4, 1.0))
+                incarnation_busy = self.random.choice((0.0, 0.15, 0.4, 1.0))
             if self.random.random() < 0.05:
                 observer_busy = self.random.choice((0.3, 1.0, 1.0, 1.0))
-            turns = [(self.moves_of_the_life, life_busy)] * 4 + [(self.moves_of_the_observer, observer_busy)] * 8
+            turns = [(self.moves_of_the_incarnation, incarnation_busy)] * 4 + [
+                (self.moves_of_the_observer, observer_busy)
+            ] * 8
             self.random.shuffle(turns)
             for moves, busy in turns:
                 if self.random.random() < busy:
@@ -74,7 +75,7 @@ class Walk:
         if not self.record.alive and self.trust.trusted(self.now):
             pytest.fail("declared dead under trust:\n" + "\n".join(self.trace[-80:]))
 
-    def moves_of_the_life(self) -> Iterator[Move]:
+    def moves_of_the_incarnation(self) -> Iterator[Move]:
         if self.trust.over:
             return
         if self.beat_under_way is None:
@@ -126,21 +127,27 @@ class Walk:
     def apply_renewal(self) -> None:
         assert self.renewal_under_way is not None
         value, begun, _ = self.renewal_under_way
-        self.renewal_under_way = value, begun, self.change(value, LifeRecord(LIFE, alive=True, renewals=value + 1))
+        self.renewal_under_way = (
+            value,
+            begun,
+            self.change(value, IncarnationRecord(INCARNATION, alive=True, renewals=value + 1)),
+        )
 
-    def answer_renewal(self, answer: Answer[LifeRecord | None]) -> None:
+    def answer_renewal(self, answer: Answer[IncarnationRecord | None]) -> None:
         assert self.renewal_under_way is not None
         was_trusted = self.trust.trusted(self.now)
         self.trust.renewal_answered(answer, begun=self.renewal_under_way[1])
         self.renewal_under_way = None
         self.regained += not was_trusted and self.trust.trusted(self.now)
 
-    def give_up_renewal(self, value: int, answer: Answer[LifeRecord | None] | None) -> None:
+    def give_up_renewal(self, value: int, answer: Answer[IncarnationRecord | None] | None) -> None:
         assert self.renewal_under_way is not None
         self.trust.renewal_answered(Unknown("given up"), begun=self.renewal_under_way[1])
         self.renewal_under_way = None
         if answer is None:
-            self.late.append(lambda: void(self.change(value, LifeRecord(LIFE, alive=True, renewals=value + 1))))
+            self.late.append(
+                lambda: void(self.change(value, IncarnationRecord(INCARNATION, alive=True, renewals=value + 1)))
+            )
 
     def moves_of_the_observer(self) -> Iterator[Move]:
         if self.read_under_way is None:
@@ -154,7 +161,7 @@ class Walk:
             yield "read fails", lambda: setattr(self, "read_under_way", None)
         if self.record_under_way is not None:
             yield "record arrives", self.read_record
-        elif self.detector.is_member(LIFE) or LIFE in self.detector.to_read(older_than=0.0):
+        elif self.detector.is_member(INCARNATION) or INCARNATION in self.detector.to_read(older_than=0.0):
             yield "record is read", lambda: setattr(self, "record_under_way", self.record)
         if self.declaration is None:
             for _, renewals in self.detector.to_declare():
@@ -180,37 +187,41 @@ class Walk:
         self.read_under_way = None
 
     def read_record(self) -> None:
-        self.detector.record_read(LIFE, self.record_under_way, returned=self.now)
+        self.detector.record_read(INCARNATION, self.record_under_way, returned=self.now)
         self.record_under_way = None
 
     def apply_declaration(self, value: int) -> None:
-        self.declaration = value, self.change(value, LifeRecord(LIFE, alive=False, renewals=value))
+        self.declaration = value, self.change(value, IncarnationRecord(INCARNATION, alive=False, renewals=value))
 
-    def end_declaration(self, answer: Answer[LifeRecord | None]) -> None:
-        self.detector.declared(LIFE, answer, returned=self.now)
+    def end_declaration(self, answer: Answer[IncarnationRecord | None]) -> None:
+        self.detector.declared(INCARNATION, answer, returned=self.now)
         self.declaration = None
 
-    def give_up_declaration(self, value: int, answer: Answer[LifeRecord | None] | None) -> None:
+    def give_up_declaration(self, value: int, answer: Answer[IncarnationRecord | None] | None) -> None:
         self.end_declaration(Unknown("given up"))
         if answer is None:
-            self.late.append(lambda: void(self.change(value, LifeRecord(LIFE, alive=False, renewals=value))))
+            self.late.append(
+                lambda: void(self.change(value, IncarnationRecord(INCARNATION, alive=False, renewals=value)))
+            )
 
-    def change(self, renewals: int, new: LifeRecord) -> Answer[LifeRecord | None]:
-        if self.record != LifeRecord(LIFE, alive=True, renewals=renewals):
+    def change(self, renewals: int, new: IncarnationRecord) -> Answer[IncarnationRecord | None]:
+        if self.record != IncarnationRecord(INCARNATION, alive=True, renewals=renewals):
             return Rejected(self.record)
         self.record = new
         return APPLIED
 
 
 def heartbeat(beat: int) -> Heartbeat:
-    return Heartbeat(life=LIFE, beat=beat, state=NodeState.LIVE, address="", wall_ms=0, version="", floor=None)
+    return Heartbeat(
+        incarnation=INCARNATION, beat=beat, state=NodeState.LIVE, address="", wall_ms=0, version="", floor=None
+    )
 
 
 def void(_: object) -> None: ...
 
 
 @pytest.mark.parametrize("block", range(8))
-def test_no_walk_ends_with_a_life_that_is_dead_and_trusted(block: int) -> None:
+def test_no_walk_ends_with_an_incarnation_that_is_dead_and_trusted(block: int) -> None:
     deaths = regained = 0
     for seed in range(block * 50, block * 50 + 50):
         walk = Walk(seed)

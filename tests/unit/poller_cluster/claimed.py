@@ -14,7 +14,7 @@ from scheduler_service.domain.ids import ClientId, RowKey, UnixMillis, compose_s
 from scheduler_service.domain.schedules import Outcome, Row
 from tests.support.api import NOW
 
-SENDER = Sender(life="node-1@7", version="1.2.3")
+SENDER = Sender(incarnation="node-1@7", version="1.2.3")
 EPOCH = 4
 _EMPTY: dict[str, Any] = dict.fromkeys(Row.__struct_fields__)
 

@@ -73,7 +73,7 @@ def test_what_cannot_be_decoded_fails(broken: dict[str, Any]) -> None:
         first_attempt_at=claim(first_attempt_at=NOW - 9).first_attempt_at,
         finished_at=found.finished_at,
         reason="undecodable",
-        fired_by=SENDER.life,
+        fired_by=SENDER.incarnation,
         fired_epoch=EPOCH,
     )
     assert found.finished_at == NOW + 7

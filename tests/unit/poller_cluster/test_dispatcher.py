@@ -259,7 +259,7 @@ async def test_a_result_becomes_an_outcome(bench: Bench) -> None:
     bench.engine.finish(result(204))
     (number, outcome), *others = bench.done
     assert (number, outcome.state, outcome.attempts, others) == (1, State.DELIVERED, 1, [])
-    assert (outcome.fired_by, outcome.fired_epoch) == (SENDER.life, EPOCH)
+    assert (outcome.fired_by, outcome.fired_epoch) == (SENDER.incarnation, EPOCH)
     assert bench.results == [result(204)]
 
 

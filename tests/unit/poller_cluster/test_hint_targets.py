@@ -1,4 +1,4 @@
-"""A node tells the members that its own life sees, and nobody before it has one."""
+"""A node tells the members that its own incarnation sees, and nobody before it has one."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +11,9 @@ def view(*members: tuple[str, str, float | None]) -> Any:
     """Name, address and weight; None: it is hinted nothing."""
     return SimpleNamespace(
         hint_weights=lambda: {name: weight for name, _, weight in members if weight is not None},
-        members=[SimpleNamespace(life=SimpleNamespace(node_id=name), address=address) for name, address, _ in members],
+        members=[
+            SimpleNamespace(incarnation=SimpleNamespace(node_id=name), address=address) for name, address, _ in members
+        ],
     )
 
 

@@ -155,7 +155,7 @@ def test_a_copy_found_ended_owes_the_news_again() -> None:
     assert minute.account.accepted == 0
 
 
-def test_what_this_life_paid_is_not_owed_again() -> None:
+def test_what_this_incarnation_paid_is_not_owed_again() -> None:
     failing = row(10)
     minute = reading(failing)
     claim(minute, 9)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import Heartbeat, NodeState
 from membership.view import MembersView
 from poller_cluster.node import Node
@@ -14,13 +14,13 @@ from poller_cluster.ops.status import NodeNews, unready
 from tests.support.api import ManualClock
 
 
-def life(name: str) -> Life:
-    return Life(NodeId(name), Incarnation(1))
+def incarnation(name: str) -> NodeIncarnation:
+    return NodeIncarnation(NodeId(name), IncarnationNumber(1))
 
 
 def heartbeat(name: str, state: NodeState = NodeState.LIVE) -> Heartbeat:
     return Heartbeat(
-        life=life(name),
+        incarnation=incarnation(name),
         beat=1,
         state=state,
         address=f"{name}:1",
@@ -47,12 +47,14 @@ class Scene:
         view = MembersView(
             read_at=1.0,
             members=tuple(self.beats),
-            free=frozenset(one.life for one in self.ended),
-            heartbeats={one.life: one for one in (*self.beats, *self.ended)},
+            free=frozenset(one.incarnation for one in self.ended),
+            heartbeats={one.incarnation: one for one in (*self.beats, *self.ended)},
         )
         heartbeater = SimpleNamespace(view=view, trusted=lambda: self.trusts, over=self.over)
         keeper = SimpleNamespace(leases=lambda: dict(self.leases))
-        return SimpleNamespace(life=life("me"), heartbeater=heartbeater, keeper=keeper, running=True, draining=False)
+        return SimpleNamespace(
+            incarnation=incarnation("me"), heartbeater=heartbeater, keeper=keeper, running=True, draining=False
+        )
 
 
 def heard(news: NodeNews, scene: Scene) -> list[dict[str, Any]]:
@@ -68,9 +70,9 @@ def test_each_change_is_told_once() -> None:
     news = NodeNews(node=scene.node, clock=ManualClock())
     assert heard(news, scene) == [], "who is there at first is nothing new"
     scene.beats += [heartbeat("b")]
-    assert heard(news, scene) == [{"event": "node-joined", "node": str(life("b")), "version": "1"}]
+    assert heard(news, scene) == [{"event": "node-joined", "node": str(incarnation("b")), "version": "1"}]
     scene.beats = [heartbeat("me"), heartbeat("a"), heartbeat("b", NodeState.DRAINING)]
-    assert heard(news, scene) == [{"event": "node-draining", "node": str(life("b"))}]
+    assert heard(news, scene) == [{"event": "node-draining", "node": str(incarnation("b"))}]
     scene.beats, scene.ended = [heartbeat("me")], [heartbeat("a"), heartbeat("b", NodeState.LEFT)]
     told = heard(news, scene)
     assert sorted(line["event"] for line in told) == ["node-dead", "node-left"]
@@ -84,7 +86,7 @@ def test_leases_are_told_in_numbers() -> None:
     assert heard(news, scene) == [{"event": "leases-changed", "taken": 4, "given_up": 2, "held": 5}]
 
 
-def test_losing_trust_is_told_unless_the_life_is_over() -> None:
+def test_losing_trust_is_told_unless_the_incarnation_is_over() -> None:
     scene = Scene()
     news = NodeNews(node=scene.node, clock=ManualClock())
     heard(news, scene)

@@ -27,7 +27,7 @@ def concluded(
         options=options,
         settings=client(**settings).settings,
         epoch=EPOCH,
-        life=SENDER.life,
+        incarnation=SENDER.incarnation,
         now=ENDED,
         jitter=lambda: 1.0,
     )
@@ -37,7 +37,7 @@ def test_a_delivery() -> None:
     found = concluded(result(204, started_at_ms=NOW + 3))
     assert (found.state, found.attempts, found.last_status, found.reason) == (State.DELIVERED, 1, 204, None)
     assert (found.first_attempt_at, found.finished_at, found.next_attempt_at) == (NOW + 3, ENDED, None)
-    assert (found.fired_by, found.fired_epoch) == (SENDER.life, EPOCH)
+    assert (found.fired_by, found.fired_epoch) == (SENDER.incarnation, EPOCH)
 
 
 def test_a_failed_attempt_is_repeated() -> None:

@@ -64,7 +64,7 @@ def test_the_servers_time_counts_where_this_clock_is_far_ahead_of_it() -> None:
     assert bench.credible(-2, -1, 0) == [-2, -1, -1 - REWALK_MINUTES]
 
 
-def test_after_a_step_back_a_poller_begins_where_this_life_began_until_it_is_granted_again() -> None:
+def test_after_a_step_back_a_poller_begins_where_this_incarnation_began_until_it_is_granted_again() -> None:
     bench = Bench()
     bench.clock.step_ms = -5 * MINUTE_MS
     bench.set_back.step_accepted(-5 * MINUTE_MS)

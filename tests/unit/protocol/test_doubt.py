@@ -13,7 +13,7 @@ NOW = START + 20_000
 
 @pytest.fixture
 def bench() -> MinuteBench:
-    """The second life; the first one may have used the store before."""
+    """The second incarnation; the first one may have used the store before."""
     return MinuteBench(epoch=2)
 
 

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from membership.clocks import Witness
-from membership.identity import Incarnation, Life, NodeId
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
 from scheduler_service.runtime.clock import WallDiscipline
 from scheduler_service.runtime.timekeeper import BELIEVED_AFTER_SECONDS, FRESH_BEATS, Timekeeper
 from tests.support.api import ManualClock
@@ -62,7 +62,7 @@ class Machine:
     def witnesses(self) -> list[Witness]:
         own = self.ahead_ms()
         return [
-            Witness(Life(NodeId(f"n{number}"), Incarnation(1)), self.beats, own + ahead, step)
+            Witness(NodeIncarnation(NodeId(f"n{number}"), IncarnationNumber(1)), self.beats, own + ahead, step)
             for number, (ahead, step) in enumerate(self.others)
         ]
 

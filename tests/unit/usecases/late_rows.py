@@ -6,7 +6,7 @@ from typing import Any
 from cql.connection import AnswerRows, Consistency, Item, Parameters
 from cql.storage import Storage
 from membership.conditional import Answer, Applied, Unknown
-from membership.identity import Incarnation, Life, NodeId, PollerKey
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import LeaseRow
 from scheduler_service.domain.copies import copy_of
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
@@ -115,11 +115,11 @@ class LateWorld:
     async def lease(self, epoch: int) -> None:
         """The poller is held under `epoch`."""
         poller = PollerKey(CLIENT, 0)
-        life = Life(NodeId("node-1"), Incarnation(7))
+        incarnation = NodeIncarnation(NodeId("node-1"), IncarnationNumber(7))
         await self.storage.leases.create_pollers([poller], watermark=MINUTE)
         free = await self.storage.leases.read_lease(poller)
         assert free is not None
-        held = LeaseRow(poller=poller, owner=life, epoch=epoch, watermark=MINUTE, lagging=False)
+        held = LeaseRow(poller=poller, owner=incarnation, epoch=epoch, watermark=MINUTE, lagging=False)
         assert isinstance(await self.storage.leases.write_lease(expected=free, new=held), Applied)
 
     async def record(self, of: Definition, *outcomes: Outcome, in_flight: bool = False, epoch: int = 1) -> None:

@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from membership.errors import StoreUnavailable
-from membership.identity import Incarnation, Life, NodeId
-from membership.ports import Heartbeat, LifeRecord, NodeState
+from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.ports import Heartbeat, IncarnationRecord, NodeState
 from membership.settings import MembershipSettings
 from scheduler_service.usecases.members import SHOWN_ENDED_MS, Member, MembersSeen, MemberState, WatchMembers
 from tests.support.membership_store import MembershipStore, StorePort
@@ -18,23 +18,23 @@ from tests.support.virtual_loop import run_virtual, virtual_loop
 NOW_MS = 1_800_000_000_000
 
 
-def life(name: str, incarnation: int = 1) -> Life:
-    return Life(NodeId(name), Incarnation(incarnation))
+def incarnation(name: str, incarnation: int = 1) -> NodeIncarnation:
+    return NodeIncarnation(NodeId(name), IncarnationNumber(incarnation))
 
 
-def heartbeat(of: Life, beat: int, **other: Any) -> Heartbeat:
+def heartbeat(of: NodeIncarnation, beat: int, **other: Any) -> Heartbeat:
     values: dict[str, Any] = {
         "state": NodeState.LIVE,
-        "address": f"{of.node_id}:{of.incarnation}",
+        "address": f"{of.node_id}:{of.number}",
         "wall_ms": NOW_MS,
         "version": "1",
         "floor": None,
     }
-    return Heartbeat(life=of, beat=beat, **{**values, **other})
+    return Heartbeat(incarnation=of, beat=beat, **{**values, **other})
 
 
 class Watched:
-    """`MembersSeen` whose observer reads once a second; what is not said of a life's row is as it was."""
+    """`MembersSeen` whose observer reads once a second; what is not said of an incarnation's row is as it was."""
 
     def __init__(self) -> None:
         self.seen = MembersSeen(MembershipSettings())
@@ -44,136 +44,144 @@ class Watched:
         self.at += after
         self.seen.observed(heartbeats, wall_ms=NOW_MS + round(self.at * 1_000) + own_offset_ms, monotonic=self.at)
 
-    def members(self, *, later: float = 0.0) -> dict[Life, Member]:
+    def members(self, *, later: float = 0.0) -> dict[NodeIncarnation, Member]:
         found = self.seen.members(wall_ms=NOW_MS + round(self.at * 1_000), monotonic=self.at + later)
-        return {member.life: member for member in found}
+        return {member.incarnation: member for member in found}
 
-    def states(self) -> dict[Life, MemberState]:
+    def states(self) -> dict[NodeIncarnation, MemberState]:
         return {of: member.state for of, member in self.members().items()}
 
 
 def test_the_age_of_a_beat_is_since_it_was_seen_to_advance() -> None:
     watched = Watched()
-    watched.read(heartbeat(life("a"), 7))
-    assert watched.members()[life("a")].beat_age_seconds is None, "it may be of any age"
-    watched.read(heartbeat(life("a"), 8))
-    assert watched.members(later=0.25)[life("a")].beat_age_seconds == 0.25
+    watched.read(heartbeat(incarnation("a"), 7))
+    assert watched.members()[incarnation("a")].beat_age_seconds is None, "it may be of any age"
+    watched.read(heartbeat(incarnation("a"), 8))
+    assert watched.members(later=0.25)[incarnation("a")].beat_age_seconds == 0.25
     for _ in range(20):
-        watched.read(heartbeat(life("a"), 8))
-    assert watched.members()[life("a")].beat_age_seconds == 20.0
-    assert watched.states() == {life("a"): MemberState.LIVE}, "silent is not dead"
+        watched.read(heartbeat(incarnation("a"), 8))
+    assert watched.members()[incarnation("a")].beat_age_seconds == 20.0
+    assert watched.states() == {incarnation("a"): MemberState.LIVE}, "silent is not dead"
 
 
 def test_death_is_what_the_record_says() -> None:
     watched = Watched()
-    watched.read(heartbeat(life("a"), 1), heartbeat(life("b"), 1))
-    assert watched.seen.to_ask() == [life("a"), life("b")], "neither was seen to advance"
-    for of in (life("a"), life("b")):
-        watched.seen.record_read(of, LifeRecord(of, alive=True, renewals=1), asked_at=watched.at)
+    watched.read(heartbeat(incarnation("a"), 1), heartbeat(incarnation("b"), 1))
+    assert watched.seen.to_ask() == [incarnation("a"), incarnation("b")], "neither was seen to advance"
+    for of in (incarnation("a"), incarnation("b")):
+        watched.seen.record_read(of, IncarnationRecord(of, alive=True, renewals=1), asked_at=watched.at)
     for beat in range(2, 7):
-        watched.read(heartbeat(life("a"), beat), heartbeat(life("b"), 1))
+        watched.read(heartbeat(incarnation("a"), beat), heartbeat(incarnation("b"), 1))
         asked = watched.seen.to_ask()
-        assert asked in ([], [life("b")])
-    assert asked == [life("b")]
-    watched.seen.record_read(life("b"), LifeRecord(life("b"), alive=False, renewals=1), asked_at=watched.at)
-    assert watched.states() == {life("a"): MemberState.LIVE, life("b"): MemberState.DEAD}
+        assert asked in ([], [incarnation("b")])
+    assert asked == [incarnation("b")]
+    watched.seen.record_read(
+        incarnation("b"), IncarnationRecord(incarnation("b"), alive=False, renewals=1), asked_at=watched.at
+    )
+    assert watched.states() == {incarnation("a"): MemberState.LIVE, incarnation("b"): MemberState.DEAD}
     for beat in range(7, 20):
-        watched.read(heartbeat(life("a"), beat), heartbeat(life("b"), 1))
+        watched.read(heartbeat(incarnation("a"), beat), heartbeat(incarnation("b"), 1))
         assert watched.seen.to_ask() == [], "that is final"
     assert set(watched.seen.targets.addresses) == {"a"}
 
 
-def test_a_life_without_a_record_and_one_that_could_not_be_asked_about() -> None:
+def test_an_incarnation_without_a_record_and_one_that_could_not_be_asked_about() -> None:
     watched = Watched()
-    watched.read(heartbeat(life("a"), 1), heartbeat(life("b"), 1))
-    watched.seen.record_read(life("a"), None, asked_at=watched.at)
-    watched.seen.record_unread(life("b"), asked_at=watched.at)
+    watched.read(heartbeat(incarnation("a"), 1), heartbeat(incarnation("b"), 1))
+    watched.seen.record_read(incarnation("a"), None, asked_at=watched.at)
+    watched.seen.record_unread(incarnation("b"), asked_at=watched.at)
     assert watched.seen.to_ask() == []
-    assert watched.states() == {life("a"): MemberState.DEAD, life("b"): MemberState.LIVE}
-    watched.read(heartbeat(life("a"), 1), heartbeat(life("b"), 1), after=3.0)
-    assert watched.seen.to_ask() == [life("b")]
+    assert watched.states() == {incarnation("a"): MemberState.DEAD, incarnation("b"): MemberState.LIVE}
+    watched.read(heartbeat(incarnation("a"), 1), heartbeat(incarnation("b"), 1), after=3.0)
+    assert watched.seen.to_ask() == [incarnation("b")]
 
 
-def test_of_a_node_the_newest_life_is_shown_and_every_one_that_has_not_ended() -> None:
-    left = heartbeat(life("a", 1), 9, state=NodeState.LEFT)
-    draining = heartbeat(life("a", 2), 5, state=NodeState.DRAINING)
+def test_of_a_node_the_newest_incarnation_is_shown_and_every_one_that_has_not_ended() -> None:
+    left = heartbeat(incarnation("a", 1), 9, state=NodeState.LEFT)
+    draining = heartbeat(incarnation("a", 2), 5, state=NodeState.DRAINING)
     watched = Watched()
-    watched.read(left, draining, heartbeat(life("a", 3), 1))
-    assert watched.states() == {life("a", 2): MemberState.DRAINING, life("a", 3): MemberState.LIVE}
-    watched.read(left, heartbeat(life("a", 2), 6, state=NodeState.LEFT))
-    assert watched.states() == {life("a", 2): MemberState.LEFT}
+    watched.read(left, draining, heartbeat(incarnation("a", 3), 1))
+    assert watched.states() == {incarnation("a", 2): MemberState.DRAINING, incarnation("a", 3): MemberState.LIVE}
+    watched.read(left, heartbeat(incarnation("a", 2), 6, state=NodeState.LEFT))
+    assert watched.states() == {incarnation("a", 2): MemberState.LEFT}
     watched.at += SHOWN_ENDED_MS / 1_000
-    watched.read(left, heartbeat(life("a", 2), 6, state=NodeState.LEFT))
+    watched.read(left, heartbeat(incarnation("a", 2), 6, state=NodeState.LEFT))
     assert watched.states() == {}
 
 
 def test_hints_go_to_live_nodes_that_beat() -> None:
     watched = Watched()
-    rows = [heartbeat(life("a"), 1), heartbeat(life("b"), 1, state=NodeState.DRAINING), heartbeat(life("c"), 1)]
+    rows = [
+        heartbeat(incarnation("a"), 1),
+        heartbeat(incarnation("b"), 1, state=NodeState.DRAINING),
+        heartbeat(incarnation("c"), 1),
+    ]
     watched.read(*rows)
     assert dict(watched.seen.targets.addresses) == {"a": "a:1", "c": "c:1"}, "until any was seen to beat"
-    watched.read(heartbeat(life("a"), 2, weight=2.5), *rows[1:])
+    watched.read(heartbeat(incarnation("a"), 2, weight=2.5), *rows[1:])
     assert dict(watched.seen.targets.weights) == {"a": 2.5}
     same = watched.seen.targets
-    watched.read(heartbeat(life("a"), 3, weight=2.5), *rows[1:])
+    watched.read(heartbeat(incarnation("a"), 3, weight=2.5), *rows[1:])
     assert watched.seen.targets is same
     for _ in range(8):
-        watched.read(heartbeat(life("a"), 3, weight=2.5), heartbeat(life("c"), 2), rows[1])
+        watched.read(heartbeat(incarnation("a"), 3, weight=2.5), heartbeat(incarnation("c"), 2), rows[1])
     assert dict(watched.seen.targets.weights) == {}, "both have been silent for too long"
     assert watched.seen.alone
 
 
 def test_a_node_that_comes_is_told_before_it_beats_but_not_for_long() -> None:
     watched = Watched()
-    watched.read(heartbeat(life("a"), 1))
+    watched.read(heartbeat(incarnation("a"), 1))
     for beat in range(2, 4):
-        watched.read(heartbeat(life("a"), beat))
+        watched.read(heartbeat(incarnation("a"), beat))
     for beat in range(4, 11):
-        watched.read(heartbeat(life("a"), beat), heartbeat(life("b"), 1))
+        watched.read(heartbeat(incarnation("a"), beat), heartbeat(incarnation("b"), 1))
         assert set(watched.seen.targets.addresses) == {"a", "b"}, "members give it pollers as soon as they see it"
-    watched.read(heartbeat(life("a"), 11), heartbeat(life("b"), 1))
+    watched.read(heartbeat(incarnation("a"), 11), heartbeat(incarnation("b"), 1))
     assert set(watched.seen.targets.addresses) == {"a"}
 
 
-def test_an_older_life_of_a_node_is_told_nothing() -> None:
+def test_an_older_incarnation_of_a_node_is_told_nothing() -> None:
     watched = Watched()
-    watched.read(heartbeat(life("a", 1), 1), heartbeat(life("a", 2), 1))
-    watched.read(heartbeat(life("a", 1), 2), heartbeat(life("a", 2), 2))
+    watched.read(heartbeat(incarnation("a", 1), 1), heartbeat(incarnation("a", 2), 1))
+    watched.read(heartbeat(incarnation("a", 1), 2), heartbeat(incarnation("a", 2), 2))
     assert dict(watched.seen.targets.addresses) == {"a": "a:2"}
 
 
 def test_a_program_of_before_is_one_that_does_not_tell_its_machines_clock() -> None:
     watched = Watched()
-    watched.read(heartbeat(life("a"), 1, system_ms=1), heartbeat(life("b"), 1))
+    watched.read(heartbeat(incarnation("a"), 1, system_ms=1), heartbeat(incarnation("b"), 1))
     assert watched.seen.older_programs
-    watched.read(heartbeat(life("a"), 2, system_ms=1), heartbeat(life("b"), 1, state=NodeState.LEFT))
+    watched.read(heartbeat(incarnation("a"), 2, system_ms=1), heartbeat(incarnation("b"), 1, state=NodeState.LEFT))
     assert not watched.seen.older_programs
 
 
-def test_what_all_know_is_what_every_life_that_has_not_ended_tells() -> None:
+def test_what_all_know_is_what_every_incarnation_that_has_not_ended_tells() -> None:
     watched = Watched()
     assert watched.seen.knows == 0
     watched.read()
     assert watched.seen.knows == 0, "there are none"
-    watched.read(heartbeat(life("a"), 1, knows=15), heartbeat(life("b"), 1, knows=14))
+    watched.read(heartbeat(incarnation("a"), 1, knows=15), heartbeat(incarnation("b"), 1, knows=14))
     assert watched.seen.knows == 14
-    watched.read(heartbeat(life("a"), 2, knows=15), heartbeat(life("b"), 1, knows=14, state=NodeState.LEFT))
+    watched.read(
+        heartbeat(incarnation("a"), 2, knows=15), heartbeat(incarnation("b"), 1, knows=14, state=NodeState.LEFT)
+    )
     assert watched.seen.knows == 15
-    watched.read(heartbeat(life("a"), 3, knows=15), heartbeat(life("c"), 1))
+    watched.read(heartbeat(incarnation("a"), 3, knows=15), heartbeat(incarnation("c"), 1))
     assert watched.seen.knows == 0, "nor does who does not tell"
-    watched.seen.record_read(life("c"), None, asked_at=0.0)
-    watched.read(heartbeat(life("a"), 4, knows=15), heartbeat(life("c"), 1))
+    watched.seen.record_read(incarnation("c"), None, asked_at=0.0)
+    watched.read(heartbeat(incarnation("a"), 4, knows=15), heartbeat(incarnation("c"), 1))
     assert watched.seen.knows == 15, "it is dead"
 
 
-def test_a_time_in_which_nobody_looked_makes_no_life_silent() -> None:
+def test_a_time_in_which_nobody_looked_makes_no_incarnation_silent() -> None:
     watched = Watched()
-    watched.read(heartbeat(life("a"), 1))
-    watched.read(heartbeat(life("a"), 2))
-    watched.read(heartbeat(life("a"), 2), after=30.0)
+    watched.read(heartbeat(incarnation("a"), 1))
+    watched.read(heartbeat(incarnation("a"), 2))
+    watched.read(heartbeat(incarnation("a"), 2), after=30.0)
     assert set(watched.seen.targets.addresses) == {"a"}
     assert not watched.seen.alone
-    assert watched.members()[life("a")].beat_age_seconds == 30.0, "its age is told as it is"
+    assert watched.members()[incarnation("a")].beat_age_seconds == 30.0, "its age is told as it is"
 
 
 def beat_all(watched: Watched, count: int, offsets_ms: dict[str, int], *, own_offset_ms: int = 0) -> None:
@@ -181,7 +189,7 @@ def beat_all(watched: Watched, count: int, offsets_ms: dict[str, int], *, own_of
     for _ in range(count):
         beat = round(watched.at) + 1
         written = NOW_MS + round((watched.at + 1.0) * 1_000) - 40
-        rows = [heartbeat(life(name), beat, wall_ms=written + offset) for name, offset in offsets_ms.items()]
+        rows = [heartbeat(incarnation(name), beat, wall_ms=written + offset) for name, offset in offsets_ms.items()]
         watched.read(*rows, own_offset_ms=own_offset_ms)
 
 
@@ -200,7 +208,7 @@ def test_a_node_that_joins_does_not_make_it_unknown() -> None:
     beat_all(watched, 31, {"a": 0}, own_offset_ms=-700)
     beat_all(watched, 5, {"a": 0, "b": 0}, own_offset_ms=-700)
     assert watched.seen.offset_ms == -660
-    assert watched.members()[life("b")].offset_ms is None
+    assert watched.members()[incarnation("b")].offset_ms is None
 
 
 def test_an_offset_beyond_doubt_is_known_after_few_beats() -> None:
@@ -213,8 +221,8 @@ def test_clocks_of_those_that_ended_do_not_count() -> None:
     watched = Watched()
     beat_all(watched, 31, {"a": 0, "b": 900, "c": 900})
     assert watched.seen.offset_ms == -860
-    for of in (life("b"), life("c")):
-        watched.seen.record_read(of, LifeRecord(of, alive=False, renewals=1), asked_at=watched.at)
+    for of in (incarnation("b"), incarnation("c")):
+        watched.seen.record_read(of, IncarnationRecord(of, alive=False, renewals=1), asked_at=watched.at)
     beat_all(watched, 1, {"a": 0})
     assert watched.seen.offset_ms == 40
 
@@ -232,10 +240,10 @@ def test_after_a_beat_of_each_ones_own_clock_is_known_well_enough_for_creates() 
 
 def test_who_does_not_beat_is_waited_for_no_longer_than_a_beat_and_a_half() -> None:
     watched = Watched()
-    silent, known = heartbeat(life("silent"), 5), []
+    silent, known = heartbeat(incarnation("silent"), 5), []
     for beat in range(20):
         written = NOW_MS + round(watched.at * 1_000)
-        watched.read(silent, heartbeat(life("a"), beat, wall_ms=written), after=0.1)
+        watched.read(silent, heartbeat(incarnation("a"), beat, wall_ms=written), after=0.1)
         known.append(watched.seen.first_offset_ms)
     assert known[:15] == [None] * 15
     assert known[15:] == [100] * 5
@@ -244,7 +252,7 @@ def test_who_does_not_beat_is_waited_for_no_longer_than_a_beat_and_a_half() -> N
 def test_an_observer_alone_knows_nothing_and_does_not_hurry() -> None:
     watched = Watched()
     for _ in range(5):
-        watched.read(heartbeat(life("gone"), 5), heartbeat(life("left"), 9, state=NodeState.LEFT))
+        watched.read(heartbeat(incarnation("gone"), 5), heartbeat(incarnation("left"), 9, state=NodeState.LEFT))
     assert watched.seen.first_offset_ms is None
     assert watched.seen.alone
     assert not watched.seen.comparing
@@ -254,11 +262,11 @@ def test_what_was_known_stays_while_no_member_beats_until_the_clock_is_set() -> 
     watched = Watched()
     beat_all(watched, 31, {"a": 0}, own_offset_ms=400)
     for _ in range(60):
-        watched.read(heartbeat(life("a"), 31), own_offset_ms=400)
+        watched.read(heartbeat(incarnation("a"), 31), own_offset_ms=400)
     assert watched.seen.alone
     assert watched.seen.offset_ms is None
     assert watched.seen.first_offset_ms == 440
-    watched.read(heartbeat(life("a"), 31), own_offset_ms=-3_600_000)
+    watched.read(heartbeat(incarnation("a"), 31), own_offset_ms=-3_600_000)
     assert watched.seen.first_offset_ms is None
     beat_all(watched, 2, {"b": 0}, own_offset_ms=-3_600_000)
     assert watched.seen.first_offset_ms == -3_599_960
@@ -287,14 +295,16 @@ class Members:
         for _ in range(seconds):
             for name, offset_ms in self.names.items():
                 at = EPOCH_MS + round(virtual_loop().time() * 1_000)
-                old = self.store.heartbeats.get(life(name))
-                row = heartbeat(life(name), 1 if old is None else old.beat + 1, wall_ms=at + offset_ms)
-                self.store.heartbeats[life(name)] = row
-                self.store.lives.setdefault(life(name), LifeRecord(life(name), alive=True, renewals=1))
+                old = self.store.heartbeats.get(incarnation(name))
+                row = heartbeat(incarnation(name), 1 if old is None else old.beat + 1, wall_ms=at + offset_ms)
+                self.store.heartbeats[incarnation(name)] = row
+                self.store.incarnations.setdefault(
+                    incarnation(name), IncarnationRecord(incarnation(name), alive=True, renewals=1)
+                )
             await virtual_loop().advance(1.0)
 
     def states(self) -> dict[str, str]:
-        return {member.life.node_id: str(member.state) for member in self.watch.members()}
+        return {member.incarnation.node_id: str(member.state) for member in self.watch.members()}
 
 
 def test_it_reads_once_a_second_and_asks_about_who_stands_still() -> None:
@@ -311,12 +321,12 @@ def test_it_reads_once_a_second_and_asks_about_who_stands_still() -> None:
         assert set(members.store.requests) == {"read_heartbeats", "read_server_clock"}
         del members.names["b"]
         await members.beat(4)
-        members.store.lives[life("b")] = LifeRecord(life("b"), alive=False, renewals=1)
+        members.store.incarnations[incarnation("b")] = IncarnationRecord(incarnation("b"), alive=False, renewals=1)
         await members.beat(4)
         assert members.states() == {"a": "live", "b": "dead"}
-        asked = members.store.requests["read_life"]
+        asked = members.store.requests["read_incarnation"]
         await members.beat(10)
-        assert members.store.requests["read_life"] == asked
+        assert members.store.requests["read_incarnation"] == asked
         await members.watch.stop()
         assert members.crashes == []
 
@@ -403,14 +413,14 @@ def test_a_record_that_does_not_come_holds_up_no_read() -> None:
     class SlowRecords(StorePort):
         stuck: asyncio.Event
 
-        async def read_life(self, life: Life) -> LifeRecord | None:
+        async def read_incarnation(self, incarnation: NodeIncarnation) -> IncarnationRecord | None:
             await self.stuck.wait()
-            return await super().read_life(life)
+            return await super().read_incarnation(incarnation)
 
     async def scenario() -> None:
         stuck = SlowRecords.stuck = asyncio.Event()
         members = Members("a", port=SlowRecords)
-        members.store.heartbeats[life("old")] = heartbeat(life("old"), 1)
+        members.store.heartbeats[incarnation("old")] = heartbeat(incarnation("old"), 1)
         await members.watch.start()
         await members.beat(10)
         assert members.store.requests["read_heartbeats"] >= 10
