@@ -9,10 +9,10 @@ counter + 1. Its *trust* is its own permission to act. A *lease* is the row that
 *epoch*; the epoch grows with every take and fences what the owner writes. A *mark* is a minute; all marks before a
 poller's *watermark* are settled.
 
-    itself:  waiting ─▶ lapsed ⇄ trusted ─▶ over                                    (`trust`, `heartbeater`)
+    itself:  waiting ─▶ lapsed ⇄ trusted ─▶ over                                    (`trust`, `membership_agent`)
     others:  seen ─▶ watched ─▶ silent for 6 s ─▶ declared ─▶ dead, leases are free (`detector`, `observer`)
-    poller:  TAKING ─▶ HELD ⇄ MARKING ─▶ DRAINING ─▶ RELEASING, or DOUBTFUL between (`lease`, `custody`)
-    cluster: hints over live nodes ─▶ what is missing, what is released ─▶ leases   (`rendezvous`, `keeper`)
+    poller:  TAKING ─▶ HELD ⇄ MARKING ─▶ DRAINING ─▶ RELEASING, or DOUBTFUL between (`lease`, `lease_table`)
+    cluster: hints over live nodes ─▶ what is missing, what is released ─▶ leases   (`rendezvous`, `lease_balancer`)
 
 The rules
  1. An incarnation may start an attempt only while trusted: until 4 s after the *start* of its last confirmed beat

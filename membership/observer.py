@@ -1,4 +1,4 @@
-"""The reading half of a heartbeater: reads the members, and decides deaths.
+"""The reading half of a membership agent: reads the members, and decides deaths.
 
 Reads follow one another; whatever a read gives rise to (an incarnation's record to be read, a death to be declared)
 runs beside them, so that a slow conditional write never makes a gap in the reads."""

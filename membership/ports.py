@@ -193,7 +193,7 @@ class LeaseStore(Protocol):
 
 
 class PollerHost(Protocol):
-    """What the keeper of the leases asks of the process it serves. Calls come on the event loop's thread.
+    """What the lease balancer asks of the process it serves. Calls come on the event loop's thread.
 
     A poller's story is `granted`, then perhaps `drain`, then `revoked`, and possibly again from the start under a
     higher epoch. Every granted poller ends with exactly one `revoked`. `gone` follows when the poller is surely not
@@ -215,7 +215,7 @@ class PollerHost(Protocol):
     async def drain(self, poller: PollerKey) -> None:
         """Stop claiming, let started work end, record it. After it returns nothing is written for the poller.
 
-        Cancelled when it takes longer than the keeper's bound; `revoked` follows in any case.
+        Cancelled when it takes longer than the lease balancer's bound; `revoked` follows in any case.
         """
 
     def revoked(self, poller: PollerKey) -> None:

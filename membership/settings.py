@@ -10,7 +10,8 @@ class MembershipSettings:
     """Times in seconds, each with what a change of it costs. Contradictions raise `SettingsInvalid`."""
 
     beat_seconds: float = 1.0
-    """Between two heartbeats, two reads of the members, and two rounds of the keeper. Shorter: more store requests."""
+    """Between two heartbeats, two reads of the members, and two rounds of the lease balancer. Shorter: more store
+    requests."""
     trust_seconds: float = 4.0
     """How long a confirmed heartbeat lets an incarnation act, from the start of its write. Shorter: a slow store stops
     it."""
@@ -51,7 +52,7 @@ class MembershipSettings:
     max_concurrent_lease_reads: int = 8
     """Reads of clients' leases under way at once."""
     lease_reads_per_round: int = 200
-    """Clients whose leases are read in one round of the keeper while pollers are missing."""
+    """Clients whose leases are read in one round of the lease balancer while pollers are missing."""
     fruitless_seconds: float = 5.0
     """Between two reads of a client's leases after `patience_rounds` rounds in which nothing could be taken."""
     patience_rounds: int = 20

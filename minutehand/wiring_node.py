@@ -7,8 +7,8 @@ from cql.metrics import METRICS as STORAGE_METRICS
 from cql.migrate import load_migrations
 from cql.packed import PACKED_SINCE
 from cql.storage import open_storage
-from membership.heartbeater import new_incarnation
 from membership.identity import NodeId, NodeIncarnation
+from membership.membership_agent import new_incarnation
 from minutehand.config import Settings
 from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector, start_unless_stopped, unless_stopped
@@ -107,9 +107,9 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             hints=hints,
             knows=len(load_migrations()),
         )
-        storage.schedules.packs = lambda: node.heartbeater.view.all_know(PACKED_SINCE)
+        storage.schedules.packs = lambda: node.membership_agent.view.all_know(PACKED_SINCE)
         storage.measures.requests.listener = node.budget.observe
-        targets.watch(lambda: node.heartbeater.view)
+        targets.watch(lambda: node.membership_agent.view)
         edits = storage.measures.edits
         show_node(
             node,

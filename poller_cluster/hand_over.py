@@ -7,14 +7,14 @@ to.
 The last node that takes pollers does not hand over unless it is forced to: nobody would own them, and nobody would be
 called. Of several that are asked at the same time one stays at least: each says that it drains, and hands nothing over
 before a read that began after that was seen in storage showed another one that takes pollers. Until then it keeps what
-it holds (`Keeper`), so a refusal moves nothing."""
+it holds (`LeaseBalancer`), so a refusal moves nothing."""
 
 import asyncio
 from typing import Protocol
 
 from membership.errors import MinutehandError
 from membership.identity import NodeIncarnation
-from membership.keeper import Keeper
+from membership.lease_balancer import LeaseBalancer
 from membership.ports import Heartbeat, MemberStore, NodeState, Spawn
 from membership.view import MembersView
 from scheduler_service.runtime.clock import Clock
@@ -36,7 +36,7 @@ class NotSeen(MinutehandError):
 
 
 class Announcing(Protocol):
-    """What is needed of a `Heartbeater`."""
+    """What is needed of a `MembershipAgent`."""
 
     @property
     def view(self) -> MembersView: ...
@@ -53,7 +53,7 @@ class HandOver:
         incarnation: NodeIncarnation,
         members: Announcing,
         store: MemberStore,
-        keeper: Keeper,
+        balancer: LeaseBalancer,
         clock: Clock,
         silent_after: float,
         spawn: Spawn,
@@ -61,7 +61,7 @@ class HandOver:
         self._incarnation = incarnation
         self._members = members
         self._store = store
-        self._keeper = keeper
+        self._balancer = balancer
         self._clock = clock
         self._silent_after = silent_after
         self._spawn = spawn
@@ -93,31 +93,33 @@ class HandOver:
         self._taken_back += 1
         if self.begun:
             self.begun = False
-            self._keeper.take_again()
-            _log.info("drain-taken-back", incarnation=str(self._incarnation), pollers=len(self._keeper.leases()))
+            self._balancer.take_again()
+            _log.info("drain-taken-back", incarnation=str(self._incarnation), pollers=len(self._balancer.leases()))
         return True
 
     async def finish(self) -> None:
         """For good. Returns when every poller is handed over, or that has taken too long."""
         self._stopping = True
         if self.begun:
-            await self._keeper.release_all()
+            await self._balancer.release_all()
         else:
             self._begin()
             await self._release()
 
     def _begin(self) -> None:
         self.begun = True
-        _log.info("drain-begun", incarnation=str(self._incarnation), pollers=len(self._keeper.leases()))
+        _log.info("drain-begun", incarnation=str(self._incarnation), pollers=len(self._balancer.leases()))
 
     async def _release(self) -> None:
         if not self.begun:
             return
         began = self._clock.monotonic()
-        await self._keeper.release_all()
+        await self._balancer.release_all()
         if self.begun:
             took = round(self._clock.monotonic() - began, 3)
-            _log.info("drain-ended", incarnation=str(self._incarnation), seconds=took, left=len(self._keeper.leases()))
+            _log.info(
+                "drain-ended", incarnation=str(self._incarnation), seconds=took, left=len(self._balancer.leases())
+            )
 
     async def _judged(self, asked_after: int) -> None:
         try:

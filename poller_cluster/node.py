@@ -5,7 +5,7 @@ pollers of.
     ServedClients --quota, state, settings---------------------------------^   |
     hints ---------------------------------------------------------------------'
 
-A node is a `PollerHost`: the keeper of the leases tells it which pollers are its own and under which epoch. What it
+A node is a `PollerHost`: the lease balancer tells it which pollers are its own and under which epoch. What it
 sends and writes, it does only for those, only under trust. Stopping is a drain: every poller is handed over before it
 leaves."""
 
@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from membership.heartbeater import Heartbeater
 from membership.identity import NodeIncarnation, PollerKey
-from membership.keeper import Keeper
+from membership.lease_balancer import LeaseBalancer
+from membership.membership_agent import MembershipAgent
 from membership.ports import LeaseStore, MemberStore
 from membership.settings import MembershipSettings
 from membership.view import MembersView
@@ -137,7 +137,7 @@ class Node:
             on_change=self._clients_changed,
             bounds=settings.clients,
         )
-        self.heartbeater = Heartbeater(
+        self.membership_agent = MembershipAgent(
             incarnation=incarnation,
             address=address,
             version=version,
@@ -154,14 +154,14 @@ class Node:
         self._set_back = SetBack(
             clock=clock,
             grace_ms=settings.minute.grace_ms,
-            ahead_of_servers_ms=self.heartbeater.servers.ahead_of_most_ms,
-            leases=lambda: self.keeper.leases(),
+            ahead_of_servers_ms=self.membership_agent.servers.ahead_of_most_ms,
+            leases=lambda: self.balancer.leases(),
             clients=self._clients.values,
-            start_again=lambda poller, epoch: self.keeper.suspect(poller, epoch=epoch),
+            start_again=lambda poller, epoch: self.balancer.suspect(poller, epoch=epoch),
         )
-        self.keeper = Keeper(
+        self.balancer = LeaseBalancer(
             incarnation=incarnation,
-            members=self.heartbeater,
+            members=self.membership_agent,
             store=stores.own_leases,
             host=self,
             clock=clock,
@@ -170,9 +170,9 @@ class Node:
         )
         self.hand_over = HandOver(
             incarnation=incarnation,
-            members=self.heartbeater,
+            members=self.membership_agent,
             store=stores.members,
-            keeper=self.keeper,
+            balancer=self.balancer,
             clock=clock,
             silent_after=membership.dead_after_seconds,
             spawn=self._spawn,
@@ -196,7 +196,7 @@ class Node:
             place=place,
             served=self.clients,
             pollers=lambda: self._positions(CRON_CLIENT),
-            trusted=self.heartbeater.trusted,
+            trusted=self.membership_agent.trusted,
             budget=self.budget,
             clock=clock,
             randomness=randomness,
@@ -210,7 +210,7 @@ class Node:
             place=place,
             clients=self.clients,
             pollers=self._held,
-            trusted=self.heartbeater.trusted,
+            trusted=self.membership_agent.trusted,
             budget=self.budget,
             clock=clock,
             randomness=randomness,
@@ -218,14 +218,14 @@ class Node:
             spawn=self._spawn,
             on_fault=on_fault,
         )
-        due_clock = DueClock(clock=clock, view=lambda: self.heartbeater.view, limit_ms=membership.clock_limit_ms)
+        due_clock = DueClock(clock=clock, view=lambda: self.membership_agent.view, limit_ms=membership.clock_limit_ms)
         self.dispatcher = Dispatcher(
             engine=CronEngine(calls=engine, expander=self.crons.expander),
             clients=self.clients,
             clock=clock,
             randomness=randomness,
             sender=Sender(incarnation=str(incarnation), version=version),
-            trusted=lambda: self.heartbeater.trusted() and due_clock.known,
+            trusted=lambda: self.membership_agent.trusted() and due_clock.known,
             due_clock=due_clock,
             on_result=self.books.attempt_made,
             on_fault=on_fault,
@@ -240,7 +240,7 @@ class Node:
             dispatcher=self.dispatcher,
             clock=clock,
             randomness=randomness,
-            trusted=self.heartbeater.trusted,
+            trusted=self.membership_agent.trusted,
             spawn=self._spawn,
             books=self.books,
             record_pace=RecordPace(settings.minute),
@@ -258,12 +258,12 @@ class Node:
         await self._engine.start()
         while not await self.clients.refresh():
             await self._clock.sleep(0.5)
-        await self.heartbeater.start()
+        await self.membership_agent.start()
         timekeeper = Timekeeper(
             clock=self._clock,
-            witnesses=lambda: self.heartbeater.view.witnesses,
-            alone=lambda: len(self.heartbeater.view.members) <= 1,
-            servers=self.heartbeater.servers.ahead_ms,
+            witnesses=lambda: self.membership_agent.view.witnesses,
+            alone=lambda: len(self.membership_agent.view.members) <= 1,
+            servers=self.membership_agent.servers.ahead_ms,
             accepted=self._set_back.step_accepted,
         )
         self._spawn(timekeeper.run(), "timekeeper")
@@ -274,7 +274,7 @@ class Node:
             clock=self._clock,
             clients=self.clients.all,
             positions=self._positions,
-            trusted=self.heartbeater.trusted,
+            trusted=self.membership_agent.trusted,
             budget=self.budget,
             randomness=self._randomness,
             archives=self._stores.archives if self._settings.retention_waits_for_archive else None,
@@ -282,15 +282,15 @@ class Node:
         self._spawn(retention.run(), "retention")
         self._spawn(self.crons.search.run(), "search for forgotten crons")
         self._spawn(self.reconciler.run(), "search for reconciliations")
-        await self.keeper.start()
+        await self.balancer.start()
         self._clients_changed()
         self.running = True
 
     async def stop(self) -> None:
         """Hand every poller over, leave, stop."""
         await self.hand_over.finish()
-        await self.keeper.stop()
-        await self.heartbeater.stop()
+        await self.balancer.stop()
+        await self.membership_agent.stop()
         await self._engine.stop()
         await self.books.flush()
         await self._tasks.close()
@@ -348,7 +348,7 @@ class Node:
             settings=self._settings.minute,
             stagger=self._randomness.fraction(),
             spawn=self._spawn,
-            on_lost=lambda poller_id, epoch: self.keeper.suspect(PollerKey(client_id, poller_id), epoch=epoch),
+            on_lost=lambda poller_id, epoch: self.balancer.suspect(PollerKey(client_id, poller_id), epoch=epoch),
             on_fault=self._on_fault,
         )
         self._client_tasks[client_id] = [
@@ -378,7 +378,9 @@ class Node:
 
     def _clients_changed(self) -> None:
         self._shares.clear()
-        self.keeper.set_pollers({str(client.client_id): client.record.poller_ceiling for client in self.clients.all()})
+        self.balancer.set_pollers(
+            {str(client.client_id): client.record.poller_ceiling for client in self.clients.all()}
+        )
         for client_id, pollers in self._clients.items():
             self._follow_state(client_id, pollers)
         self.dispatcher.wake()
@@ -420,7 +422,7 @@ class Node:
         return [poller_id for poller_id, poller in pollers.pollers.items() if not poller.leaving]
 
     def _floor(self) -> int | None:
-        return self.keeper.floor()
+        return self.balancer.floor()
 
 
 class NodeTargets:

@@ -51,7 +51,7 @@ def show_node(
 
 
 def _members(shown: Shown) -> Mapping[str, int]:
-    view = shown.node.heartbeater.view
+    view = shown.node.membership_agent.view
     present = Counter(heartbeat.state for heartbeat in view.members)
     left = sum(heartbeat.state is NodeState.LEFT for heartbeat in view.heartbeats.values())
     return {
@@ -165,20 +165,20 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_leases_held",
         Kind.GAUGE,
         "Pollers that this node owns.",
-        lambda shown: len(shown.node.keeper.leases()),
+        lambda shown: len(shown.node.balancer.leases()),
     ),
     Metric(
         "minutehand_pollers",
         Kind.GAUGE,
         "Pollers of all clients that this node knows of, its own or not. More than minutehand_leases_held of all "
         "nodes: some have no owner.",
-        lambda shown: shown.node.keeper.known,
+        lambda shown: shown.node.balancer.known,
     ),
     Metric(
         "minutehand_lease_takeovers_total",
         Kind.COUNTER,
         "Pollers taken over from nodes that had not handed them over: they died, or left too soon.",
-        lambda shown: shown.node.keeper.takeovers,
+        lambda shown: shown.node.balancer.takeovers,
     ),
     Metric(
         "minutehand_fenced_writes_total",
@@ -196,7 +196,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_trusted",
         Kind.GAUGE,
         "1 while this node may make calls.",
-        lambda shown: shown.node.heartbeater.trusted(),
+        lambda shown: shown.node.membership_agent.trusted(),
     ),
     Metric(
         "minutehand_clients_locked",
@@ -293,13 +293,13 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_clock_offset_seconds",
         Kind.GAUGE,
         "This process's wall clock against the members' median; positive is ahead. 0 while it is not known.",
-        lambda shown: shown.node.heartbeater.view.offset_ms / 1000.0,
+        lambda shown: shown.node.membership_agent.view.offset_ms / 1000.0,
     ),
     Metric(
         "minutehand_storage_clock_offset_seconds",
         Kind.GAUGE,
         "This process's wall clock against the median of Cassandra's servers, to a second or so; positive is ahead.",
-        lambda shown: shown.node.heartbeater.servers.ahead_of_most_ms() / 1000.0,
+        lambda shown: shown.node.membership_agent.servers.ahead_of_most_ms() / 1000.0,
     ),
     Metric(
         "minutehand_members",

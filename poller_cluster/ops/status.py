@@ -42,7 +42,7 @@ class NodeNews:
 
     def look(self) -> None:
         """Tell what changed since the last look."""
-        members, me = self._node.heartbeater, self._node.incarnation
+        members, me = self._node.membership_agent, self._node.incarnation
         self._tell_incarnations(members.view, me)
         self._tell_leases()
         trusted = members.trusted()
@@ -72,7 +72,7 @@ class NodeNews:
                 _log.warning("node-dead", node=str(incarnation))
 
     def _tell_leases(self) -> None:
-        before, now = self._leases, self._node.keeper.leases().keys()
+        before, now = self._leases, self._node.balancer.leases().keys()
         taken, gone = len(now - before), len(before - now)
         if taken or gone:
             self._leases = frozenset(now)
@@ -89,7 +89,7 @@ def unready(node: Node, *, clock: Clock) -> Sequence[Reason]:
         reasons.append(Reason(DRAINING, "its pollers are being handed over, or are"))
     if not node.running:
         reasons.append(Reason(STARTING, "it is no member yet: storage does not answer, or its former process lives on"))
-    elif not node.heartbeater.trusted():
+    elif not node.membership_agent.trusted():
         reasons.append(Reason(TRUST_LOST, "its heartbeats are not confirmed: storage does not answer"))
     if not clock.wall_trusted():
         reasons.append(Reason(CLOCK_UNTRUSTED, "the system's clock was stepped and does not agree with the others'"))

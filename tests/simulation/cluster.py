@@ -34,13 +34,13 @@ def everything(quota: int = POLLERS) -> set[PollerKey]:
 
 def owned(world: World) -> set[PollerKey]:
     """What the nodes there are believe to hold; two may do so only while one of them is not trusted."""
-    held = [set(node.node.keeper.leases()) for node in world.nodes.values() if node.node.heartbeater.trusted()]
+    held = [set(node.node.balancer.leases()) for node in world.nodes.values() if node.node.membership_agent.trusted()]
     assert sum(map(len, held)) == len(set().union(*held)), "a poller has two trusted owners"
     return set().union(*held)
 
 
 def pollers_of(world: World, name: str) -> set[int]:
-    return {poller.poller_id for poller in world.nodes[name].node.keeper.leases()}
+    return {poller.poller_id for poller in world.nodes[name].node.balancer.leases()}
 
 
 def owner_of(world: World, poller_id: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from cql.members import CqlMemberStore
 from cql.schedules import CqlScheduleStore
-from membership import custody
+from membership import lease_table
 from membership.conditional import APPLIED, Answer
 from membership.identity import NodeIncarnation
 from membership.lease import start_of
@@ -72,7 +72,7 @@ def floor_over_a_lagging_poller(patch: pytest.MonkeyPatch) -> None:
     def start(row: LeaseRow, *, owners_floor: int | None) -> int:
         return start_of(row, owners_floor=None) if owners_floor is None else max(row.watermark, owners_floor)
 
-    patch.setattr(custody, "start_of", start)
+    patch.setattr(lease_table, "start_of", start)
 
 
 def no_sweep(patch: pytest.MonkeyPatch) -> None:

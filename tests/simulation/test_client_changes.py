@@ -98,7 +98,7 @@ def test_a_client_whose_api_died_before_telling_anybody_is_served_within_a_minut
         api = await begin(world)
         await api.dies_before_the_announcement(api.register(BANK, poller_quota=3, settings=None))
         await world.advance(HEARD_SECONDS)
-        owned = {poller for node in world.nodes.values() for poller in node.node.keeper.leases()}
+        owned = {poller for node in world.nodes.values() for poller in node.node.balancer.leases()}
         assert owned >= {PollerKey(BANK, number) for number in range(3)}
 
     simulate(scenario)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from cql.connection import Item
-from membership.heartbeater import DEAD
+from membership.membership_agent import DEAD
 from scheduler_service.domain.ids import MINUTE_MS, minute_start
 from tests.simulation.cluster import (
     GRACEFUL_MS,
@@ -151,10 +151,10 @@ def test_a_node_that_slept_past_its_trust_calls_nothing_under_what_others_took(s
         world.pause("a")
         await world.advance(seconds)
         woken_ms = world.now_ms()
-        assert not slept.node.heartbeater.trusted()
+        assert not slept.node.membership_agent.trusted()
         world.resume("a")
         await world.advance(0.002)
-        assert not slept.node.heartbeater.trusted()
+        assert not slept.node.membership_agent.trusted()
         await world.advance(8.0)
         declared = "a" in dead_incarnations(world)
         assert declared == (seconds > 8.0)

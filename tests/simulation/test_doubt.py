@@ -56,7 +56,7 @@ async def put_off_in_doubt(world: World) -> Asked:
     world.receiver.script = script
     await until(world, lambda: bool(asked.calls), within=20, step=0.01)
     await world.kill(first)
-    await until(world, lambda: bool(world.nodes[second].node.keeper.leases()), within=20)
+    await until(world, lambda: bool(world.nodes[second].node.balancer.leases()), within=20)
     await world.advance(20)
     row = await found(world, asked)
     assert (row.state, row.reason, row.attempts, len(asked.calls)) == (State.RETRYING, "in-doubt", 0, 1)

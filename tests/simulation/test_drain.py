@@ -44,7 +44,7 @@ def test_the_last_node_does_not_hand_over() -> None:
         await until(world, lambda: len(pollers_of(world, "c")) == len(everything()), within=30.0)
         await load
         await all_delivered_once(world)
-        state = world.nodes["c"].node.heartbeater.view.heartbeats[world.nodes["c"].node.incarnation].state
+        state = world.nodes["c"].node.membership_agent.view.heartbeats[world.nodes["c"].node.incarnation].state
         assert state is NodeState.LIVE
 
     simulate(scenario)
@@ -68,7 +68,7 @@ def test_of_all_nodes_asked_at_once_one_stays_at_least(seed: int) -> None:
 def test_a_node_that_is_silent_is_not_counted_on() -> None:
     async def scenario(world: World) -> None:
         await three_nodes(world, names="ab")
-        incarnation, members = world.nodes["b"].node.incarnation, world.nodes["a"].node.heartbeater
+        incarnation, members = world.nodes["b"].node.incarnation, world.nodes["a"].node.membership_agent
         world.pause("b")
         await until(world, lambda: members.view.silence.get(incarnation, 6.0) >= 6.0, within=9.0)
         assert await drained(world, "a") == [False]
@@ -150,7 +150,8 @@ def test_a_drain_that_is_taken_back_while_it_is_judged_does_not_begin(seconds: f
         assert [type(answer) for answer in answers] == [NotSeen] * 2
         assert not hand_over(world, "a").begun
         assert (
-            world.nodes["a"].node.heartbeater.view.heartbeats[world.nodes["a"].node.incarnation].state is NodeState.LIVE
+            world.nodes["a"].node.membership_agent.view.heartbeats[world.nodes["a"].node.incarnation].state
+            is NodeState.LIVE
         )
 
     simulate(scenario)

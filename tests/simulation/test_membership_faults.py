@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cql.connection import Item
-from membership.heartbeater import DEAD, SUPERSEDED
+from membership.membership_agent import DEAD, SUPERSEDED
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from tests.simulation.cluster import (
     SHOP,
@@ -50,11 +50,11 @@ def test_trust_is_not_regained_after_a_death_was_decided() -> None:
         woken_ms = world.now_ms()
         world.resume("a")
         for _ in range(150):
-            assert not slept.node.heartbeater.trusted()
+            assert not slept.node.membership_agent.trusted()
             await world.advance(0.1)
         assert renewals
         assert slept.over == DEAD
-        assert not slept.node.heartbeater.trusted()
+        assert not slept.node.membership_agent.trusted()
         assert not calls_since(world, woken_ms, node="a")
         await load
         await all_delivered(world)
@@ -77,11 +77,11 @@ def test_beats_confirmed_while_lapsed_give_no_trust() -> None:
         world.resume("a")
         for _ in range(50):
             await world.advance(0.2)
-            assert not lapsed.node.heartbeater.trusted()
+            assert not lapsed.node.membership_agent.trusted()
         assert not calls_since(world, woken_ms, node="a")
         assert not dead_incarnations(world)
         lapsed.connection.plan.hook = None
-        await until(world, lambda: lapsed.node.heartbeater.trusted(), within=3.0)
+        await until(world, lambda: lapsed.node.membership_agent.trusted(), within=3.0)
         await load
         await all_delivered_once(world)
 
@@ -210,7 +210,7 @@ def test_a_death_that_nobody_could_write_down_frees_nothing() -> None:
         world.pause("a")
         await world.advance(15)
         world.resume("a")
-        await until(world, lambda: world.nodes["a"].node.heartbeater.trusted(), within=2.0)
+        await until(world, lambda: world.nodes["a"].node.membership_agent.trusted(), within=2.0)
         assert declared
         assert pollers_of(world, "a") == mine
         await load
@@ -313,8 +313,8 @@ def test_a_second_process_of_a_node_waits_until_the_first_has_ended() -> None:
         world.leaving.append(first)
         second = world.add_node("a")
         await world.advance(15)
-        assert first.node.heartbeater.trusted()
-        assert not second.node.heartbeater.trusted()
+        assert first.node.membership_agent.trusted()
+        assert not second.node.membership_agent.trusted()
         stopping = asyncio.get_running_loop().create_task(first.stop(), name="stop")
         await stopping
         await until(world, lambda: bool(pollers_of(world, "a")), within=5.0)
@@ -337,8 +337,8 @@ def test_of_two_processes_of_a_node_that_start_together_the_newer_stays() -> Non
         await world.advance(15)
         assert first.over == SUPERSEDED
         assert second.over is None
-        assert second.node.heartbeater.trusted()
-        assert not first.node.keeper.leases()
+        assert second.node.membership_agent.trusted()
+        assert not first.node.balancer.leases()
         await load
         await all_delivered_once(world)
         assert not repeated(world)

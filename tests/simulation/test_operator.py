@@ -28,7 +28,7 @@ async def begin(world: World, *, quota: int) -> None:
 
 
 def owned(world: World) -> set[PollerKey]:
-    held = [set(node.node.keeper.leases()) for node in world.nodes.values()]
+    held = [set(node.node.balancer.leases()) for node in world.nodes.values()]
     assert sum(map(len, held)) == len(set().union(*held)), "a poller has two owners"
     return set().union(*held)
 
@@ -54,7 +54,7 @@ def test_a_grown_quota_is_served_by_all_nodes_within_five_seconds() -> None:
         await begin(world, quota=2)
         await world.change_client(SHOP, poller_quota=12)
         await within(world, TAKES_EFFECT_SECONDS, lambda: sum(limits(world)) == 1200 and owned(world) == everything(12))
-        assert all(node.node.keeper.leases() for node in world.nodes.values())
+        assert all(node.node.balancer.leases() for node in world.nodes.values())
         base = world.now_ms()
         for number in range(120):
             await world.create(SHOP, base + 1_000 + 100 * number)
@@ -108,15 +108,15 @@ def test_a_drained_node_hands_everything_over_and_stays_a_member() -> None:
         drained = world.nodes["a"].node
         for _ in range(2):
             drained.hand_over.begin()
-        await within(world, 10.0, lambda: not drained.keeper.leases() and owned(world) == everything(12))
+        await within(world, 10.0, lambda: not drained.balancer.leases() and owned(world) == everything(12))
         await world.settle_down()
         assert len(world.receiver.calls) == 120, "a planned move repeats nothing"
         assert max(call.at_ms - call.due_ms for call in world.receiver.calls) < 2_000
         await world.advance(30.0)
-        other = world.nodes["b"].node.heartbeater
+        other = world.nodes["b"].node.membership_agent
         states = {heartbeat.incarnation.node_id: heartbeat.state for heartbeat in other.view.members}
         assert states == {"a": NodeState.DRAINING, "b": NodeState.LIVE}
-        assert not drained.keeper.leases()
+        assert not drained.balancer.leases()
         await world.stop("a")
         await world.advance(5.0)
         assert {heartbeat.incarnation.node_id for heartbeat in other.view.members} == {"b"}
@@ -129,7 +129,7 @@ def test_a_node_shows_what_it_holds_and_whom_it_sees() -> None:
         await begin(world, quota=12)
         metrics = metrics_of(world, "b")
         at_rest = shown(metrics)
-        assert at_rest["minutehand_leases_held"] == len(world.nodes["b"].node.keeper.leases()) > 0
+        assert at_rest["minutehand_leases_held"] == len(world.nodes["b"].node.balancer.leases()) > 0
         assert at_rest["minutehand_trusted"] == at_rest["minutehand_clock_trusted"] == 1
         assert at_rest['minutehand_members{state="live"}'] == 2
         at_one = {"minutehand_leases_held", "minutehand_pollers", "minutehand_trusted", "minutehand_clock_trusted"}

@@ -115,7 +115,7 @@ def test_a_new_owner_keeps_the_order(how: str, seconds: float) -> None:
         rows = await create(world, base, [7, 10, 14, 80, 95, 125, 190])
         script(world, fail(rows[1], times=1))
         await world.advance(seconds)
-        (owner,) = [name for name, node in world.nodes.items() if node.node.keeper.leases()]
+        (owner,) = [name for name, node in world.nodes.items() if node.node.balancer.leases()]
         if how == "kill":
             await world.kill(owner)
         else:
@@ -189,7 +189,7 @@ def test_a_stuck_key_delays_no_other_key_where_the_order_is_not_known_yet(takeov
             early = await create(world, base, [10.0])
             script(world, fail(stuck[0], early[0]))
             await world.advance(start - 8)
-            (owner,) = [name for name, node in world.nodes.items() if node.node.keeper.leases()]
+            (owner,) = [name for name, node in world.nodes.items() if node.node.balancer.leases()]
             world.leave(owner)
             await world.advance(20)
         else:

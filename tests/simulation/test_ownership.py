@@ -25,7 +25,9 @@ async def one_poller(world: World, *, settings: ClientSettings | None = None) ->
 
 async def moved(world: World, to: str) -> None:
     """The poller is owned by `to`."""
-    await until(world, lambda: owned(world) == everything(1) and bool(world.nodes[to].node.keeper.leases()), within=15)
+    await until(
+        world, lambda: owned(world) == everything(1) and bool(world.nodes[to].node.balancer.leases()), within=15
+    )
 
 
 def is_record(items: Sequence[Item]) -> bool:

@@ -351,7 +351,7 @@ def test_the_watermark_passes_idle_and_settled_minutes() -> None:
         await world.create("shop", world.now_ms() + 8_000)
         await world.advance(200)
         node = world.nodes["a"].node
-        for poller in node.keeper.leases():
+        for poller in node.balancer.leases():
             assert minute_of(world.now_ms() - 10_000 - MINUTE_MS) <= node.position(poller) <= minute_of(world.now_ms())
 
     simulate(scenario)

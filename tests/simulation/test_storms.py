@@ -27,7 +27,7 @@ async def restarted(world: World, *, killed: bool) -> None:
 
 
 def trusted(world: World) -> bool:
-    return all(node.node.heartbeater.trusted() for node in world.nodes.values())
+    return all(node.node.membership_agent.trusted() for node in world.nodes.values())
 
 
 @pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])

@@ -308,7 +308,7 @@ class World:
             raise self.violation(f"{call.schedule_id} was called {early:.0f} ms early")
         if asked.cancelled:
             raise self.violation(f"{call.schedule_id} was called after its cancel was answered")
-        if not node.node.heartbeater.trusted():
+        if not node.node.membership_agent.trusted():
             raise self.violation(f"{node.name} called without trust")
         lease = self.lease_of(asked)
         if lease != (node.name, node.node.incarnation.number, call.fence):

@@ -117,8 +117,8 @@ class Promises:
             held = sorted(
                 poller.poller_id
                 for node in self.world.nodes.values()
-                if node.node.heartbeater.trusted()
-                for poller in node.node.keeper.leases()
+                if node.node.membership_agent.trusted()
+                for poller in node.node.balancer.leases()
                 if poller.client_id == name
             )
             if held != list(range(client.poller_ceiling)) and client.state is ClientState.ACTIVE:

@@ -84,6 +84,6 @@ def acts(node: SimNode) -> bool:
         and node.over is None
         and clock.wall_trusted()
         and abs(clock.wall_ms() - clock.true_ms()) < CLOCK_LIMIT_MS
-        and node.node.heartbeater.trusted()
+        and node.node.membership_agent.trusted()
         and node.connection.plan.faultless
     )

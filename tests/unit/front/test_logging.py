@@ -52,7 +52,9 @@ def test_a_line_has_time_level_logger_action_identity_and_ids() -> None:
 def test_the_standard_librarys_lines_take_the_same_form() -> None:
     stream = configured()
     logging.getLogger("membership.observer").warning("members-unread reason=%s", "t")
-    logging.getLogger("membership.keeper").error("%s is lost", "a/1", extra={"action": "lease-lost", "poller": "a/1"})
+    logging.getLogger("membership.lease_balancer").error(
+        "%s is lost", "a/1", extra={"action": "lease-lost", "poller": "a/1"}
+    )
     logging.getLogger("a.library").warning("Something is deprecated")
     members, lease, library = lines(stream)
     assert (members["action"], members["message"]) == ("members-unread", "reason=t")

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from membership.errors import IncarnationOver
-from membership.heartbeater import Heartbeater
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
-from membership.keeper import Keeper
+from membership.lease_balancer import LeaseBalancer
+from membership.membership_agent import MembershipAgent
 from membership.settings import MembershipSettings
 from tests.support.membership_store import Fault, FaultHook, MembershipStore, StorePort
 from tests.support.virtual_clock import VirtualClock
@@ -90,7 +90,7 @@ class Process:
         self.over: str | None = None
         self.started = False
         self.tasks: dict[asyncio.Task[Any], None] = {}
-        self.heartbeater = Heartbeater(
+        self.membership_agent = MembershipAgent(
             incarnation=incarnation,
             address=f"{incarnation.node_id}:1",
             version="1",
@@ -102,11 +102,11 @@ class Process:
             settings=cluster.settings,
             spawn=self.spawn,
             on_over=self.incarnation_over,
-            floor=lambda: self.keeper.floor(),
+            floor=lambda: self.balancer.floor(),
         )
-        self.keeper = Keeper(
+        self.balancer = LeaseBalancer(
             incarnation=incarnation,
-            members=self.heartbeater,
+            members=self.membership_agent,
             store=self.port,
             host=self.host,
             clock=self.clock,
@@ -127,28 +127,28 @@ class Process:
 
     def incarnation_over(self, reason: str) -> None:
         assert self.over is None, "told twice"
-        assert not self.heartbeater.trusted()
+        assert not self.membership_agent.trusted()
         assert not self.host.positions, "the pollers are revoked before the process is told to end"
         self.over = reason
 
     def drain(self) -> None:
-        self.spawn(self.keeper.release_all(), name="drain")
+        self.spawn(self.balancer.release_all(), name="drain")
 
     async def run(self) -> None:
-        self.keeper.set_pollers(self.cluster.pollers)
-        await self.keeper.start()
+        self.balancer.set_pollers(self.cluster.pollers)
+        await self.balancer.start()
         try:
-            await self.heartbeater.start()
+            await self.membership_agent.start()
         except IncarnationOver:
-            assert self.heartbeater.over is not None
+            assert self.membership_agent.over is not None
         else:
             self.started = True
 
     async def stop(self) -> None:
         """In good order, as on SIGTERM."""
-        await self.keeper.release_all()
-        await self.keeper.stop()
-        await self.heartbeater.stop()
+        await self.balancer.release_all()
+        await self.balancer.stop()
+        await self.membership_agent.stop()
 
     async def kill(self) -> None:
         """As on SIGKILL: nothing more is done."""
@@ -161,7 +161,7 @@ class Process:
         self.host.positions.clear()
 
     def acts_for(self, poller: PollerKey) -> bool:
-        return poller in self.host.positions and poller not in self.host.draining and self.heartbeater.trusted()
+        return poller in self.host.positions and poller not in self.host.draining and self.membership_agent.trusted()
 
 
 class Cluster:
@@ -199,7 +199,7 @@ class Cluster:
             await loop.advance(min(0.1, end - loop.time()))
             mark = int(loop.time() // MARK_SECONDS)
             for process in self.processes:
-                if process.heartbeater.trusted():
+                if process.membership_agent.trusted():
                     process.host.settle(mark)
             self.check()
         if until is not None:
@@ -211,7 +211,7 @@ class Cluster:
             raise error
         owners: dict[PollerKey, Process] = {}
         for process in self.processes:
-            if process.heartbeater.trusted():
+            if process.membership_agent.trusted():
                 for poller in process.host.positions:
                     assert poller not in owners, (
                         f"{poller} is {owners[poller].incarnation}'s and {process.incarnation}'s at {now():.1f}"
@@ -228,7 +228,7 @@ class Cluster:
         """Whether every poller is acted for by the process it is hinted to."""
         return all(
             (process := self.owner_of(poller)) is not None
-            and process.keeper.hint_of(poller) == process.incarnation.node_id
+            and process.balancer.hint_of(poller) == process.incarnation.node_id
             for poller in self.all_pollers
         )
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from membership.heartbeater import DEAD
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
+from membership.membership_agent import DEAD
 from membership.ports import Heartbeat, IncarnationRecord, NodeState
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
@@ -11,7 +11,7 @@ from tests.unit.membership.cluster import Cluster, Process, on
 
 
 def started(*processes: Process) -> bool:
-    return all(process.started and process.heartbeater.trusted() for process in processes)
+    return all(process.started and process.membership_agent.trusted() for process in processes)
 
 
 def test_an_incarnation_begins_with_record_beat_and_renewal() -> None:
@@ -22,10 +22,10 @@ def test_an_incarnation_begins_with_record_beat_and_renewal() -> None:
         assert cluster.store.incarnations[a.incarnation] == IncarnationRecord(a.incarnation, alive=True, renewals=1)
         heartbeat = cluster.store.heartbeats[a.incarnation]
         assert (heartbeat.address, heartbeat.version, heartbeat.capacity_per_minute) == ("a:1", "1", 1_000)
-        assert [one.incarnation for one in a.heartbeater.view.members] == []
+        assert [one.incarnation for one in a.membership_agent.view.members] == []
         await cluster.advance(3.0)
-        assert [one.incarnation for one in a.heartbeater.view.members] == [a.incarnation]
-        assert a.heartbeater.view.hint_weights() == {"a": 1.0}
+        assert [one.incarnation for one in a.membership_agent.view.members] == [a.incarnation]
+        assert a.membership_agent.view.hint_weights() == {"a": 1.0}
         await cluster.ends()
 
     run_virtual(scenario)
@@ -57,8 +57,8 @@ def test_a_killed_node_is_declared_dead_within_nine_seconds_by_decision() -> Non
         await cluster.advance(5.0)
         await a.kill()
         await cluster.advance(5.5)
-        assert a.incarnation not in b.heartbeater.view.free
-        await cluster.advance(3.5, until=lambda: a.incarnation in b.heartbeater.view.free)
+        assert a.incarnation not in b.membership_agent.view.free
+        await cluster.advance(3.5, until=lambda: a.incarnation in b.membership_agent.view.free)
         assert not cluster.store.incarnations[a.incarnation].alive
         await cluster.ends()
 
@@ -74,14 +74,14 @@ def test_a_paused_process_acts_no_more_until_it_knows(seconds: float) -> None:
         a.clock.pause()
         await cluster.advance(seconds)
         a.clock.resume()
-        assert not a.heartbeater.trusted(), "beats from before the pause count for nothing"
+        assert not a.membership_agent.trusted(), "beats from before the pause count for nothing"
         await cluster.advance(2.0)
         if seconds < 6.0:
             assert started(a, b)
             assert cluster.store.incarnations[a.incarnation].renewals == 2
         else:
             assert a.over == DEAD
-            assert not a.heartbeater.trusted()
+            assert not a.membership_agent.trusted()
         await cluster.ends()
 
     run_virtual(scenario)
@@ -99,7 +99,7 @@ def test_trust_is_not_regained_after_a_death_was_decided() -> None:
         await cluster.advance(20.0, until=lambda: "declare_dead" in cluster.store.requests)
         a.clock.resume()
         await cluster.advance(1.0)
-        assert a.heartbeater.trusted(), "its renewal came first"
+        assert a.membership_agent.trusted(), "its renewal came first"
         await cluster.advance(10.0)
         assert cluster.store.incarnations[a.incarnation].alive, (
             "the late declaration was conditional on the renewals of before"
@@ -137,7 +137,7 @@ def test_nobody_dies_because_the_store_was_away() -> None:
         for process in processes:
             process.port.away = True
         await cluster.advance(20.0)
-        assert not any(process.heartbeater.trusted() for process in processes)
+        assert not any(process.membership_agent.trusted() for process in processes)
         for process in processes:
             process.port.away = False
         await cluster.advance(2.0, until=lambda: started(*processes))
@@ -157,7 +157,7 @@ def test_one_lost_or_hanging_beat_costs_no_trust() -> None:
             a.port.fault = on("write_heartbeat", fault)
             for _ in range(60):
                 await cluster.advance(0.1)
-                assert a.heartbeater.trusted()
+                assert a.membership_agent.trusted()
         assert cluster.store.incarnations[a.incarnation].renewals == 1
         await cluster.ends()
 
@@ -171,7 +171,7 @@ def test_an_unknown_renewal_is_read_and_made_anew() -> None:
         a.port.fault = on("renew_incarnation", Fault.ANSWER_LOST)
         await cluster.advance(0.9)
         assert cluster.store.incarnations[a.incarnation].renewals == 1
-        assert not a.heartbeater.trusted()
+        assert not a.membership_agent.trusted()
         await cluster.advance(3.0, until=lambda: started(a))
         assert cluster.store.incarnations[a.incarnation].renewals == 2
         await cluster.ends()
@@ -188,9 +188,9 @@ def test_a_row_of_an_incarnation_without_record_is_nobodys() -> None:
         )
         a = cluster.add("a")
         await cluster.advance(3.0)
-        assert ghost in a.heartbeater.view.free
+        assert ghost in a.membership_agent.view.free
         assert cluster.owned()
-        assert a.keeper.hint_of(PollerKey("shop", 0)) == "a"
+        assert a.balancer.hint_of(PollerKey("shop", 0)) == "a"
         await cluster.ends()
 
     run_virtual(scenario)

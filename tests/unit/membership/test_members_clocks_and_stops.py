@@ -13,7 +13,7 @@ from tests.unit.membership.cluster import Cluster, Process, now
 
 
 def started(*processes: Process) -> bool:
-    return all(process.started and process.heartbeater.trusted() for process in processes)
+    return all(process.started and process.membership_agent.trusted() for process in processes)
 
 
 def test_vm_resumed_an_hour_ahead() -> None:
@@ -23,12 +23,12 @@ def test_vm_resumed_an_hour_ahead() -> None:
         cluster = Cluster({"shop": 8})
         a, b, c = (cluster.add(name) for name in "abc")
         await cluster.advance(60.0)
-        assert abs(a.heartbeater.view.offset_ms) < 60
-        assert a.heartbeater.view.offset_known
+        assert abs(a.membership_agent.view.offset_ms) < 60
+        assert a.membership_agent.view.offset_known
         c.clock.skew_ms = 3_600_000
         await cluster.advance(10.0)
-        assert abs(c.heartbeater.view.offset_ms - 3_600_000) < 1_500
-        assert abs(a.heartbeater.view.offset_ms) < 60
+        assert abs(c.membership_agent.view.offset_ms - 3_600_000) < 1_500
+        assert abs(a.membership_agent.view.offset_ms) < 60
         assert cluster.store.heartbeats[c.incarnation].state is NodeState.DRAINING
         assert not c.host.positions
         assert cluster.owned()
@@ -49,9 +49,9 @@ def test_offsets_are_known_to_within_a_few_hundredths_after_a_while(skew_ms: int
         cluster = Cluster({})
         processes = [cluster.add("a"), cluster.add("b"), cluster.add("c", skew_ms=skew_ms)]
         await cluster.advance(20.0)
-        assert not processes[2].heartbeater.view.offset_known
+        assert not processes[2].membership_agent.view.offset_known
         await cluster.advance(40.0)
-        assert abs(processes[2].heartbeater.view.offset_ms - skew_ms) < 60
+        assert abs(processes[2].membership_agent.view.offset_ms - skew_ms) < 60
         assert cluster.store.heartbeats[processes[2].incarnation].state is NodeState.LIVE
         await cluster.ends()
 
@@ -66,8 +66,8 @@ def test_a_slow_store_makes_no_clock_look_wrong() -> None:
             process.port.travel_seconds = 0.7
         await cluster.advance(90.0)
         for process in processes:
-            assert process.heartbeater.view.offset_known
-            assert abs(process.heartbeater.view.offset_ms) < 150
+            assert process.membership_agent.view.offset_known
+            assert abs(process.membership_agent.view.offset_ms) < 150
         await cluster.ends()
 
     run_virtual(scenario)
@@ -82,7 +82,7 @@ def test_stop_may_come_at_any_time_and_leaves_nothing() -> None:
 
             async def start(process: Process = process, outcome: list[str] = outcome) -> None:
                 try:
-                    await process.heartbeater.start()
+                    await process.membership_agent.start()
                     outcome.append("started")
                 except IncarnationOver as error:
                     outcome.append(str(error))
@@ -90,11 +90,11 @@ def test_stop_may_come_at_any_time_and_leaves_nothing() -> None:
             starting = asyncio.get_running_loop().create_task(start())
             if instant is not None:
                 await cluster.advance(instant)
-            await asyncio.gather(process.heartbeater.stop(), process.heartbeater.stop())
+            await asyncio.gather(process.membership_agent.stop(), process.membership_agent.stop())
             await starting
-            await process.heartbeater.stop()
+            await process.membership_agent.stop()
             assert not process.tasks
-            assert not process.heartbeater.trusted()
+            assert not process.membership_agent.trusted()
             assert process.over is None, "who stops it knows"
             assert outcome == ["started"] or "was stopped" in outcome[0]
             if process.incarnation in cluster.store.heartbeats:
@@ -110,7 +110,7 @@ def test_stop_gives_up_when_the_store_is_away() -> None:
         await cluster.advance(3.0)
         a.port.away = True
         began = now()
-        await a.heartbeater.stop()
+        await a.membership_agent.stop()
         assert now() - began < 10.0
         assert not a.tasks
 
@@ -133,7 +133,7 @@ def test_an_incarnation_ends_when_its_shell_breaks() -> None:
             await cluster.advance(3.0)
         assert a.over == "failed"
         cluster.errors.clear()
-        await a.heartbeater.stop()
+        await a.membership_agent.stop()
         assert cluster.store.heartbeats[a.incarnation].state is NodeState.LEFT
 
     run_virtual(scenario)
@@ -144,7 +144,7 @@ def test_left_is_written_by_stopping_only() -> None:
         cluster = Cluster({})
         a = cluster.add("a")
         with pytest.raises(ValueError, match="by being stopped"):
-            a.heartbeater.set_state(NodeState.LEFT)
+            a.membership_agent.set_state(NodeState.LEFT)
         await cluster.ends()
 
     run_virtual(scenario)

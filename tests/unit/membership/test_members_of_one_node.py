@@ -3,8 +3,8 @@
 import pytest
 
 from membership.errors import IncarnationOver
-from membership.heartbeater import SUPERSEDED, TAKEN, new_incarnation
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation
+from membership.membership_agent import SUPERSEDED, TAKEN, new_incarnation
 from membership.ports import NodeState
 from tests.support.membership_store import Fault
 from tests.support.virtual_loop import run_virtual
@@ -12,7 +12,7 @@ from tests.unit.membership.cluster import Cluster, Process, now, on
 
 
 def started(*processes: Process) -> bool:
-    return all(process.started and process.heartbeater.trusted() for process in processes)
+    return all(process.started and process.membership_agent.trusted() for process in processes)
 
 
 def test_two_processes_with_one_node_id() -> None:
@@ -24,7 +24,7 @@ def test_two_processes_with_one_node_id() -> None:
         await cluster.advance(3.0, until=lambda: older.over is not None)
         ended = now()
         assert older.over == SUPERSEDED
-        assert not older.heartbeater.trusted()
+        assert not older.membership_agent.trusted()
         assert cluster.store.heartbeats[older.incarnation].state is not NodeState.LEFT
         await cluster.advance(4.0, until=lambda: cluster.store.heartbeats[older.incarnation].state is NodeState.LEFT)
         assert now() - ended >= cluster.settings.send_margin_seconds - 0.1
@@ -76,9 +76,9 @@ def test_an_incarnation_that_exists_is_not_begun_again() -> None:
         await cluster.advance(3.0)
         cluster.processes.append(second := Process(cluster, first.incarnation))
         with pytest.raises(IncarnationOver, match="another process began the same incarnation"):
-            await second.heartbeater.start()
+            await second.membership_agent.start()
         assert second.over == TAKEN
-        await second.heartbeater.stop()
+        await second.membership_agent.stop()
         assert started(first)
         await cluster.ends()
 

@@ -15,12 +15,12 @@ def test_every_poller_finds_the_node_it_is_hinted_to() -> None:
         cluster = Cluster(POLLERS)
         processes = [cluster.add(name) for name in "abc"]
         await cluster.advance(10.0, until=cluster.owned)
-        assert sum(len(process.keeper.leases()) for process in processes) == 20
+        assert sum(len(process.balancer.leases()) for process in processes) == 20
         for process in processes:
             assert process.host.positions, "each has a share"
-            for poller, epoch in process.keeper.leases().items():
-                assert process.keeper.leases().get(poller) == epoch
-                assert process.keeper.leases().get(poller) != epoch - 1
+            for poller, epoch in process.balancer.leases().items():
+                assert process.balancer.leases().get(poller) == epoch
+                assert process.balancer.leases().get(poller) != epoch - 1
                 assert cluster.store.leases[poller].owner == process.incarnation
         await cluster.ends()
 
@@ -134,7 +134,7 @@ def test_a_poller_that_caught_up_counts_again() -> None:
         del cluster.stuck[stuck]
         await cluster.advance(20.0)
         assert not cluster.store.leases[stuck].lagging
-        assert a.keeper.leases().get(stuck) == 1
+        assert a.balancer.leases().get(stuck) == 1
         await cluster.ends()
 
     run_virtual(scenario)
@@ -209,8 +209,8 @@ def test_draining_by_order_empties_a_node_that_stays() -> None:
         a.drain()
         await cluster.advance(5.0, until=lambda: not a.host.positions and cluster.owned())
         await cluster.advance(20.0)
-        assert a.heartbeater.trusted()
-        a.keeper.take_again()
+        assert a.membership_agent.trusted()
+        a.balancer.take_again()
         await cluster.advance(5.0, until=lambda: bool(a.host.positions) and cluster.owned())
         assert b.host.positions
         await cluster.ends()
@@ -223,11 +223,11 @@ def test_a_node_that_says_it_drains_keeps_its_pollers_until_it_releases_them() -
         cluster = Cluster(POLLERS)
         a, _ = cluster.add("a"), cluster.add("b")
         await cluster.advance(20.0)
-        held = a.keeper.leases()
-        a.heartbeater.set_state(NodeState.DRAINING)
+        held = a.balancer.leases()
+        a.membership_agent.set_state(NodeState.DRAINING)
         await cluster.advance(10.0)
-        assert a.heartbeater.view.heartbeats[a.incarnation].state is NodeState.DRAINING
-        assert a.keeper.leases() == held
+        assert a.membership_agent.view.heartbeats[a.incarnation].state is NodeState.DRAINING
+        assert a.balancer.leases() == held
         await cluster.ends()
 
     run_virtual(scenario)
@@ -243,15 +243,15 @@ def test_more_and_fewer_pollers() -> None:
             cluster.pollers = pollers
             cluster.store.create_pollers(cluster.all_pollers, watermark=0)
             for process in processes:
-                process.keeper.set_pollers(pollers)
+                process.balancer.set_pollers(pollers)
             await cluster.advance(5.0, until=cluster.owned)
             await cluster.advance(2.0)
-            held = [poller for process in processes for poller in process.keeper.leases()]
+            held = [poller for process in processes for poller in process.balancer.leases()]
             assert sorted(held) == sorted(cluster.all_pollers)
 
         await told({"shop": 9, "blog": 2})
         await told({"shop": 4})
-        assert processes[0].keeper.hint_of(PollerKey("blog", 0)) is None
+        assert processes[0].balancer.hint_of(PollerKey("blog", 0)) is None
         await told({"shop": 9})
         await cluster.ends()
 

@@ -78,7 +78,7 @@ def test_an_unknown_write_is_settled_by_a_new_epoch(kind: str, fault: Fault) -> 
         a.port.fault = nth_lease_write(fault, KINDS[kind])
         await cluster.advance(40.0)
         epoch = cluster.store.leases[poller].epoch
-        assert a.keeper.leases().get(poller) == epoch
+        assert a.balancer.leases().get(poller) == epoch
         if kind == "clear" or fault is Fault.ANSWER_LOST:
             assert epoch == 2
         assert not cluster.store.leases[poller].lagging
@@ -136,7 +136,7 @@ def test_a_paused_owner_whose_incarnation_was_ended_revokes_everything() -> None
         await cluster.advance(2.0)
         assert a.over == "dead"
         assert [what for what, _ in a.host.story].count("revoked") == held
-        assert a.keeper.leases() == {}
+        assert a.balancer.leases() == {}
         await cluster.ends()
 
     run_virtual(scenario)
@@ -166,13 +166,13 @@ def test_a_suspected_poller_is_settled_under_a_new_epoch() -> None:
         a = cluster.add("a")
         await cluster.advance(20.0)
         poller = PollerKey("shop", 1)
-        a.keeper.suspect(poller, epoch=99)
+        a.balancer.suspect(poller, epoch=99)
         await cluster.advance(3.0)
-        assert a.keeper.leases().get(poller) == 1
-        a.keeper.suspect(poller, epoch=1)
-        a.keeper.suspect(poller, epoch=1)
+        assert a.balancer.leases().get(poller) == 1
+        a.balancer.suspect(poller, epoch=1)
+        a.balancer.suspect(poller, epoch=1)
         await cluster.advance(3.0)
-        assert a.keeper.leases().get(poller) == 2
+        assert a.balancer.leases().get(poller) == 2
         await cluster.ends()
 
     run_virtual(scenario)
@@ -200,7 +200,7 @@ def test_takes_are_bounded_in_number_and_size_and_one_a_client() -> None:
             finally:
                 under_way.remove(client_id)
 
-        a.keeper._custody._store = type("Counting", (), {"write_leases": staticmethod(counted)})()  # type: ignore[assignment]
+        a.balancer._lease_table._store = type("Counting", (), {"write_leases": staticmethod(counted)})()  # type: ignore[assignment]
         await cluster.advance(3.0, until=lambda: len(a.host.positions) == 300)
         assert peak == 7
         assert sorted(sizes) == [5] * 12 + [10] * 24
@@ -253,11 +253,11 @@ def test_stopping_with_pollers_waits_out_what_was_started() -> None:
         a = cluster.add("a")
         await cluster.advance(10.0)
         began = now()
-        await a.keeper.stop()
+        await a.balancer.stop()
         assert now() - began >= cluster.settings.send_margin_seconds
         assert not a.host.positions
-        await a.keeper.stop()
-        await a.heartbeater.stop()
+        await a.balancer.stop()
+        await a.membership_agent.stop()
         assert not a.tasks
         cluster.add("b")
         await cluster.advance(5.0, until=cluster.owned)
@@ -270,7 +270,7 @@ def stopped_before_it_started(process: Process) -> bool:
     return not process.tasks and not process.host.positions
 
 
-def test_a_keeper_may_be_stopped_before_it_started() -> None:
+def test_a_lease_balancer_may_be_stopped_before_it_started() -> None:
     async def scenario() -> None:
         cluster = Cluster(POLLERS)
         a = cluster.add("a")

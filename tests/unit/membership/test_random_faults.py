@@ -72,7 +72,7 @@ class Chaos:
             process.spawn(process.stop(), name="stop")
             self.running[name] = self.add(name)
         elif draw < 0.9:
-            self.random.choice((process.keeper.take_again, process.drain))()
+            self.random.choice((process.balancer.take_again, process.drain))()
         elif draw < 0.95:
             process.host.drain_seconds = self.random.uniform(0.0, 20.0)
         else:
@@ -87,17 +87,17 @@ class Chaos:
             process.port.away = False
             process.port.fault = lambda name, subject: None
         for name, process in self.running.items():
-            if process.heartbeater.over is not None:
+            if process.membership_agent.over is not None:
                 self.running[name] = self.add(name)
             else:
-                process.keeper.take_again()
+                process.balancer.take_again()
 
     def all_well(self) -> bool:
         """Those that only now learnt that they are dead are begun anew, as their supervisor would do."""
         for name, process in list(self.running.items()):
             if process.over is not None:
                 self.running[name] = self.add(name)
-        return all(process.heartbeater.trusted() for process in self.running.values())
+        return all(process.membership_agent.trusted() for process in self.running.values())
 
 
 @pytest.mark.cpu_budget(20)

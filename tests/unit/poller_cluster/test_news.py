@@ -50,10 +50,14 @@ class Scene:
             free=frozenset(one.incarnation for one in self.ended),
             heartbeats={one.incarnation: one for one in (*self.beats, *self.ended)},
         )
-        heartbeater = SimpleNamespace(view=view, trusted=lambda: self.trusts, over=self.over)
-        keeper = SimpleNamespace(leases=lambda: dict(self.leases))
+        membership_agent = SimpleNamespace(view=view, trusted=lambda: self.trusts, over=self.over)
+        balancer = SimpleNamespace(leases=lambda: dict(self.leases))
         return SimpleNamespace(
-            incarnation=incarnation("me"), heartbeater=heartbeater, keeper=keeper, running=True, draining=False
+            incarnation=incarnation("me"),
+            membership_agent=membership_agent,
+            balancer=balancer,
+            running=True,
+            draining=False,
         )
 
 

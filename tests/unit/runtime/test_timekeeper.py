@@ -47,7 +47,7 @@ class Machine:
         self.servers = list(servers)
         self.beats = self.seconds = 0
         self.accepted: list[int] = []
-        self.keeper = Timekeeper(
+        self.balancer = Timekeeper(
             clock=self.clock,
             witnesses=self.witnesses,
             alone=lambda: not self.others,
@@ -69,7 +69,7 @@ class Machine:
     def looks(self, seconds: int) -> None:
         self.seconds += seconds
         for _ in range(seconds):
-            self.keeper.look()
+            self.balancer.look()
             self.clock.advance(1.0)
             self.beats += 1
 

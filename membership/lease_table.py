@@ -1,7 +1,7 @@
 """The leases of one incarnation: carries out their moves, and tells the host what came of them.
 
 `_enter` is the one place where a lease changes: there the host hears of it and the floor learns what counts. What is to
-be done about a poller, and when, is the keeper's to say.
+be done about a poller, and when, is the lease balancer's to say.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Begin = Callable[[], PollerKey | None]
 
 
 class Members(Protocol):
-    """What the keeper of the leases needs of a `Heartbeater`."""
+    """What the lease balancer needs of a `MembershipAgent`."""
 
     over: str | None
 
@@ -46,7 +46,7 @@ class Members(Protocol):
     def set_state(self, state: NodeState) -> None: ...
 
 
-class Custody:
+class LeaseTable:
     """`wanted(poller)`: whether this incarnation should hold it. `gone(poller)` is called when it is not, or no longer,
     ours."""
 
@@ -127,7 +127,7 @@ class Custody:
             return False
         return True
 
-    def let_go(self) -> None:
+    def release_unwanted(self) -> None:
         """Start to release every held poller that is not wanted any more."""
         for lease in [x for x in self._leases.values() if x.phase is Phase.HELD and not self._wanted(x.row.poller)]:
             self._enter(lease.drain())

@@ -10,9 +10,9 @@ from functools import partial
 from itertools import islice
 from statistics import median_low
 
-from membership.custody import Custody, Members
 from membership.errors import StoreUnavailable
 from membership.identity import NodeId, NodeIncarnation, PollerKey
+from membership.lease_table import LeaseTable, Members
 from membership.ports import LeaseStore, NodeState, PollerHost, Spawn, WallClock
 from membership.rendezvous import HintTable
 from membership.settings import MembershipSettings
@@ -23,8 +23,9 @@ _LOG = logging.getLogger(__name__)
 _SAMPLE = 1_000
 
 
-class Keeper:
-    """A service. Stop it before its `Heartbeater`; `release_all` before that hands the pollers over in good order."""
+class LeaseBalancer:
+    """A service. Stop it before its `MembershipAgent`; `release_all` before that hands the pollers over in good
+    order."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Keeper:
         self._host = host
         self._clock = clock
         self._settings = settings
-        self._work = Work(clock=clock, spawn=spawn, name="keeper")
+        self._work = Work(clock=clock, spawn=spawn, name="balancer")
         self._wake = Signal(clock)
         self._changed = Notifier()
         self._hints = HintTable()
@@ -54,7 +55,7 @@ class Keeper:
         self._reading: dict[str, None] = {}
         self._without_row: dict[PollerKey, None] = {}
         self._reads = Narrow(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
-        self._custody = Custody(
+        self._lease_table = LeaseTable(
             incarnation=incarnation,
             members=members,
             store=store,
@@ -86,7 +87,7 @@ class Keeper:
 
     def leases(self) -> Mapping[PollerKey, int]:
         """The epoch of every poller that the host was granted and that was not revoked."""
-        return {lease.row.poller: lease.row.epoch for lease in self._custody.granted()}
+        return {lease.row.poller: lease.row.epoch for lease in self._lease_table.granted()}
 
     @property
     def known(self) -> int:
@@ -96,7 +97,7 @@ class Keeper:
     @property
     def takeovers(self) -> int:
         """Pollers taken so far from incarnations that had not handed them over."""
-        return self._custody.takeovers
+        return self._lease_table.takeovers
 
     def hint_of(self, poller: PollerKey) -> NodeId | None:
         """The node that should hold the poller, as far as this one knows. No right comes of it."""
@@ -107,11 +108,11 @@ class Keeper:
 
         Passed over when the poller is not held under `epoch` any more.
         """
-        self._custody.suspect(poller, epoch=epoch)
+        self._lease_table.suspect(poller, epoch=epoch)
 
     def floor(self) -> int | None:
         """The floor for the heartbeat about to be sent. What it answers counts as sent."""
-        return self._custody.floor()
+        return self._lease_table.floor()
 
     async def start(self) -> None:
         """Begin the rounds. Pollers are taken from the first round in which the members are known."""
@@ -127,7 +128,7 @@ class Keeper:
         bound = self._settings.drain_seconds + self._settings.leave_seconds
         if not await self._work.within(bound, self._emptied(), "emptied"):
             _LOG.warning(
-                "%d pollers were not released in time", len(self._custody), extra={"action": "release-cut-off"}
+                "%d pollers were not released in time", len(self._lease_table), extra={"action": "release-cut-off"}
             )
 
     def take_again(self) -> None:
@@ -142,12 +143,12 @@ class Keeper:
         """Revoke what is still held. Returns when nothing that was started under it can reach the wire any more."""
         if not self._stopped:
             self._stopped = True
-            if self._custody.forget():
+            if self._lease_table.forget():
                 await self._clock.sleep(self._settings.send_margin_seconds)
         await self._work.close()
 
     async def _emptied(self) -> None:
-        while self._leaving and self._members.over is None and len(self._custody):
+        while self._leaving and self._members.over is None and len(self._lease_table):
             await self._changed.wait()
 
     async def _run(self) -> None:
@@ -159,7 +160,7 @@ class Keeper:
         if self._members.over is not None:
             if not self._stopped:
                 self._stopped = True
-                self._custody.forget()
+                self._lease_table.forget()
                 self._changed.notify()
             self._wake.set()
             return
@@ -189,9 +190,9 @@ class Keeper:
             self._read_after.clear()
             self._in_vain.clear()
             self._find_missing()
-            self._custody.let_go()
-        self._custody.cut_off()
-        self._custody.settle()
+            self._lease_table.release_unwanted()
+        self._lease_table.cut_off()
+        self._lease_table.settle()
         if self._members.trusted():
             self._look()
             self._mark()
@@ -199,7 +200,7 @@ class Keeper:
     def _find_missing(self) -> None:
         self._missing = {}
         for poller in () if self._leaving else self._hints.pollers_of(self._incarnation.node_id):
-            if poller not in self._custody:
+            if poller not in self._lease_table:
                 self._missing.setdefault(poller.client_id, {})[poller] = None
 
     def _look(self) -> None:
@@ -228,11 +229,11 @@ class Keeper:
         left: dict[PollerKey, None] = {}
         for poller in missing:
             row = rows.get(poller)
-            if not self._wanted(poller) or poller in self._custody:
+            if not self._wanted(poller) or poller in self._lease_table:
                 continue
             if row is None:
                 self._tell_missing_row(poller)
-            if row is None or not self._custody.offer(row):
+            if row is None or not self._lease_table.offer(row):
                 left[poller] = None
         if left:
             self._missing.setdefault(client_id, {}).update(left)
@@ -253,10 +254,10 @@ class Keeper:
     def _mark(self) -> None:
         """When moves have calmed down: which pollers lag, which have caught up, as against most of the pollers."""
         now = self._clock.monotonic()
-        if self._custody.busy or now - self._marked_at < self._settings.mark_round_seconds:
+        if self._lease_table.busy or now - self._marked_at < self._settings.mark_round_seconds:
             return
         self._marked_at = now
-        step = max(len(self._custody) // _SAMPLE, 1)
-        sample = [self._host.position(lease.row.poller) for lease in islice(self._custody.granted(), 0, None, step)]
+        step = max(len(self._lease_table) // _SAMPLE, 1)
+        sample = [self._host.position(lease.row.poller) for lease in islice(self._lease_table.granted(), 0, None, step)]
         if sample:
-            self._custody.mark(median_low(sample))
+            self._lease_table.mark(median_low(sample))

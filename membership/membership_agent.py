@@ -56,7 +56,7 @@ async def new_incarnation(
         return NodeIncarnation(node_id, next_incarnation(node_id, known=known, wall_ms=clock.wall_ms()))
 
 
-class Heartbeater:
+class MembershipAgent:
     """A service. `on_over(reason)` is called once when the incarnation ended other than by `stop`: act no more, exit.
 
     `floor()` gives the floor for the heartbeat about to be sent; what it answers counts as sent.
@@ -90,8 +90,8 @@ class Heartbeater:
         self._settings = settings
         self._on_over = on_over
         self._floor = floor
-        self._work = Work(clock=clock, spawn=spawn, name="heartbeater")
-        self._parting = Work(clock=clock, spawn=spawn, name="heartbeater.parting")
+        self._work = Work(clock=clock, spawn=spawn, name="membership")
+        self._parting = Work(clock=clock, spawn=spawn, name="membership.parting")
         self._wake = Signal(clock)
         self._changed = Notifier()
         self._renewal = Renewal(
@@ -164,7 +164,8 @@ class Heartbeater:
             raise IncarnationOver(f"{self.incarnation} cannot run: {_REASONS[self.over]}")
 
     async def stop(self) -> None:
-        """Trust nothing any more, then write `left`, for about `leave_seconds`. The keeper must have stopped before."""
+        """Trust nothing any more, then write `left`, for about `leave_seconds`. The lease balancer must have stopped
+        before."""
         if self._stop is not None:
             await asyncio.shield(self._stop)
             return
