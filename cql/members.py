@@ -30,7 +30,7 @@ class CqlMemberStore:
             heartbeat.address,
             heartbeat.wall_ms,
             heartbeat.version,
-            UNSET if heartbeat.floor is None else heartbeat.floor,
+            UNSET if heartbeat.low_watermark is None else heartbeat.low_watermark,
             heartbeat.weight,
             heartbeat.capacity_per_minute,
             UNSET if heartbeat.system_ms is None else heartbeat.system_ms,
@@ -81,7 +81,9 @@ def _met(incarnation: NodeIncarnation, rows: AnswerRows) -> IncarnationRecord | 
 
 
 def _heartbeat(values: tuple[Any, ...]) -> Heartbeat:
-    node_id, incarnation, beat, state, address, wall_ms, version, floor, weight, capacity, system_ms, knows = values
+    node_id, incarnation, beat, state, address, wall_ms, version, low_watermark, weight, capacity, system_ms, knows = (
+        values
+    )
     return Heartbeat(
         incarnation=NodeIncarnation(NodeId(node_id), IncarnationNumber(incarnation)),
         beat=beat,
@@ -89,7 +91,7 @@ def _heartbeat(values: tuple[Any, ...]) -> Heartbeat:
         address=address,
         wall_ms=wall_ms,
         version=version,
-        floor=floor,
+        low_watermark=low_watermark,
         weight=weight,
         capacity_per_minute=capacity,
         system_ms=system_ms,

@@ -28,14 +28,14 @@ The rules
  4. A lease is taken only from an owner that has released it, is dead, or has left; on condition that the row is
     exactly as read. After an unknown answer about a lease its owner stops acting for the poller, and acts again only
     under a new epoch that it has taken from itself. A release once begun is never taken back under its epoch.
- 5. The floor in a heartbeat spares idle pollers every write: it is the oldest mark not settled over the pollers that
-    count. A poller counts unless `lagging` is confirmed and no clear was started since, and until its release is
-    confirmed. It is cleared only at or above every floor ever sent. Floors never fall. Take, set and release write
-    watermark and `lagging = true` in one. A taker starts from the watermark, or from the later of it and the floor of
-    *that incarnation* when the poller does not lag. A missing row is an error, never "now". Marks are passed by a wall
-    clock: the host says what of them is credible (`PollerHost.credible`), and every take, release and beat stays at or
-    before that. So a poller whose owner's clock was ahead is taken again, earlier, under a new epoch; it lags until it
-    has come to the highest floor sent.
+ 5. The low watermark in a heartbeat spares idle pollers every write: it is the oldest mark not settled over the pollers
+    that count. A poller counts unless `lagging` is confirmed and no clear was started since, and until its release is
+    confirmed. It is cleared only at or above every low watermark ever sent. Low watermarks never fall. Take, set and
+    release write watermark and `lagging = true` in one. A taker starts from the watermark, or from the later of it and
+    the low watermark of *that incarnation* when the poller does not lag. A missing row is an error, never "now". Marks
+    are passed by a wall clock: the host says what of them is credible (`PollerHost.credible`), and every take, release
+    and beat stays at or before that. So a poller whose owner's clock was ahead is taken again, earlier, under a new
+    epoch; it lags until it has come to the highest low watermark sent.
  6. Who sees a newer incarnation of its node stops, waits until nothing it started can reach the wire, then writes
     `left`. Who starts waits until the older incarnations of its node are dead or left.
 

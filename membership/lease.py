@@ -20,8 +20,8 @@
 The process acts for the poller in HELD and MARKING, ends what it started in DRAINING, and does nothing in the others.
 So after an unknown answer it acts again only under a new epoch that it has taken from itself.
 
-*Counted*: whether the poller holds up the floor that its incarnation announces. It does unless `lagging = true` is
-confirmed and no clear was started since: from the start of a clear, and until a release is confirmed.
+*Counted*: whether the poller holds the low watermark back that its incarnation announces. It does unless `lagging =
+true` is confirmed and no clear was started since: from the start of a clear, and until a release is confirmed.
 
 Every write replaces the whole row and is conditional on the whole row as last known; so whatever arrives late arrives
 on a row that has moved on, is rejected, and changes nothing. A take adds one to the epoch, nothing else changes it; the
@@ -55,14 +55,14 @@ class ImpossibleMove(RuntimeError):
         super().__init__(f"{move} is impossible for {lease.row.poller} while it is {lease.phase.value}")
 
 
-def start_of(row: LeaseRow, *, owners_floor: int | None) -> int:
-    """Where a taker starts. Both bounds are true of the poller, the floor only while it does not lag.
+def start_of(row: LeaseRow, *, owners_low_watermark: int | None) -> int:
+    """Where a taker starts. Both bounds are true of the poller, the low watermark only while it does not lag.
 
-    `owners_floor` is the floor of the *incarnation* that the row names as its owner; None when it never announced one.
-    """
-    if row.lagging or owners_floor is None:
+    `owners_low_watermark` is the low watermark of the *incarnation* that the row names as its owner; None when it never
+    announced one."""
+    if row.lagging or owners_low_watermark is None:
         return row.watermark
-    return max(row.watermark, owners_floor)
+    return max(row.watermark, owners_low_watermark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,8 @@ class Lease:
         return replace(self, phase=Phase.MARKING, sent=sent)
 
     def clear_lagging(self) -> "Lease":
-        """Start to clear the flag; from now on the poller counts. Only at or above every floor ever sent (`Floors`)."""
+        """Start to clear the flag; from now on the poller counts. Only at or above every low watermark ever sent
+        (`LowWatermarks`)."""
         self._in("clear_lagging", Phase.HELD)
         if not self.row.lagging:
             raise ImpossibleMove("clear_lagging of a poller that does not lag", self)

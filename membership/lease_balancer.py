@@ -110,9 +110,9 @@ class LeaseBalancer:
         """
         self._lease_table.suspect(poller, epoch=epoch)
 
-    def floor(self) -> int | None:
-        """The floor for the heartbeat about to be sent. What it answers counts as sent."""
-        return self._lease_table.floor()
+    def low_watermark(self) -> int | None:
+        """The low watermark for the heartbeat about to be sent. What it answers counts as sent."""
+        return self._lease_table.low_watermark()
 
     async def start(self) -> None:
         """Begin the rounds. Pollers are taken from the first round in which the members are known."""

@@ -1,8 +1,7 @@
 """The leases of one incarnation: carries out their moves, and tells the host what came of them.
 
-`_enter` is the one place where a lease changes: there the host hears of it and the floor learns what counts. What is to
-be done about a poller, and when, is the lease balancer's to say.
-"""
+`_enter` is the one place where a lease changes: there the host hears of it and the low watermark learns what counts.
+What is to be done about a poller, and when, is the lease balancer's to say."""
 
 import asyncio
 import logging
@@ -12,9 +11,9 @@ from typing import Protocol
 
 from membership.conditional import APPLIED, Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
-from membership.floors import Floors
 from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import Lease, Phase, start_of
+from membership.low_watermarks import LowWatermarks
 from membership.ports import LeaseChange, LeaseRow, LeaseStore, NodeState, PollerHost, WallClock
 from membership.settings import MembershipSettings
 from membership.view import MembersView
@@ -80,7 +79,7 @@ class LeaseTable:
         self._settling: dict[PollerKey, None] = {}
         self._lagging: dict[PollerKey, None] = {}
         self._draining: dict[PollerKey, tuple[float, asyncio.Task[None]]] = {}
-        self._floors = Floors()
+        self._low_watermarks = LowWatermarks()
         self._closed = False
         size = settings.pollers_per_lease_write
         self._writes: Grouped[Begin] = Grouped(
@@ -108,10 +107,10 @@ class LeaseTable:
         """Whether leases are being written."""
         return not (self._writes.idle and self._marks.idle and self._settles.idle)
 
-    def floor(self) -> int | None:
-        """The floor for a heartbeat about to be sent."""
-        floor = self._floors.send(self._position)
-        return None if floor is None else self._host.credible_floor(floor)
+    def low_watermark(self) -> int | None:
+        """The low watermark for a heartbeat about to be sent."""
+        low_watermark = self._low_watermarks.send(self._position)
+        return None if low_watermark is None else self._host.credible_low_watermark(low_watermark)
 
     def offer(self, row: LeaseRow) -> bool:
         """A wanted poller's row: take it if its owner has released it or is gone. True if something is done about
@@ -157,12 +156,12 @@ class LeaseTable:
 
     def mark(self, reference: int) -> None:
         """Write the flags and watermarks that are due. `reference` is where most pollers are."""
-        for poller in self._floors.below(reference - self._settings.lag_marks, self._position):
+        for poller in self._low_watermarks.below(reference - self._settings.lag_marks, self._position):
             self._marks.put(poller.client_id, partial(self._set_lagging, poller))
         for poller in self._lagging:
             position = self._position(poller)
             moved = position - self._leases[poller].row.watermark
-            if position >= reference - 1 and self._floors.may_count(position):
+            if position >= reference - 1 and self._low_watermarks.may_count(position):
                 self._marks.put(poller.client_id, partial(self._clear_lagging, poller))
             elif moved >= self._settings.watermark_marks:
                 self._marks.put(poller.client_id, partial(self._set_lagging, poller))
@@ -174,7 +173,7 @@ class LeaseTable:
             queue.clear()
         granted = [lease.row.poller for lease in self.granted()]
         for poller in self._leases:
-            self._floors.discount(poller)
+            self._low_watermarks.discount(poller)
         for table in (self._leases, self._queued, self._doubtful, self._settling, self._lagging):
             table.clear()
         for poller in granted:
@@ -189,8 +188,8 @@ class LeaseTable:
         return row.owner is None or row.owner in self._members.view.free
 
     def _start(self, row: LeaseRow) -> int:
-        floor = None if row.owner is None else self._members.view.floor_of(row.owner)
-        start = start_of(row, owners_floor=floor)
+        low_watermark = None if row.owner is None else self._members.view.low_watermark_of(row.owner)
+        start = start_of(row, owners_low_watermark=low_watermark)
         return min(start, self._host.credible(row.poller, start))
 
     def _at_most(self, lease: Lease, position: int) -> int:
@@ -201,14 +200,14 @@ class LeaseTable:
         poller, phase = lease.row.poller, lease.phase
         before = self._leases.get(poller)
         was_granted = before is not None and before.granted
-        if lease.counted and poller not in self._floors:
-            self._floors.count(poller, position=self._position(poller))
+        if lease.counted and poller not in self._low_watermarks:
+            self._low_watermarks.count(poller, position=self._position(poller))
         if phase is Phase.GONE:
             self._leases.pop(poller, None)
         else:
             self._leases[poller] = lease
         if not lease.counted:
-            self._floors.discount(poller)
+            self._low_watermarks.discount(poller)
         _keep(self._doubtful, poller, phase is Phase.DOUBTFUL)
         _keep(self._lagging, poller, phase is Phase.HELD and lease.row.lagging)
         if lease.granted and not was_granted:
@@ -343,7 +342,7 @@ class LeaseTable:
 
     def _clear_lagging(self, poller: PollerKey) -> PollerKey | None:
         lease = self._markable(poller)
-        if lease is not None and lease.row.lagging and self._floors.may_count(self._position(poller)):
+        if lease is not None and lease.row.lagging and self._low_watermarks.may_count(self._position(poller)):
             return self._begun(lease.clear_lagging())
         return None
 

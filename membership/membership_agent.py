@@ -59,7 +59,7 @@ async def new_incarnation(
 class MembershipAgent:
     """A service. `on_over(reason)` is called once when the incarnation ended other than by `stop`: act no more, exit.
 
-    `floor()` gives the floor for the heartbeat about to be sent; what it answers counts as sent.
+    `low_watermark()` gives the low watermark for the heartbeat about to be sent; what it answers counts as sent.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class MembershipAgent:
         settings: MembershipSettings,
         spawn: Spawn,
         on_over: Callable[[str], None],
-        floor: Callable[[], int | None],
+        low_watermark: Callable[[], int | None],
     ) -> None:
         self.incarnation = incarnation
         self.over: str | None = None
@@ -89,7 +89,7 @@ class MembershipAgent:
         self._clock = clock
         self._settings = settings
         self._on_over = on_over
-        self._floor = floor
+        self._low_watermark = low_watermark
         self._work = Work(clock=clock, spawn=spawn, name="membership")
         self._parting = Work(clock=clock, spawn=spawn, name="membership.parting")
         self._wake = Signal(clock)
@@ -254,7 +254,7 @@ class MembershipAgent:
             address=self._address,
             wall_ms=self._clock.wall_ms(),
             version=self._version,
-            floor=self._floor(),
+            low_watermark=self._low_watermark(),
             weight=self._weight,
             capacity_per_minute=self._capacity,
             system_ms=self._clock.system_ms(),

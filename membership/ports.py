@@ -44,10 +44,11 @@ class Heartbeat:
     """One row of `nodes`: what an incarnation last wrote of itself. Only that incarnation writes it, so a plain write
     does.
 
-    `beat` grows by one with every write. `floor` is the oldest mark (minute) not settled over the incarnation's pollers
-    that count, or None while it has had none. `weight` is the share of pollers it asks for, 1.0 unless configured.
-    `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet. `knows`: the
-    last change of the stored form of things that its program can read, by number; 0 from those that did not tell."""
+    `beat` grows by one with every write. `low_watermark` is the oldest mark (minute) not settled over the incarnation's
+    pollers that count, or None while it has had none. `weight` is the share of pollers it asks for, 1.0 unless
+    configured. `system_ms`: the clock of its machine as it wrote this; None from programs that did not write it yet.
+    `knows`: the last change of the stored form of things that its program can read, by number; 0 from those that did
+    not tell."""
 
     incarnation: NodeIncarnation
     beat: int
@@ -55,7 +56,7 @@ class Heartbeat:
     address: str
     wall_ms: int
     version: str
-    floor: int | None
+    low_watermark: int | None
     weight: float = 1.0
     capacity_per_minute: int = 0
     system_ms: int | None = None
@@ -80,9 +81,8 @@ class IncarnationRecord:
 class LeaseRow:
     """One row of `pollers`. `owner` is None when the last owner released it, or when nobody ever held it.
 
-    `watermark`: every mark (minute) before it is settled. `lagging`: the owner's floor says nothing of this poller, so
-    a taker starts from `watermark`.
-    """
+    `watermark`: every mark (minute) before it is settled. `lagging`: the owner's low watermark says nothing of this
+    poller, so a taker starts from `watermark`."""
 
     poller: PollerKey
     owner: NodeIncarnation | None
@@ -209,8 +209,8 @@ class PollerHost(Protocol):
         """The latest mark at which the poller may begin, or be released, that is recorded at `mark`: the same, or an
         earlier one where it was recorded by a clock that was ahead."""
 
-    def credible_floor(self, floor: int) -> int:
-        """The same for the floor that is about to be announced."""
+    def credible_low_watermark(self, low_watermark: int) -> int:
+        """The same for the low watermark that is about to be announced."""
 
     async def drain(self, poller: PollerKey) -> None:
         """Stop claiming, let started work end, record it. After it returns nothing is written for the poller.

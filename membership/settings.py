@@ -61,7 +61,7 @@ class MembershipSettings:
     mark_round_seconds: float = 10.0
     """Between two looks at which pollers lag behind or have caught up."""
     lag_marks: int = 3
-    """A poller this many marks (minutes) behind the median of the held ones no longer holds up the floor."""
+    """A poller this many marks (minutes) behind the median of the held ones no longer holds the low watermark back."""
     watermark_marks: int = 30
     """A lagging poller's watermark is written again after it moved by this many marks. Fewer: less to read again after
     a crash, more writes while catching up."""

@@ -37,10 +37,10 @@ class MembersView:
         """Whether every member's program can read the stored form of things since this change of it (`Heartbeat`)."""
         return bool(self.members) and all(heartbeat.knows >= number for heartbeat in self.members)
 
-    def floor_of(self, incarnation: NodeIncarnation) -> int | None:
-        """The floor in the row of exactly this incarnation."""
+    def low_watermark_of(self, incarnation: NodeIncarnation) -> int | None:
+        """The low watermark in the row of exactly this incarnation."""
         heartbeat = self.heartbeats.get(incarnation)
-        return None if heartbeat is None else heartbeat.floor
+        return None if heartbeat is None else heartbeat.low_watermark
 
     def hint_weights(self, *, staying: NodeIncarnation | None = None) -> dict[NodeId, float]:
         """The nodes that pollers are hinted to: those whose newest incarnation is a member and not draining, or is

@@ -149,7 +149,7 @@ class Node:
             settings=membership,
             spawn=self._spawn,
             on_over=on_over,
-            floor=self._floor,
+            low_watermark=self._low_watermark,
         )
         self._set_back = SetBack(
             clock=clock,
@@ -318,8 +318,8 @@ class Node:
     def credible(self, poller: PollerKey, mark: int) -> int:
         return self._set_back.credible(poller, mark)
 
-    def credible_floor(self, floor: int) -> int:
-        return self._set_back.credible_floor(floor)
+    def credible_low_watermark(self, low_watermark: int) -> int:
+        return self._set_back.credible_low_watermark(low_watermark)
 
     async def drain(self, poller: PollerKey) -> None:
         pollers = self._clients.get(ClientId(poller.client_id))
@@ -421,8 +421,8 @@ class Node:
             return ()
         return [poller_id for poller_id, poller in pollers.pollers.items() if not poller.leaving]
 
-    def _floor(self) -> int | None:
-        return self.balancer.floor()
+    def _low_watermark(self) -> int | None:
+        return self.balancer.low_watermark()
 
 
 class NodeTargets:

@@ -1,20 +1,19 @@
 """Where pollers go on when a wall clock was ahead and is set right.
 
-A minute is passed by the wall clock. If that was ahead, minutes were passed before rows came into them, and floors and
-watermarks may say so. Nothing that was recorded by a clock that was ahead is believed:
+A minute is passed by the wall clock. If that was ahead, minutes were passed before rows came into them, and low
+watermarks and watermarks may say so. Nothing that was recorded by a clock that was ahead is believed:
 
     this node's clock is set back    every poller stops, and is taken under a new epoch (as after a doubtful write)
                                      from the minute in which this incarnation began, in the time that is accepted now
     a poller is taken whose mark is    its recorder was ahead, since when is unknown: it is walked again from
     still to come in `APART_MS`      `REWALK_MINUTES` before the present; one less far ahead passed no minute before its
                                      grace, so the poller begins in the present
-    a floor is announced             it is at most the present
+    a low watermark is announced             it is at most the present
     the servers' clocks are behind   the present is theirs: nodes that all are ahead may have outvoted them
 
-To begin earlier than recorded costs reads: what has ended is read again and stays as it is. So floors need not fall,
-and no other rule of `membership` changes: a poller that is taken lags, and counts again when it has come to the highest
-floor that this incarnation ever sent.
-"""
+To begin earlier than recorded costs reads: what has ended is read again and stays as it is. So low watermarks need not
+fall, and no other rule of `membership` changes: a poller that is taken lags, and counts again when it has come to the
+highest low watermark that this incarnation ever sent."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
@@ -89,9 +88,9 @@ class SetBack:
             return min(mark, present, self._from)
         return min(mark, present) if mark <= self._present(by_others_ms=APART_MS) else present - REWALK_MINUTES
 
-    def credible_floor(self, floor: int) -> int:
-        """The same for the floor of this incarnation: one that is too low costs reads, no more."""
-        return min(floor, self.present())
+    def credible_low_watermark(self, low_watermark: int) -> int:
+        """The same for the low watermark of this incarnation: one that is too low costs reads, no more."""
+        return min(low_watermark, self.present())
 
     def granted(self, poller: PollerKey, epoch: int, start: int) -> None:
         """A poller begins at `start`. Where that was decided before the clock was set right, it is given up again."""

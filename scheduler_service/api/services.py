@@ -164,7 +164,7 @@ def build_services(
         clock=clock,
         randomness=randomness,
         hints=hints,
-        floor_of=members.floor_of,
+        low_watermark_of=members.low_watermark_of,
         clock_doubted=judge_clock.doubted,
     )
     edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)

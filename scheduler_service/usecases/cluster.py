@@ -203,8 +203,8 @@ class ShowPollers:
 
     def _watermark(self, row: LeaseRow) -> Minute:
         """Where a taker would start."""
-        floor = None if row.owner is None else self._members.floor_of(row.owner)
-        return Minute(start_of(row, owners_floor=floor))
+        low_watermark = None if row.owner is None else self._members.low_watermark_of(row.owner)
+        return Minute(start_of(row, owners_low_watermark=low_watermark))
 
     async def _open_minutes(
         self, client: Client, watermarks: Mapping[PollerId, Minute], *, present: Minute

@@ -203,10 +203,10 @@ class MembersSeen:
             )
         ]
 
-    def floor_of(self, incarnation: NodeIncarnation) -> int | None:
-        """The floor in the row of exactly this incarnation."""
+    def low_watermark_of(self, incarnation: NodeIncarnation) -> int | None:
+        """The low watermark in the row of exactly this incarnation."""
         heartbeat = self._heartbeats.get(incarnation)
-        return None if heartbeat is None else heartbeat.floor
+        return None if heartbeat is None else heartbeat.low_watermark
 
     def _advance(self, heartbeat: Heartbeat, at: float, appeared_at: float | None) -> _Seen:
         seen = self._seen.get(heartbeat.incarnation)
@@ -356,9 +356,9 @@ class WatchMembers:
         """The incarnations of the cluster as they are worth showing, ordered by node and age."""
         return self._seen.members(wall_ms=self._clock.wall_ms(), monotonic=self._clock.monotonic())
 
-    def floor_of(self, incarnation: NodeIncarnation) -> int | None:
-        """The floor that exactly this incarnation last announced."""
-        return self._seen.floor_of(incarnation)
+    def low_watermark_of(self, incarnation: NodeIncarnation) -> int | None:
+        """The low watermark that exactly this incarnation last announced."""
+        return self._seen.low_watermark_of(incarnation)
 
     async def look(self) -> None:
         """For who can't wait for the next read: one now, with the records it asks for. Raises StoreUnavailable."""

@@ -70,17 +70,17 @@ class Place:
         clock: Clock,
         randomness: Randomness,
         hints: HintSender,
-        floor_of: Callable[[NodeIncarnation], int | None] = lambda incarnation: None,
+        low_watermark_of: Callable[[NodeIncarnation], int | None] = lambda incarnation: None,
         clock_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`floor_of`: the floor that an incarnation has announced, where members are watched. `clock_doubted()`:
-        whether this process's wall clock may be wrong; nodes do nothing at all then."""
+        """`low_watermark_of`: the low watermark that an incarnation has announced, where members are watched.
+        `clock_doubted()`: whether this process's wall clock may be wrong; nodes do nothing at all then."""
         self._schedules = schedules
         self._leases = leases
         self._clock = clock
         self._randomness = randomness
         self._hints = hints
-        self._floor_of = floor_of
+        self._low_watermark_of = low_watermark_of
         self._clock_doubted = clock_doubted
 
     async def __call__(self, definition: Definition, *, consistency: WriteConsistency = "LOCAL_QUORUM") -> None:
@@ -143,8 +143,8 @@ class Place:
         lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
         if lease is None:
             return False
-        floor = None if lease.owner is None else self._floor_of(lease.owner)
-        if start_of(lease, owners_floor=floor) <= minute:
+        low_watermark = None if lease.owner is None else self._low_watermark_of(lease.owner)
+        if start_of(lease, owners_low_watermark=low_watermark) <= minute:
             return False
         await self.rehome(definition, in_doubt=statics.version is not None)
         return True

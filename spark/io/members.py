@@ -28,12 +28,12 @@ class Pollers(NamedTuple):
 def pollers(session: SparkSession, tables: Tables, clients: Sequence[str]) -> Mapping[str, Pollers]:
     """Of each client that has any.
 
-    The floors are read before the rows of the pollers. The other way round a poller could be given up in between, and
-    its former owner's floor, which does not know it any more, be taken for its position."""
-    floors = session.createDataFrame(_nodes(session, tables).collect(), _NODE)
+    The low watermarks are read before the rows of the pollers. The other way round a poller could be given up in
+    between, and its former owner's low watermark, which does not know it any more, be taken for its position."""
+    low_watermarks = session.createDataFrame(_nodes(session, tables).collect(), _NODE)
     names = session.createDataFrame([(name,) for name in clients], "client_id string")
     columns = ("poller_id", "owner_node", "owner_incarnation", "watermark", "lagging")
-    behind = positions(tables.by_key(names, "pollers", columns), floors).groupBy("client_id")
+    behind = positions(tables.by_key(names, "pollers", columns), low_watermarks).groupBy("client_id")
     found = behind.agg(F.count(F.lit(1)), F.min(F.unix_seconds("settled_before"))).collect()
     return {client_id: Pollers(count, settled_before) for client_id, count, settled_before in found}
 

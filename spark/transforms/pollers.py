@@ -1,12 +1,11 @@
 """How far each poller has come: every minute before its position is settled, so nothing there waits any more.
 
 The rule is the membership's (`membership.lease`): a poller that lags is where its own row says; another one is where
-its owner's floor says, if that is later.
+its owner's low watermark says, if that is later.
 
-Which of the two is read first matters. A poller that does not lag is at or above every floor that its owner has sent by
-then; a floor that is sent later says nothing of it, for the poller may have begun to lag. So `nodes` are read, and have
-been read, before `pollers` are.
-"""
+Which of the two is read first matters. A poller that does not lag is at or above every low watermark that its owner has
+sent by then; a low watermark that is sent later says nothing of it, for the poller may have begun to lag. So `nodes`
+are read, and have been read, before `pollers` are."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,10 +15,10 @@ _MINUTE_SECONDS = 60
 
 def positions(pollers: DataFrame, nodes: DataFrame) -> DataFrame:
     """client_id, poller_id, settled_before: an instant. `nodes` may hold incarnations of any age."""
-    floors = nodes.select(
+    low_watermarks = nodes.select(
         F.col("node_id").alias("owner_node"), F.col("incarnation").alias("owner_incarnation"), F.col("floor")
     )
-    owned = pollers.join(floors, ["owner_node", "owner_incarnation"], "left")
+    owned = pollers.join(low_watermarks, ["owner_node", "owner_incarnation"], "left")
     leading = F.when(~F.col("lagging"), F.col("floor"))
     minute = F.greatest(F.col("watermark"), F.coalesce(leading, F.col("watermark")))
     return owned.select("client_id", "poller_id", F.timestamp_seconds(minute * _MINUTE_SECONDS).alias("settled_before"))

@@ -280,7 +280,7 @@ def _heartbeat(beat: int) -> Heartbeat:
         address="127.0.0.1:1",
         wall_ms=beat,
         version="bench",
-        floor=None,
+        low_watermark=None,
     )
 
 

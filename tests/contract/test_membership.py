@@ -21,7 +21,7 @@ def incarnation(names: Names, incarnation: int = 1_700_000_000_000) -> NodeIncar
 
 
 def heartbeat(
-    of: NodeIncarnation, beat: int, *, floor: int | None = 5, system_ms: int | None = 1_700_000_600_123
+    of: NodeIncarnation, beat: int, *, low_watermark: int | None = 5, system_ms: int | None = 1_700_000_600_123
 ) -> Heartbeat:
     return Heartbeat(
         incarnation=of,
@@ -30,7 +30,7 @@ def heartbeat(
         address="127.0.0.1:7000",
         wall_ms=1_700_000_000_123,
         version="0.1.0",
-        floor=floor,
+        low_watermark=low_watermark,
         weight=0.5,
         capacity_per_minute=60_000,
         system_ms=system_ms,
@@ -45,21 +45,21 @@ async def heartbeats(storage: Storage, names: Names) -> Sequence[Heartbeat]:
 async def test_a_heartbeat_replaces_the_one_before(storage: Storage, names: Names) -> None:
     mine, older = incarnation(names), incarnation(names, 5)
     assert await heartbeats(storage, names) == []
-    for one in (heartbeat(mine, 1, floor=None), heartbeat(mine, 2), heartbeat(mine, 2), heartbeat(older, 9)):
+    for one in (heartbeat(mine, 1, low_watermark=None), heartbeat(mine, 2), heartbeat(mine, 2), heartbeat(older, 9)):
         await storage.members.write_heartbeat(one)
     found = await heartbeats(storage, names)
     assert sorted(found, key=lambda one: one.incarnation) == [heartbeat(older, 9), heartbeat(mine, 2)]
 
 
 async def test_a_later_beat_wins_over_a_late_one(storage: Storage, names: Names) -> None:
-    for one in (heartbeat(incarnation(names), 8), heartbeat(incarnation(names), 7, floor=3)):
+    for one in (heartbeat(incarnation(names), 8), heartbeat(incarnation(names), 7, low_watermark=3)):
         await storage.members.write_heartbeat(one)
     assert await heartbeats(storage, names) == [heartbeat(incarnation(names), 8)]
 
 
-async def test_a_heartbeat_may_have_no_floor(storage: Storage, names: Names) -> None:
-    await storage.members.write_heartbeat(heartbeat(incarnation(names), 1, floor=None))
-    assert await heartbeats(storage, names) == [heartbeat(incarnation(names), 1, floor=None)]
+async def test_a_heartbeat_may_have_no_low_watermark(storage: Storage, names: Names) -> None:
+    await storage.members.write_heartbeat(heartbeat(incarnation(names), 1, low_watermark=None))
+    assert await heartbeats(storage, names) == [heartbeat(incarnation(names), 1, low_watermark=None)]
 
 
 async def test_a_program_that_does_not_write_its_machines_clock_was_not_stepped(storage: Storage, names: Names) -> None:

@@ -40,8 +40,8 @@ async def a_zombie_records_after_the_takeover(world: World) -> None:
     assert (row.state, len(asked.calls)) == (State.DELIVERED, 2)
 
 
-async def a_poller_that_lags_behind_its_owners_floor(world: World) -> None:
-    """A suspended client's poller stands still while the others' floor goes on; then its owner dies."""
+async def a_poller_that_lags_behind_its_owners_low_watermark(world: World) -> None:
+    """A suspended client's poller stands still while the others' low watermark goes on; then its owner dies."""
     await world.add_client("busy", quota=4)
     await world.add_client("still")
     world.add_node("a")

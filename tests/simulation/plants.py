@@ -66,11 +66,15 @@ def death_without_the_conditional_write(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CqlMemberStore, "declare_dead", declared)
 
 
-def floor_over_a_lagging_poller(patch: pytest.MonkeyPatch) -> None:
-    """A taker believes the owner's floor although the poller lags."""
+def low_watermark_over_a_lagging_poller(patch: pytest.MonkeyPatch) -> None:
+    """A taker believes the owner's low watermark although the poller lags."""
 
-    def start(row: LeaseRow, *, owners_floor: int | None) -> int:
-        return start_of(row, owners_floor=None) if owners_floor is None else max(row.watermark, owners_floor)
+    def start(row: LeaseRow, *, owners_low_watermark: int | None) -> int:
+        return (
+            start_of(row, owners_low_watermark=None)
+            if owners_low_watermark is None
+            else max(row.watermark, owners_low_watermark)
+        )
 
     patch.setattr(lease_table, "start_of", start)
 
@@ -200,7 +204,7 @@ PLANTS: dict[str, Plant] = {
         no_epoch_check,
         no_trust_check,
         death_without_the_conditional_write,
-        floor_over_a_lagging_poller,
+        low_watermark_over_a_lagging_poller,
         no_sweep,
         advance_without_edits,
         edit_without_version,

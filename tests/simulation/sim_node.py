@@ -119,8 +119,8 @@ class SimNode:
         await self.storage.close()
 
 
-def announced_floor(memory: InMemoryConnection, incarnation: NodeIncarnation) -> int | None:
-    """The floor that this incarnation last announced."""
+def announced_low_watermark(memory: InMemoryConnection, incarnation: NodeIncarnation) -> int | None:
+    """The low watermark that this incarnation last announced."""
     for row in memory.rows("nodes"):
         if (row["node_id"], row["incarnation"]) == (incarnation.node_id, incarnation.number):
             return int(row["floor"]) if row["floor"] is not None else None

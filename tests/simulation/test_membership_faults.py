@@ -222,8 +222,8 @@ def test_a_death_that_nobody_could_write_down_frees_nothing() -> None:
 
 @pytest.mark.parametrize("fault", ["lose", "late", "refuse"])
 def test_no_answer_about_a_lagging_flag_loses_a_call(fault: str) -> None:
-    """A suspended client's pollers stand still while the floor goes on; nobody hears what became of the flags; then
-    their owners die."""
+    """A suspended client's pollers stand still while the low watermark goes on; nobody hears what became of the flags;
+    then their owners die."""
 
     async def scenario(world: World) -> None:
         await world.add_client("still", quota=3)

@@ -119,8 +119,8 @@ def test_a_claim_that_arrives_after_the_new_owners_open_is_void() -> None:
     simulate(scenario)
 
 
-def test_a_poller_that_lags_is_not_skipped_by_its_dead_owners_floor() -> None:
-    simulate(cases.a_poller_that_lags_behind_its_owners_floor, seed=3)
+def test_a_poller_that_lags_is_not_skipped_by_its_dead_owners_low_watermark() -> None:
+    simulate(cases.a_poller_that_lags_behind_its_owners_low_watermark, seed=3)
 
 
 def test_a_zombies_record_after_the_takeover_is_void() -> None:

@@ -22,7 +22,7 @@ from tests.simulation.world import simulate
 EVERY_PLANT = {**PLANTS, **PROMISE_PLANTS}
 CASES = {
     "no_epoch_check": cases.a_zombie_records_after_the_takeover,
-    "floor_over_a_lagging_poller": cases.a_poller_that_lags_behind_its_owners_floor,
+    "floor_over_a_lagging_poller": cases.a_poller_that_lags_behind_its_owners_low_watermark,
     "balance_of_a_lower_epoch_wins": cases.a_zombie_writes_a_balance,
     "balance_of_a_minute_that_is_not_over": cases.books_are_read_before_their_minute_is_over,
     "edit_without_version": cases.cancels_at_the_instant_of_the_claim,

@@ -45,7 +45,7 @@ from tests.simulation.books import check_books
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver
 from tests.simulation.sim_clock import EPOCH_MS, SimClock
-from tests.simulation.sim_node import SeededRandomness, SimNode, announced_floor
+from tests.simulation.sim_node import SeededRandomness, SimNode, announced_low_watermark
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
@@ -101,7 +101,7 @@ class World:
             clock=self.api_clock,
             randomness=self.api_randomness,
             hints=self,
-            floor_of=lambda incarnation: announced_floor(self.memory, incarnation),
+            low_watermark_of=lambda incarnation: announced_low_watermark(self.memory, incarnation),
         )
         self.edit = EditSchedule(
             schedules=self.api_storage.schedules, place=self.place, clock=self.api_clock, randomness=self.api_randomness

@@ -164,7 +164,14 @@ async def test_rows_are_packed_where_every_node_that_lives_can_read_them(
     for name, (knows, state) in nodes.items():
         incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(1))
         beat = Heartbeat(
-            incarnation=incarnation, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows
+            incarnation=incarnation,
+            beat=1,
+            state=state,
+            address="",
+            wall_ms=0,
+            version="",
+            low_watermark=None,
+            knows=knows,
         )
         await members.write_heartbeat(beat)
         if name != "dead":

@@ -8,7 +8,7 @@ from tests.spark.frames import START, at, found, frame
 MINUTE = round(START.timestamp()) // 60
 
 
-def test_a_poller_is_where_its_row_or_its_owners_floor_says(spark: SparkSession) -> None:
+def test_a_poller_is_where_its_row_or_its_owners_low_watermark_says(spark: SparkSession) -> None:
     def poller(poller_id: int, watermark: int, *, lagging: bool, owner: int | None) -> dict[str, object]:
         node = {} if owner is None else {"owner_node": "node", "owner_incarnation": owner}
         whole = {"client_id": "shop", "poller_id": poller_id, "watermark": MINUTE + watermark, "lagging": lagging}

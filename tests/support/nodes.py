@@ -19,7 +19,12 @@ class Nodes:
     async def add(self, name: str, number: int = 7, **values: Any) -> NodeIncarnation:
         incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(number))
         await self.api.storage.members.begin_incarnation(incarnation)
-        known: dict[str, Any] = {"state": NodeState.LIVE, "address": f"{name}:1", "version": "0.1.0", "floor": None}
+        known: dict[str, Any] = {
+            "state": NodeState.LIVE,
+            "address": f"{name}:1",
+            "version": "0.1.0",
+            "low_watermark": None,
+        }
         known |= {"capacity_per_minute": 5_000, "wall_ms": self.api.clock.wall_ms()}
         self.rows[incarnation] = Heartbeat(incarnation=incarnation, beat=1, **{**known, **values})
         await self.api.storage.members.write_heartbeat(self.rows[incarnation])

@@ -190,7 +190,7 @@ async def test_a_poller_with_its_owner_watermark_and_backlog(api: ApiHarness, no
 
 
 @pytest.mark.parametrize(
-    ("watermark", "floor", "lagging", "effective"),
+    ("watermark", "low_watermark", "lagging", "effective"),
     [
         (PRESENT - 50, PRESENT - 2, False, PRESENT - 2),
         (PRESENT - 2, PRESENT - 50, False, PRESENT - 2),
@@ -199,11 +199,11 @@ async def test_a_poller_with_its_owner_watermark_and_backlog(api: ApiHarness, no
     ],
 )
 async def test_the_watermark_shown_is_where_a_taker_would_start(
-    api: ApiHarness, nodes: Nodes, watermark: int, floor: int | None, lagging: bool, effective: int
+    api: ApiHarness, nodes: Nodes, watermark: int, low_watermark: int | None, lagging: bool, effective: int
 ) -> None:
     await api.register("shop", quota=1)
-    await nodes.add("a", number=8, floor=PRESENT)
-    a = await nodes.add("a", number=7, floor=floor)
+    await nodes.add("a", number=8, low_watermark=PRESENT)
+    a = await nodes.add("a", number=7, low_watermark=low_watermark)
     await nodes.own(PollerKey("shop", 0), a, watermark=watermark, lagging=lagging)
     (found,) = await pollers(api)
     assert found["watermark"] == format_instant(minute_start(Minute(effective)))

@@ -66,7 +66,7 @@ async def test_what_keeps_a_node_alive_never_shares_its_connection(
             address="",
             wall_ms=1,
             version="",
-            floor=None,
+            low_watermark=None,
             weight=1.0,
             capacity_per_minute=1,
         )

@@ -50,8 +50,8 @@ class Host:
     def credible(self, poller: PollerKey, mark: int) -> int:
         return mark if self.latest_credible is None else min(mark, self.latest_credible)
 
-    def credible_floor(self, floor: int) -> int:
-        return floor
+    def credible_low_watermark(self, low_watermark: int) -> int:
+        return low_watermark
 
     async def drain(self, poller: PollerKey) -> None:
         assert poller in self.positions
@@ -102,7 +102,7 @@ class Process:
             settings=cluster.settings,
             spawn=self.spawn,
             on_over=self.incarnation_over,
-            floor=lambda: self.balancer.floor(),
+            low_watermark=lambda: self.balancer.low_watermark(),
         )
         self.balancer = LeaseBalancer(
             incarnation=incarnation,

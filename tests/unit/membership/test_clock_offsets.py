@@ -12,7 +12,13 @@ AGE_MS = 400
 
 def heartbeat(incarnation: NodeIncarnation, beat: int, wall_ms: int) -> Heartbeat:
     return Heartbeat(
-        incarnation=incarnation, beat=beat, state=NodeState.LIVE, address="", wall_ms=wall_ms, version="", floor=None
+        incarnation=incarnation,
+        beat=beat,
+        state=NodeState.LIVE,
+        address="",
+        wall_ms=wall_ms,
+        version="",
+        low_watermark=None,
     )
 
 

@@ -16,7 +16,7 @@ def heartbeat(
     incarnation: NodeIncarnation, beat: int, *, state: NodeState = NodeState.LIVE, wall_ms: int = 0
 ) -> Heartbeat:
     return Heartbeat(
-        incarnation=incarnation, beat=beat, state=state, address="", wall_ms=wall_ms, version="", floor=None
+        incarnation=incarnation, beat=beat, state=state, address="", wall_ms=wall_ms, version="", low_watermark=None
     )
 
 

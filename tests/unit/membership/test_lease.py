@@ -201,19 +201,20 @@ class TestLettingGo:
 
 
 class TestStart:
-    def test_a_lagging_poller_is_not_skipped_by_a_floor(self) -> None:
-        assert start_of(row(OTHER, 5, 100, lagging=True), owners_floor=500) == 100
+    def test_a_lagging_poller_is_not_skipped_by_a_low_watermark(self) -> None:
+        assert start_of(row(OTHER, 5, 100, lagging=True), owners_low_watermark=500) == 100
 
-    def test_a_poller_that_counts_starts_from_the_later_of_watermark_and_floor(self) -> None:
+    def test_a_poller_that_counts_starts_from_the_later_of_watermark_and_low_watermark(self) -> None:
         counted = row(OTHER, 5, 100, lagging=False)
-        assert start_of(counted, owners_floor=500) == 500
-        assert start_of(counted, owners_floor=50) == 100
+        assert start_of(counted, owners_low_watermark=500) == 500
+        assert start_of(counted, owners_low_watermark=50) == 100
 
-    def test_a_missing_floor_is_the_watermark_and_never_now(self) -> None:
-        assert start_of(row(OTHER, 5, 100, lagging=False), owners_floor=None) == 100
+    def test_a_missing_low_watermark_is_the_watermark_and_never_now(self) -> None:
+        assert start_of(row(OTHER, 5, 100, lagging=False), owners_low_watermark=None) == 100
 
     def test_a_take_is_conditional_on_the_whole_row(self) -> None:
-        """Had the owner set its lagging flag after the row was read, the floor would say nothing of the poller."""
+        """Had the owner set its lagging flag after the row was read, the low watermark would say nothing of the
+        poller."""
         read = row(OTHER, 5, 100, lagging=False)
         assert Lease.take(read, incarnation=ME, start=500).row == read
 

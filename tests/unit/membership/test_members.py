@@ -184,7 +184,9 @@ def test_a_row_of_an_incarnation_without_record_is_nobodys() -> None:
         cluster = Cluster({"shop": 2})
         ghost = NodeIncarnation(NodeId("ghost"), IncarnationNumber(1))
         cluster.store.write_heartbeat(
-            Heartbeat(incarnation=ghost, beat=1, state=NodeState.LIVE, address="", wall_ms=0, version="", floor=None)
+            Heartbeat(
+                incarnation=ghost, beat=1, state=NodeState.LIVE, address="", wall_ms=0, version="", low_watermark=None
+            )
         )
         a = cluster.add("a")
         await cluster.advance(3.0)

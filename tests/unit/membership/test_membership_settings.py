@@ -51,10 +51,17 @@ def test_names_read_well() -> None:
 
 
 def test_hints_go_to_the_newest_incarnation_of_a_node_unless_it_drains() -> None:
-    def heartbeat(name: str, number: int, state: NodeState, weight: float, floor: int | None) -> Heartbeat:
+    def heartbeat(name: str, number: int, state: NodeState, weight: float, low_watermark: int | None) -> Heartbeat:
         incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(number))
         return Heartbeat(
-            incarnation=incarnation, beat=1, state=state, address="", wall_ms=0, version="", floor=floor, weight=weight
+            incarnation=incarnation,
+            beat=1,
+            state=state,
+            address="",
+            wall_ms=0,
+            version="",
+            low_watermark=low_watermark,
+            weight=weight,
         )
 
     members = (
@@ -65,11 +72,11 @@ def test_hints_go_to_the_newest_incarnation_of_a_node_unless_it_drains() -> None
     )
     view = MembersView(members=members, heartbeats={member.incarnation: member for member in members})
     assert view.hint_weights() == {"b": 2.5}
-    assert view.floor_of(NodeIncarnation(NodeId("a"), IncarnationNumber(1))) == 10, (
-        "the floor of exactly that incarnation"
+    assert view.low_watermark_of(NodeIncarnation(NodeId("a"), IncarnationNumber(1))) == 10, (
+        "the low watermark of exactly that incarnation"
     )
-    assert view.floor_of(NodeIncarnation(NodeId("b"), IncarnationNumber(2))) is None
-    assert view.floor_of(NodeIncarnation(NodeId("c"), IncarnationNumber(1))) is None
+    assert view.low_watermark_of(NodeIncarnation(NodeId("b"), IncarnationNumber(2))) is None
+    assert view.low_watermark_of(NodeIncarnation(NodeId("c"), IncarnationNumber(1))) is None
 
 
 def test_what_all_know_is_what_every_member_tells() -> None:
@@ -79,7 +86,14 @@ def test_what_all_know_is_what_every_member_tells() -> None:
         incarnation = NodeIncarnation(NodeId(name), IncarnationNumber(1))
         state = NodeState.LIVE
         return Heartbeat(
-            incarnation=incarnation, beat=1, state=state, address="", wall_ms=0, version="", floor=None, knows=knows
+            incarnation=incarnation,
+            beat=1,
+            state=state,
+            address="",
+            wall_ms=0,
+            version="",
+            low_watermark=None,
+            knows=knows,
         )
 
     newer, older = heartbeat("a", 14), heartbeat("b", 13)

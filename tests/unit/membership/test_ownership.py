@@ -34,21 +34,21 @@ def test_nothing_is_read_or_written_for_pollers_that_stay() -> None:
             cluster.add(name)
         await cluster.advance(40.0)
         cluster.store.requests.clear()
-        floors = [beat.floor for beat in cluster.store.heartbeats.values()]
+        low_watermarks = [beat.low_watermark for beat in cluster.store.heartbeats.values()]
         await cluster.advance(60.0)
         assert set(cluster.store.requests) == {
             *("write_heartbeat", "read_heartbeats", "read_incarnation", "read_server_clock")
         }
-        for old, beat in zip(floors, cluster.store.heartbeats.values(), strict=True):
+        for old, beat in zip(low_watermarks, cluster.store.heartbeats.values(), strict=True):
             assert old is not None
-            assert beat.floor is not None
-            assert beat.floor > old, "the floors speak for the pollers"
+            assert beat.low_watermark is not None
+            assert beat.low_watermark > old, "the low watermarks speak for the pollers"
         await cluster.ends()
 
     run_virtual(scenario)
 
 
-def test_a_killed_nodes_pollers_are_acted_for_again_within_ten_seconds_from_its_floor() -> None:
+def test_a_killed_nodes_pollers_are_acted_for_again_within_ten_seconds_from_its_low_watermark() -> None:
     async def scenario() -> None:
         cluster = Cluster(POLLERS)
         a, b, c = (cluster.add(name) for name in "abc")
@@ -66,7 +66,7 @@ def test_a_killed_nodes_pollers_are_acted_for_again_within_ten_seconds_from_its_
     run_virtual(scenario)
 
 
-def test_a_lagging_poller_is_not_skipped_by_a_floor() -> None:
+def test_a_lagging_poller_is_not_skipped_by_a_low_watermark() -> None:
     async def scenario() -> None:
         cluster = Cluster(POLLERS)
         a, _ = cluster.add("a"), cluster.add("b")
@@ -78,9 +78,9 @@ def test_a_lagging_poller_is_not_skipped_by_a_floor() -> None:
         await cluster.advance(60.0)
         assert cluster.store.leases[stuck].lagging
         assert cluster.store.leases[stuck].watermark == position
-        floor = cluster.store.heartbeats[a.incarnation].floor
-        assert floor is not None
-        assert floor > position, "it does not hold the others back"
+        low_watermark = cluster.store.heartbeats[a.incarnation].low_watermark
+        assert low_watermark is not None
+        assert low_watermark > position, "it does not hold the others back"
         await a.kill()
         await cluster.advance(12.0, until=cluster.owned)
         assert cluster.store.leases[stuck].watermark == position

@@ -213,7 +213,7 @@ class Walk:
 
 def heartbeat(beat: int) -> Heartbeat:
     return Heartbeat(
-        incarnation=INCARNATION, beat=beat, state=NodeState.LIVE, address="", wall_ms=0, version="", floor=None
+        incarnation=INCARNATION, beat=beat, state=NodeState.LIVE, address="", wall_ms=0, version="", low_watermark=None
     )
 
 

@@ -26,7 +26,7 @@ def heartbeat(name: str, state: NodeState = NodeState.LIVE) -> Heartbeat:
         address=f"{name}:1",
         wall_ms=0,
         version="1",
-        floor=None,
+        low_watermark=None,
         weight=1.0,
         capacity_per_minute=1,
     )

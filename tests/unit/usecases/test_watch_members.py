@@ -28,7 +28,7 @@ def heartbeat(of: NodeIncarnation, beat: int, **other: Any) -> Heartbeat:
         "address": f"{of.node_id}:{of.number}",
         "wall_ms": NOW_MS,
         "version": "1",
-        "floor": None,
+        "low_watermark": None,
     }
     return Heartbeat(incarnation=of, beat=beat, **{**values, **other})
 

@@ -1,9 +1,9 @@
-"""The floor of an incarnation: the oldest mark not settled over its pollers that count. It spares idle pollers every
-write.
+"""The low watermark of an incarnation: the oldest mark not settled over its pollers that count. It spares idle pollers
+every write.
 
-A taker of a poller that does not lag starts from the floor in the dead owner's heartbeat. So the floor must never pass
-a counted poller, not even in a heartbeat that was sent long ago and arrives now, and a poller that starts to count must
-be at or above every floor that was ever *sent*, confirmed or not."""
+A taker of a poller that does not lag starts from the low watermark in the dead owner's heartbeat. So the low watermark
+must never pass a counted poller, not even in a heartbeat that was sent long ago and arrives now, and a poller that
+starts to count must be at or above every low watermark that was ever *sent*, confirmed or not."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace
@@ -11,9 +11,9 @@ from heapq import heappop, heappush, heapreplace
 from membership.identity import PollerKey
 
 
-class Floors:
-    """The pollers that count, and the highest floor sent. Floors never fall; with no poller that counts the last one
-    stays.
+class LowWatermarks:
+    """The pollers that count, and the highest low watermark sent. Low watermarks never fall; with no poller that counts
+    the last one stays.
 
     Positions never fall, so the last known ones are lower bounds: a heap of them finds the oldest poller by looking at
     few positions, not at all of them.
@@ -36,19 +36,20 @@ class Floors:
         return self.sent is None or position >= self.sent
 
     def count(self, poller: PollerKey, *, position: int) -> None:
-        """The poller holds up the floor from now on. Raises ValueError below a floor that was sent."""
+        """The poller holds the low watermark back from now on. Raises ValueError below a low watermark that was
+        sent."""
         if not self.may_count(position):
-            raise ValueError(f"{poller} is at {position}; a floor of {self.sent} was already sent")
+            raise ValueError(f"{poller} is at {position}; a low watermark of {self.sent} was already sent")
         self._entries += 1
         self._counted[poller] = self._entries
         heappush(self._heap, (position, poller, self._entries))
 
     def discount(self, poller: PollerKey) -> None:
-        """The poller no longer holds up the floor. Passed over when it did not."""
+        """The poller no longer holds the low watermark back. Passed over when it did not."""
         self._counted.pop(poller, None)
 
     def send(self, position_of: Callable[[PollerKey], int]) -> int | None:
-        """The floor for the heartbeat that is about to be sent; it counts as sent from now on."""
+        """The low watermark for the heartbeat that is about to be sent; it counts as sent from now on."""
         if (oldest := self._oldest(position_of)) is not None:
             self.sent = oldest if self.sent is None else max(self.sent, oldest)
         return self.sent

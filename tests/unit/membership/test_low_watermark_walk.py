@@ -1,4 +1,5 @@
-"""Random walks of two incarnations with real `Lease`s and `Floors` over one store: no taker ever starts too late.
+"""Random walks of two incarnations with real `Lease`s and `LowWatermarks` over one store: no taker ever starts too
+late.
 
 No time at all, so nothing of trust is assumed: A may be declared dead at any point and goes on as a zombie. Writes are
 begun, take effect and are answered at different moments; answers are lost, and what was given up may take effect any
@@ -13,9 +14,9 @@ from functools import partial
 import pytest
 
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
-from membership.floors import Floors
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.lease import Lease, Phase, start_of
+from membership.low_watermarks import LowWatermarks
 from membership.ports import LeaseRow
 
 POLLERS = [PollerKey("shop", 0), PollerKey("shop", 1)]
@@ -42,7 +43,7 @@ class Process:
     """One incarnation: what it holds, how far its host is, what it sent and what is known of it."""
 
     incarnation: NodeIncarnation
-    floors: Floors = field(default_factory=Floors)
+    low_watermarks: LowWatermarks = field(default_factory=LowWatermarks)
     leases: dict[PollerKey, Lease] = field(default_factory=dict)
     position: dict[PollerKey, int] = field(default_factory=dict)
     answers: dict[PollerKey, Answer[LeaseRow | None]] = field(default_factory=dict)
@@ -64,7 +65,7 @@ class Walk:
         self.done = dict.fromkeys(POLLERS, 0)
         self.late: list[tuple[LeaseRow, LeaseRow]] = []
         self.grants = 0
-        self.from_floor = 0
+        self.from_low_watermark = 0
         for poller in POLLERS:
             self.enter(self.a, Lease.take(self.rows[poller], incarnation=self.a.incarnation, start=0))
             self.apply(self.a, self.a.leases[poller])
@@ -87,19 +88,19 @@ class Walk:
     def fail(self, why: str) -> None:
         pytest.fail(f"{why}\n" + "\n".join(self.trace[-50:]))
 
-    def floor_of(self, incarnation: NodeIncarnation | None) -> int | None:
+    def low_watermark_of(self, incarnation: NodeIncarnation | None) -> int | None:
         for process in (self.a, self.b):
             if process.incarnation == incarnation and process.stored >= 0:
                 return process.sent[process.stored]
         return None
 
     def start(self, row: LeaseRow) -> int:
-        return start_of(row, owners_floor=self.floor_of(row.owner))
+        return start_of(row, owners_low_watermark=self.low_watermark_of(row.owner))
 
     def moves(self) -> Iterator[Move]:
         for process in (self.a, self.b):
             name = process.incarnation.node_id
-            yield f"{name} sends a floor", partial(self.send_floor, process)
+            yield f"{name} sends a floor", partial(self.send_low_watermark, process)
             for number in range(process.stored + 1, len(process.sent)):
                 yield f"{name}'s floor arrives {process.sent[number]}", partial(setattr, process, "stored", number)
             for poller in POLLERS:
@@ -110,8 +111,8 @@ class Walk:
         for write in self.late:
             yield f"a write given up takes effect: {write[1]}", partial(self.apply_late, write)
 
-    def send_floor(self, process: Process) -> None:
-        process.sent.append(process.floors.send(partial(self.position_of, process)))
+    def send_low_watermark(self, process: Process) -> None:
+        process.sent.append(process.low_watermarks.send(partial(self.position_of, process)))
 
     def position_of(self, process: Process, poller: PollerKey) -> int:
         lease = process.leases[poller]
@@ -127,7 +128,7 @@ class Walk:
         if lease.phase is Phase.HELD:
             if not lease.counted:
                 yield "sets again", partial(self.set_lagging, process, poller)
-                if process.floors.may_count(process.position[poller]):
+                if process.low_watermarks.may_count(process.position[poller]):
                     yield "begins to clear", lambda: self.enter(process, lease.clear_lagging())
             else:
                 yield "begins to set", partial(self.set_lagging, process, poller)
@@ -158,14 +159,16 @@ class Walk:
         if poller not in process.reading:
             yield "reads the row", lambda: process.reading.update({poller: (self.rows[poller], None, False)})
             return
-        row, floor, known = process.reading[poller]
+        row, low_watermark, known = process.reading[poller]
         if not known:
-            read = (row, self.floor_of(row.owner), True)
+            read = (row, self.low_watermark_of(row.owner), True)
             yield "reads the floor", lambda: process.reading.update({poller: read})
         elif row.owner == process.incarnation:
             yield "owns it unknowingly", lambda: self.enter(process, Lease.found(row, incarnation=process.incarnation))
         elif self.may_take(process, row):
-            lease = Lease.take(row, incarnation=process.incarnation, start=start_of(row, owners_floor=floor))
+            lease = Lease.take(
+                row, incarnation=process.incarnation, start=start_of(row, owners_low_watermark=low_watermark)
+            )
             yield "begins a take", lambda: self.enter(process, lease)
         else:
             yield "forgets what it read", lambda: void(process.reading.pop(poller))
@@ -202,7 +205,7 @@ class Walk:
         if row != expected:
             return Rejected(row)
         if new.epoch > row.epoch:
-            self.from_floor += new.watermark > row.watermark
+            self.from_low_watermark += new.watermark > row.watermark
         self.rows[new.poller] = new
         return APPLIED
 
@@ -223,14 +226,14 @@ class Walk:
             self.grants += 1
             if lease.row.watermark > self.done[poller]:
                 self.fail(f"{poller} starts at {lease.row.watermark}, mark {self.done[poller]} is not settled")
-        if lease.counted and poller not in process.floors:
-            process.floors.count(poller, position=process.position[poller])
+        if lease.counted and poller not in process.low_watermarks:
+            process.low_watermarks.count(poller, position=process.position[poller])
         if lease.phase is Phase.GONE:
             del process.leases[poller]
         else:
             process.leases[poller] = lease
         if not lease.counted:
-            process.floors.discount(poller)
+            process.low_watermarks.discount(poller)
 
 
 def void(_: object) -> None: ...
@@ -238,11 +241,11 @@ def void(_: object) -> None: ...
 
 @pytest.mark.parametrize("block", range(8))
 def test_no_walk_leads_to_a_taker_that_starts_too_late(block: int) -> None:
-    grants = from_floor = 0
+    grants = from_low_watermark = 0
     for seed in range(block * 110, block * 110 + 110):
         walk = Walk(seed)
         walk.run()
         grants += walk.grants
-        from_floor += walk.from_floor
+        from_low_watermark += walk.from_low_watermark
     assert grants > 100, "the walks must lead through many takes"
-    assert from_floor > 0, "and through takes that start from a floor or a mark above the watermark"
+    assert from_low_watermark > 0, "and through takes that start from a floor or a mark above the watermark"
