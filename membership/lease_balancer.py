@@ -17,7 +17,7 @@ from membership.ports import LeaseStore, NodeState, PollerHost, Spawn, WallClock
 from membership.rendezvous import HintTable
 from membership.settings import MembershipSettings
 from membership.signal import Notifier, Signal
-from membership.work import Narrow, Work
+from membership.work import ConcurrencyLimiter, Work
 
 _LOG = logging.getLogger(__name__)
 _SAMPLE = 1_000
@@ -54,7 +54,7 @@ class LeaseBalancer:
         self._in_vain: dict[str, int] = {}
         self._reading: dict[str, None] = {}
         self._without_row: dict[PollerKey, None] = {}
-        self._reads = Narrow(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
+        self._reads = ConcurrencyLimiter(width=settings.max_concurrent_lease_reads, work=self._work, what="leases")
         self._lease_table = LeaseTable(
             incarnation=incarnation,
             members=members,

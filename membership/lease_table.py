@@ -17,7 +17,7 @@ from membership.low_watermarks import LowWatermarks
 from membership.ports import LeaseChange, LeaseRow, LeaseStore, NodeState, PollerHost, WallClock
 from membership.settings import MembershipSettings
 from membership.view import MembersView
-from membership.work import Grouped, Narrow, Work
+from membership.work import ConcurrencyLimiter, Grouped, Work
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,8 +88,8 @@ class LeaseTable:
         self._marks: Grouped[Begin] = Grouped(
             width=settings.max_concurrent_mark_writes, size=size, perform=self._write_together, work=work, what="mark"
         )
-        self._settles = Narrow(width=settings.max_concurrent_lease_writes, work=work, what="settle")
-        self._drains = Narrow(width=settings.max_concurrent_drains, work=work, what="drain")
+        self._settles = ConcurrencyLimiter(width=settings.max_concurrent_lease_writes, work=work, what="settle")
+        self._drains = ConcurrencyLimiter(width=settings.max_concurrent_drains, work=work, what="drain")
 
     def __len__(self) -> int:
         return len(self._leases)

@@ -67,7 +67,7 @@ class Work:
             await asyncio.wait(pending)
 
 
-class Narrow:
+class ConcurrencyLimiter:
     """A queue of which at most `width` items are worked on at once, first come first served."""
 
     def __init__(self, *, width: int, work: Work, what: str) -> None:
@@ -114,7 +114,7 @@ class Grouped(Generic[T]):
     ) -> None:
         self._size = size
         self._perform = perform
-        self._turns = Narrow(width=width, work=work, what=what)
+        self._turns = ConcurrencyLimiter(width=width, work=work, what=what)
         self._queues: dict[str, deque[T]] = {}
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from membership.signal import Notifier, Signal
-from membership.work import Narrow, Work
+from membership.work import ConcurrencyLimiter, Work
 from tests.support.virtual_clock import VirtualClock
 from tests.support.virtual_loop import LeftBehind, NothingLeft, run_virtual, virtual_loop
 
@@ -89,10 +89,10 @@ def test_the_deadline_of_a_signal_is_kept_by_its_clock() -> None:
     run_virtual(scenario)
 
 
-def test_a_narrow_queue_works_in_order_on_few_at_once() -> None:
+def test_a_concurrency_limiter_works_in_order_on_few_at_once() -> None:
     async def scenario() -> None:
         clock, work = new_work()
-        queue = Narrow(width=3, work=work, what="item")
+        queue = ConcurrencyLimiter(width=3, work=work, what="item")
         begun: list[int] = []
 
         def item(number: int) -> Any:
