@@ -20,7 +20,7 @@ done all the same; every plain write here can be repeated. *Conditional*: Applie
 
 Unknown is never made into one of the others here, and nothing is ever sent twice on its own account. Conditions that
 always hold (`in_flight != 0xff`) are there for the answer: a rejection shows only columns that were tested, and with
-them it shows all statics, as of the same instant.
+them it shows the whole header, as of the same instant.
 
 Definition and outcome never mix. Definition columns are inserted plainly, any number of times; outcome and static
 columns are updated conditionally (never inserted). Paxos and plain writes share no cell, so no clock decides between

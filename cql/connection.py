@@ -21,8 +21,8 @@ Item: TypeAlias = tuple[str, Parameters]
 AnswerRows: TypeAlias = list[Mapping[str, Any]]
 """What a rejected conditional write met: the columns of its conditions, and in a batch those of the keys too.
 
-A row that does not exist is absent. Where no row of the conditions exists, but statics do, there is one row of
-null clustering keys; a batch that tests statics only shows the partition's first row. Empty: there is nothing.
+A row that does not exist is absent. Where no row of the conditions exists, but the header do, there is one row of
+null clustering keys; a batch that tests the header only shows the partition's first row. Empty: there is nothing.
 """
 Consistency: TypeAlias = Literal["LOCAL_ONE", "LOCAL_QUORUM", "EACH_QUORUM"]
 

@@ -40,7 +40,7 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
 from scheduler_service.domain.ids import Partition, RowKey, UnixMillis
-from scheduler_service.domain.schedules import Edit, Row, RowWrite, State, Statics, WriteRejection
+from scheduler_service.domain.schedules import Edit, PartitionHeader, Row, RowWrite, State, WriteRejection
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
@@ -54,7 +54,7 @@ FORGET_SECONDS = 10.0
 T = TypeVar("T")
 Rows: TypeAlias = Mapping[RowKey, Row]
 SendEdit: TypeAlias = Callable[[Edit], Awaitable[Answer[WriteRejection]]]
-ReadSerially: TypeAlias = Callable[[Partition, Sequence[RowKey], bool], Awaitable[tuple[Statics, Rows]]]
+ReadSerially: TypeAlias = Callable[[Partition, Sequence[RowKey], bool], Awaitable[tuple[PartitionHeader, Rows]]]
 """The last: whether lean."""
 
 _CLOSED = "the store was closed before it answered"
@@ -159,9 +159,9 @@ class PartitionTurns:
         answer: Answer[WriteRejection] = await self._queued(edit.partition, edit, reads=False)
         return answer
 
-    async def read(self, partition: Partition, key: RowKey, *, lean: bool) -> tuple[Statics, Row | None]:
-        """A serial read of one row, with the statics of the same read. Raises StoreUnavailable."""
-        answer: tuple[Statics, Row | None] = await self._queued(partition, RowRead(key, lean), reads=True)
+    async def read(self, partition: Partition, key: RowKey, *, lean: bool) -> tuple[PartitionHeader, Row | None]:
+        """A serial read of one row, with the header of the same read. Raises StoreUnavailable."""
+        answer: tuple[PartitionHeader, Row | None] = await self._queued(partition, RowRead(key, lean), reads=True)
         return answer
 
     async def write_alone(self, partition: Partition, request: Callable[[], Awaitable[Answer[T]]]) -> Answer[T]:
@@ -234,9 +234,9 @@ class PartitionTurns:
             return await self._send_edits(group)
         try:
             if isinstance(first, RowRead):
-                statics, rows = await self._read(partition, list(dict.fromkeys(_only_keys(group))), first.lean)
+                header, rows = await self._read(partition, list(dict.fromkeys(_only_keys(group))), first.lean)
                 for one, key in zip(group, _only_keys(group), strict=True):
-                    _end(one, (statics, rows.get(key)))
+                    _end(one, (header, rows.get(key)))
                 return None
             answer = await first()
         except StoreUnavailable as error:
@@ -302,7 +302,7 @@ def _joined(edits: Sequence[Edit]) -> Edit:
 
 def _holds(edit: Edit, current: WriteRejection) -> bool:
     """Whether a rejection shows nothing that this edit's own conditions exclude."""
-    if edit.version_known and current.statics.version != edit.version:
+    if edit.version_known and current.header.version != edit.version:
         return False
     return all(_row_holds(write, current.rows.get(write.key, (None, None))) for write in edit.writes)
 
@@ -316,7 +316,7 @@ def _row_holds(write: RowWrite, shown: tuple[str | None, UnixMillis | None]) -> 
 
 def _seen_by(work: object, current: WriteRejection) -> WriteRejection:
     keys = _keys(work)
-    return WriteRejection(current.statics, {key: row for key, row in current.rows.items() if key in keys})
+    return WriteRejection(current.header, {key: row for key, row in current.rows.items() if key in keys})
 
 
 def _end(one: _Waiting, answer: object) -> None:

@@ -19,17 +19,17 @@ from scheduler_service.domain.books import CountedRow
 from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
-    NO_STATICS,
+    NO_HEADER,
     Advance,
     Content,
     Definition,
     Edit,
     Kind,
     Outcome,
+    PartitionHeader,
     Row,
     RowWrite,
     State,
-    Statics,
     SweptRow,
     WriteRejection,
 )
@@ -39,9 +39,9 @@ ROW_OVERHEAD_BYTES = 300
 OUTCOME_BYTES = 250
 
 _ID_BYTES = 16
-_STATICS = 3
+_HEADER = 3
 _STAMP = 2
-_ROW_END = _STATICS + len(Row.__struct_fields__)
+_ROW_END = _HEADER + len(Row.__struct_fields__)
 _KEY_AND_KIND = 3
 _NO_CONTENT = astuple(NO_CONTENT)
 _CONTENT_END = _KEY_AND_KIND + len(_NO_CONTENT)
@@ -115,31 +115,31 @@ def decode_in_flight(blob: bytes | None) -> frozenset[ScheduleId]:
     return frozenset(ScheduleId(UUID(bytes=blob[start : start + _ID_BYTES])) for start in starts)
 
 
-def statics_of(epoch: int | None, version: int | None, edits: UUID | None, in_flight: bytes | None) -> Statics:
+def header_of(epoch: int | None, version: int | None, edits: UUID | None, in_flight: bytes | None) -> PartitionHeader:
     if epoch is None and version is None and edits is None:
-        return NO_STATICS
-    return Statics(epoch, version, decode_in_flight(in_flight), edits)
+        return NO_HEADER
+    return PartitionHeader(epoch, version, decode_in_flight(in_flight), edits)
 
 
 def row_of(values: Sequence[Any]) -> Row | None:
-    """A row as the `read_*` statements answer it; None for the null keys of a partition that has statics only."""
-    if values[_STATICS] is None:
+    """A row as the `read_*` statements answer it; None for the null keys of a partition that has a header only."""
+    if values[_HEADER] is None:
         return None
-    row = _row(values[_STATICS:_ROW_END], values[_ROW_END + 1])
+    row = _row(values[_HEADER:_ROW_END], values[_ROW_END + 1])
     return row if (delivery := values[_ROW_END]) is None else _delivered(row, delivery)
 
 
 def lean_row_of(values: Sequence[Any]) -> Row | None:
     """The same of the `read_*lean*` statements."""
-    if values[_STATICS] is None:
+    if values[_HEADER] is None:
         return None
-    content_at = _STATICS + _KEY_AND_KIND
-    row, delivery = Row(*values[_STATICS:content_at], *_NO_CONTENT, *values[content_at:-1]), values[-1]
+    content_at = _HEADER + _KEY_AND_KIND
+    row, delivery = Row(*values[_HEADER:content_at], *_NO_CONTENT, *values[content_at:-1]), values[-1]
     return row if delivery is None else _delivered(row, delivery)
 
 
 def row_to_call_of(values: Sequence[Any]) -> Row | None:
-    """The same of the `read_*_page_to_call` statements, with statics or without."""
+    """The same of the `read_*_page_to_call` statements, with the header or without."""
     values = values[-_TO_CALL:]
     if values[0] is None:
         return None
@@ -204,7 +204,7 @@ def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:
     """The owner's conditional batch. `packs`: whether everybody can read packed cells."""
     keys = partition_parameters(advance.partition)
     version = (advance.version or 0) + 1
-    statics = (
+    header = (
         advance.epoch,
         version,
         encode_in_flight(advance.in_flight),
@@ -213,9 +213,9 @@ def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:
         advance.version,
     )
     if advance.edits_known:
-        items: list[Item] = [("schedules.advance", (*statics, advance.edits))]
+        items: list[Item] = [("schedules.advance", (*header, advance.edits))]
     else:
-        items = [("schedules.advance_past_edits", statics)]
+        items = [("schedules.advance_past_edits", header)]
     for write in advance.writes:
         # Where a state is tested somebody may have written the row before.
         delivery = pack_delivery(write.outcome) if packs and write.expect_state is None else None
@@ -242,10 +242,10 @@ def edit_items(edit: Edit) -> list[Item]:
     """Everybody else's conditional batch."""
     keys = partition_parameters(edit.partition)
     if edit.version_known:
-        statics: Item = ("schedules.edit", (edit.edits, *keys, edit.version))
+        header: Item = ("schedules.edit", (edit.edits, *keys, edit.version))
     else:
-        statics = ("schedules.edit_any_version", (edit.edits, *keys))
-    return [statics, *(outcome_item(keys, write) for write in edit.writes)]
+        header = ("schedules.edit_any_version", (edit.edits, *keys))
+    return [header, *(outcome_item(keys, write) for write in edit.writes)]
 
 
 def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
@@ -294,12 +294,12 @@ def _outcome_parameters(outcome: Outcome, *, overwrites: bool) -> Parameters:
     )
 
 
-def rejected_statics(rows: AnswerRows) -> Statics:
-    """The statics in a rejection: each of its rows carries them, and without any there are none."""
+def rejected_header(rows: AnswerRows) -> PartitionHeader:
+    """The the header in a rejection: each of its rows carries them, and without any there are none."""
     if not rows:
-        return NO_STATICS
+        return NO_HEADER
     first = rows[0]
-    return statics_of(first["claim_epoch"], first["version"], first["edits"], first["in_flight"])
+    return header_of(first["claim_epoch"], first["version"], first["edits"], first["in_flight"])
 
 
 def write_rejection(rows: AnswerRows, writes: Iterable[RowWrite]) -> WriteRejection:
@@ -312,4 +312,4 @@ def write_rejection(rows: AnswerRows, writes: Iterable[RowWrite]) -> WriteReject
         for write in writes
         if write.expect_state is not None
     }
-    return WriteRejection(rejected_statics(rows), tested)
+    return WriteRejection(rejected_header(rows), tested)

@@ -14,12 +14,12 @@ from cql.schedule_rows import (
     content_of,
     counted_row_of,
     edit_items,
+    header_of,
     lean_row_of,
     partition_parameters,
-    rejected_statics,
+    rejected_header,
     row_of,
     row_to_call_of,
-    statics_of,
     swept_row_of,
     write_rejection,
 )
@@ -44,14 +44,14 @@ from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.reconciliations import ReviewedRow, ReviewPage
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
-    NO_STATICS,
+    NO_HEADER,
     Advance,
     Content,
     Definition,
     Edit,
     Page,
+    PartitionHeader,
     Row,
-    Statics,
     SweptPage,
     Unfinished,
     WriteRejection,
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 KEYS_PER_READ = 100
 READ_REPEATS = 5
-"""How often rows and statics are read again because an advance came between."""
+"""How often rows and the header is read again because an advance came between."""
 ITEMS_PER_BATCH = 65_535
 """What the protocol can count."""
 
@@ -144,20 +144,20 @@ class CqlScheduleStore:
         name, behind = (first, ()) if after is None else (following, after)
         parameters = (*partition_parameters(partition), *behind, limit)
         decode = lean_row_of if lean else row_of
-        statics, rows = await self._read_together(
+        header, rows = await self._read_together(
             partition, name, parameters, decode, serial=False, consistency=consistency
         )
-        return Page(statics, rows, len(rows) == limit)
+        return Page(header, rows, len(rows) == limit)
 
     async def read_to_call(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
         names = _FIRST_PAGE_TO_CALL, _NEXT_PAGE_TO_CALL
-        statics, rows = await self._owners_page(partition, names, row_to_call_of, after=after, limit=limit)
-        return Page(statics, rows, len(rows) == limit)
+        header, rows = await self._owners_page(partition, names, row_to_call_of, after=after, limit=limit)
+        return Page(header, rows, len(rows) == limit)
 
     async def sweep_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> SweptPage:
         names = _FIRST_SWEPT_PAGE, _NEXT_SWEPT_PAGE
-        statics, rows = await self._owners_page(partition, names, swept_row_of, after=after, limit=limit)
-        return SweptPage(statics, rows, len(rows) == limit)
+        header, rows = await self._owners_page(partition, names, swept_row_of, after=after, limit=limit)
+        return SweptPage(header, rows, len(rows) == limit)
 
     async def _owners_page(
         self,
@@ -167,8 +167,8 @@ class CqlScheduleStore:
         *,
         after: RowKey | None,
         limit: int,
-    ) -> tuple[Statics, list[T]]:
-        """By the first of the statements with the statics; by the other behind a key, where nobody needs them."""
+    ) -> tuple[PartitionHeader, list[T]]:
+        """By the first of the statements with the header; by the other behind a key, where nobody needs them."""
         first, following = names
         keys = partition_parameters(partition)
         if after is None:
@@ -176,7 +176,7 @@ class CqlScheduleStore:
                 partition, first, (*keys, limit), decode, serial=False, consistency="LOCAL_QUORUM"
             )
         answer = await self._connection.select(following, (*keys, *after, limit))
-        return NO_STATICS, [row for values in answer if (row := decode(values)) is not None]
+        return NO_HEADER, [row for values in answer if (row := decode(values)) is not None]
 
     async def read_rows(
         self,
@@ -186,36 +186,36 @@ class CqlScheduleStore:
         serial: bool = False,
         lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
-    ) -> tuple[Statics, dict[RowKey, Row]]:
+    ) -> tuple[PartitionHeader, dict[RowKey, Row]]:
         wanted = list(dict.fromkeys(keys))
         if not serial:
             return await self._read_rows(partition, wanted, serial=False, lean=lean, consistency=consistency)
         if len(wanted) == 1:
-            statics, row = await self._turns.read(partition, wanted[0], lean=lean)
-            return statics, {} if row is None else {row.key: row}
+            header, row = await self._turns.read(partition, wanted[0], lean=lean)
+            return header, {} if row is None else {row.key: row}
         return await self._turns.read_alone(partition, lambda: self._read_serially(partition, wanted, lean))
 
     async def _read_serially(
         self, partition: Partition, keys: Sequence[RowKey], lean: bool
-    ) -> tuple[Statics, dict[RowKey, Row]]:
+    ) -> tuple[PartitionHeader, dict[RowKey, Row]]:
         return await self._read_rows(partition, keys, serial=True, lean=lean, consistency="LOCAL_QUORUM")
 
     async def _read_rows(
         self, partition: Partition, wanted: Sequence[RowKey], *, serial: bool, lean: bool, consistency: ReadConsistency
-    ) -> tuple[Statics, dict[RowKey, Row]]:
+    ) -> tuple[PartitionHeader, dict[RowKey, Row]]:
         if not wanted:
-            return await self._read_statics(partition, serial=serial, consistency=consistency), {}
+            return await self._read_header(partition, serial=serial, consistency=consistency), {}
         if len(wanted) == 1:
-            # One request that shows the statics too; a row alone is not too long.
-            statics, found = await self._read_row(partition, wanted[0], serial=serial, consistency=consistency)
-            return statics, {key: row.filled(NO_CONTENT) for key, row in found.items()} if lean else found
+            # One request that shows the header too; a row alone is not too long.
+            header, found = await self._read_row(partition, wanted[0], serial=serial, consistency=consistency)
+            return header, {key: row.filled(NO_CONTENT) for key, row in found.items()} if lean else found
         parameters = (*partition_parameters(partition), wanted[:KEYS_PER_READ])
         name, decode = (_LEAN_ROWS, lean_row_of) if lean else (_ROWS, row_of)
-        statics, rows = await self._read_together(
+        header, rows = await self._read_together(
             partition, name, parameters, decode, serial=serial, consistency=consistency
         )
         others = await self._find(partition, wanted[KEYS_PER_READ:], serial=serial, lean=lean, consistency=consistency)
-        return statics, {row.key: row for row in rows} | others
+        return header, {row.key: row for row in rows} | others
 
     async def find_rows(
         self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False, lean: bool = False
@@ -259,10 +259,10 @@ class CqlScheduleStore:
             )
         return found
 
-    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
+    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
         item: Item = ("schedules.open", (epoch, *partition_parameters(partition), expect_epoch))
         answer = await self._turns.write_alone(partition, lambda: self._connection.conditional((item,)))
-        return Rejected(rejected_statics(answer.current)) if isinstance(answer, Rejected) else answer
+        return Rejected(rejected_header(answer.current)) if isinstance(answer, Rejected) else answer
 
     async def advance(self, advance: Advance) -> Answer[WriteRejection]:
         self._check_size(advance_bytes(advance), 1 + len(advance.writes) + len(advance.copies))
@@ -350,15 +350,15 @@ class CqlScheduleStore:
 
     async def _read_row(
         self, partition: Partition, key: RowKey, *, serial: bool, consistency: ReadConsistency
-    ) -> tuple[Statics, dict[RowKey, Row]]:
+    ) -> tuple[PartitionHeader, dict[RowKey, Row]]:
         parameters = (*partition_parameters(partition), *key)
         for values in await self._connection.select(
             "schedules.read_row", parameters, serial=serial, consistency=consistency
         ):
             epoch, version, edits = values[:3]
             if (row := row_of(values)) is not None:
-                return statics_of(epoch, version, edits, values[-1]), {row.key: row}
-        return await self._read_statics(partition, serial=serial, consistency=consistency), {}
+                return header_of(epoch, version, edits, values[-1]), {row.key: row}
+        return await self._read_header(partition, serial=serial, consistency=consistency), {}
 
     async def _read_together(
         self,
@@ -369,33 +369,36 @@ class CqlScheduleStore:
         *,
         serial: bool,
         consistency: ReadConsistency,
-    ) -> tuple[Statics, list[T]]:
-        """Rows and statics of one moment: in_flight changes only with the version, so equal versions join two reads."""
+    ) -> tuple[PartitionHeader, list[T]]:
+        """Rows and the header of one moment: in_flight changes only with the version, so equal versions join two
+        reads."""
         for _ in range(READ_REPEATS):
             answer = await self._connection.select(name, parameters, serial=serial, consistency=consistency)
             rows = [row for values in answer if (row := decode(values)) is not None]
             if not answer:
-                # A read of the whole partition shows statics even where there are no rows; idle pollers end here.
+                # A read of the whole partition shows the header even where there are no rows; idle pollers end here.
                 if name in _FROM_THE_START:
-                    return NO_STATICS, rows
-                return await self._read_statics(partition, serial=serial, consistency=consistency), rows
+                    return NO_HEADER, rows
+                return await self._read_header(partition, serial=serial, consistency=consistency), rows
             epoch, version, edits = answer[0][:3]
             if version is None:
-                return statics_of(epoch, version, edits, None), rows
-            statics = await self._read_statics(partition, serial=serial, consistency=consistency)
-            if (statics.claim_epoch, statics.version) == (epoch, version):
-                return Statics(epoch, version, statics.in_flight, edits), rows
+                return header_of(epoch, version, edits, None), rows
+            header = await self._read_header(partition, serial=serial, consistency=consistency)
+            if (header.claim_epoch, header.version) == (epoch, version):
+                return PartitionHeader(epoch, version, header.in_flight, edits), rows
             # Two replicas that each answered alone may stay apart for long.
             consistency = "LOCAL_QUORUM"
         raise StoreUnavailable("A partition changed during each of several reads; try again.")
 
-    async def _read_statics(self, partition: Partition, *, serial: bool, consistency: ReadConsistency) -> Statics:
+    async def _read_header(
+        self, partition: Partition, *, serial: bool, consistency: ReadConsistency
+    ) -> PartitionHeader:
         parameters = partition_parameters(partition)
         for epoch, version, edits, in_flight in await self._connection.select(
-            "schedules.read_statics", parameters, serial=serial, consistency=consistency
+            "schedules.read_header", parameters, serial=serial, consistency=consistency
         ):
-            return statics_of(epoch, version, edits, in_flight)
-        return NO_STATICS
+            return header_of(epoch, version, edits, in_flight)
+        return NO_HEADER
 
     def _check_size(self, size: int, items: int) -> None:
         if size > self._max_write_bytes or items > ITEMS_PER_BATCH:

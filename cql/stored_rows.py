@@ -8,15 +8,15 @@ from cql.schedule_rows import partition_parameters
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.schedules import Row
 
-STATICS = ("claim_epoch", "version", "edits", "in_flight")
+HEADER = ("claim_epoch", "version", "edits", "in_flight")
 COLUMNS = ("claim_epoch", "version", "edits", *Row.__struct_fields__, "delivery", "content", "in_flight")
 """As `schedules.read_row` answers them."""
 
 
 class StoredRow(NamedTuple):
-    """Columns that are not null. No cells: there is no such row, though its partition may have statics."""
+    """Columns that are not null. No cells: there is no such row, though its partition may have the header."""
 
-    statics: Mapping[str, Any]
+    header: Mapping[str, Any]
     cells: Mapping[str, Any]
 
 
@@ -25,10 +25,10 @@ async def read_stored_row(connection: Connection, partition: Partition, key: Row
     keys = partition_parameters(partition)
     for values in await connection.select("schedules.read_row", (*keys, *key), serial=True):
         cells = _known(dict(zip(COLUMNS, values, strict=True)))
-        statics = {name: cells.pop(name) for name in STATICS if name in cells}
-        return StoredRow(statics, cells)
-    for values in await connection.select("schedules.read_statics", keys, serial=True):
-        return StoredRow(_known(dict(zip(STATICS, values, strict=True))), {})
+        header = {name: cells.pop(name) for name in HEADER if name in cells}
+        return StoredRow(header, cells)
+    for values in await connection.select("schedules.read_header", keys, serial=True):
+        return StoredRow(_known(dict(zip(HEADER, values, strict=True))), {})
     return StoredRow({}, {})
 
 

@@ -200,7 +200,7 @@ class Retention:
         edit = Edit(
             partition=partition,
             edits=self._randomness.uuid4(),
-            version=page.statics.version,
+            version=page.header.version,
             version_known=True,
             writes=tuple(
                 RowWrite(

@@ -101,7 +101,7 @@ def show(
 ) -> None:
     """Show a schedule's row in Cassandra, for operators.
 
-    As programs read it, with the statics of its partition; --raw shows the cells instead. Columns that are null are
+    As programs read it, with the header of its partition; --raw shows the cells instead. Columns that are null are
     left out: without a state it is scheduled. Cassandra is found by the settings in --config; no API and no key is
     needed. Headers stay as they are stored, encrypted where there is a key ring. Of long bodies the beginning is shown.
     """

@@ -35,7 +35,7 @@ _CONTENT = ("method", "url", "headers", "body", "options")
 
 
 class NoSuchRow(MinutehandError):
-    """Neither the row nor the statics of its partition are there."""
+    """Neither the row nor the header of its partition are there."""
 
 
 async def stored_schedule(settings: StorageSettings, client_id: str, text: str, *, raw: bool) -> dict[str, Any]:
@@ -47,7 +47,7 @@ async def stored_schedule(settings: StorageSettings, client_id: str, text: str, 
         found = await read_stored_row(storage.connection, partition, key)
     finally:
         await storage.close()
-    if not found.cells and not found.statics:
+    if not found.cells and not found.header:
         raise NoSuchRow(f"Client {client_id} has no row of {schedule_id}, and its minute is empty.")
     where = {
         "client_id": client_id,
@@ -56,7 +56,7 @@ async def stored_schedule(settings: StorageSettings, client_id: str, text: str, 
     }
     cells = found.cells if raw else _as_read(found)
     return {
-        "partition": {**where, **_statics(found.statics)},
+        "partition": {**where, **_header(found.header)},
         "row": {name: _shown(name, cell) for name, cell in cells.items()},
     }
 
@@ -85,11 +85,11 @@ def _as_read(found: StoredRow) -> dict[str, Any]:
     return {} if row is None else {name: value for name, value in asdict(row).items() if value is not None}
 
 
-def _statics(statics: Mapping[str, Any]) -> dict[str, Any]:
-    if (in_flight := statics.get("in_flight")) is None:
-        return dict(statics)
+def _header(header: Mapping[str, Any]) -> dict[str, Any]:
+    if (in_flight := header.get("in_flight")) is None:
+        return dict(header)
     ids = sorted(map(str, decode_in_flight(in_flight)))
-    others = {name: value for name, value in statics.items() if name != "in_flight"}
+    others = {name: value for name, value in header.items() if name != "in_flight"}
     return {**others, "in_flight_count": len(ids)} | ({"in_flight": ids[:IDS_SHOWN]} if ids else {})
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.debts import Debts
-from poller_cluster.minute.partition import HINTED_ROWS, Anew, KnownStatics, Pass, next_version
+from poller_cluster.minute.partition import HINTED_ROWS, Anew, KnownHeader, Pass, next_version
 from poller_cluster.minute.rows import ADMIT_ALL, Admission, OpenRow, OpenRows
 from poller_cluster.minute.steps import (
     OVER,
@@ -44,9 +44,9 @@ from scheduler_service.domain.schedules import (
     Kind,
     Outcome,
     Page,
+    PartitionHeader,
     Row,
     State,
-    Statics,
     SweptPage,
     SweptRow,
     WriteRejection,
@@ -73,7 +73,7 @@ class PollerMinute:
         self.claim_ahead_ms = settings.claim_ahead_ms
         self.settings, self._admission = settings, admission
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
-        self._statics = KnownStatics()
+        self._header = KnownHeader()
         self._open_from: int | None = None
         self._pass, self._anew = Pass(), Anew(apart_ms=settings.read_anew_ms)
         # Writes under way, and what they leave to do.
@@ -108,7 +108,7 @@ class PollerMinute:
         if self._recheck:
             return RecheckClaimed(self._recheck)
         if self._needs_open():
-            self._open_from = self._statics.claim_epoch
+            self._open_from = self._header.claim_epoch
         if self._open_from is not None:
             return OpenPartition(self._open_from)
         if not self._pass.begun and not self.draining:
@@ -141,7 +141,7 @@ class PollerMinute:
 
     def _needs_open(self) -> bool:
         """Opening costs a write: only where there is something to write, and somebody older had opened."""
-        opened_by = self._statics.claim_epoch
+        opened_by = self._header.claim_epoch
         return opened_by not in (None, self.epoch) and len(self.rows) > 0 and not self.draining
 
     def _drain_step(self) -> Step:
@@ -191,7 +191,7 @@ class PollerMinute:
             return None
         horizon = now + self.claim_ahead_ms
         claims = self.rows.pick(horizon=horizon, room=room, judge=self._admission, now=now) if claims_due else ()
-        expect = None if self._statics.edits_known else State.SCHEDULED
+        expect = None if self._header.edits_known else State.SCHEDULED
         writes = self.rows.ended_writes(expect=expect, most=self.settings.record_rows)
         if not (claims or writes or self._release_due):
             return None
@@ -200,7 +200,7 @@ class PollerMinute:
         self._claiming = claims
         # What is given back while the answer is out needs an advance of its own.
         self._releasing, self._release_due = self._release_due, False
-        self._unanswered = self._statics.advance(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
+        self._unanswered = self._header.advance(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
         return self._unanswered
 
     def _record_due(self, now: int, *, idle: bool) -> bool:
@@ -221,15 +221,15 @@ class PollerMinute:
             case Applied():
                 self._advance_applied(advance)
             case Rejected(current=current):
-                statics = current.statics
-                if statics.claim_epoch == self.epoch and statics.version == next_version(advance):
+                header = current.header
+                if header.claim_epoch == self.epoch and header.version == next_version(advance):
                     self._advance_applied(advance)
                 else:
                     self._advance_rejected(advance, current)
 
     def _advance_applied(self, advance: Advance) -> None:
-        self._statics.advanced(advance)
-        self.account.stamp = Stamp(self._statics.version, self.account.stamp.edits)
+        self._header.advanced(advance)
+        self.account.stamp = Stamp(self._header.version, self.account.stamp.edits)
         claims, self._unanswered, self._claiming = self._claiming, None, ()
         for write in advance.writes:
             self._recorded(write.key, write.outcome)
@@ -240,17 +240,17 @@ class PollerMinute:
             self._recheck = tuple(entry.row.key for entry in claims)
 
     def _advance_rejected(self, advance: Advance, current: WriteRejection) -> None:
-        statics = current.statics
+        header = current.header
         self.rows.put_back(self._claiming)
         self._unanswered, self._claiming = None, ()
         self._release_due |= self._releasing
-        if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+        if header.claim_epoch is not None and header.claim_epoch > self.epoch:
             self.phase = Phase.LOST
-        elif statics.claim_epoch != advance.expect_epoch or statics.version != advance.version:
-            self._statics.claim_epoch = statics.claim_epoch
+        elif header.claim_epoch != advance.expect_epoch or header.version != advance.version:
+            self._header.claim_epoch = header.claim_epoch
             self._read_again()
-        elif advance.edits_known and statics.edits != advance.edits:
-            self._statics.edits_known = False
+        elif advance.edits_known and header.edits != advance.edits:
+            self._header.edits_known = False
         else:
             for write in advance.writes:
                 # Whoever edited this row has decided it; our outcome for it is void.
@@ -259,30 +259,30 @@ class PollerMinute:
 
     def _void(self, key: RowKey) -> None:
         self.rows.forget(key)
-        self._statics.settled([key])
+        self._header.settled([key])
         self._release_due = True
         self._edited[key] = None
         self._strays.pop(key, None)
 
     # Open, and reads of the whole partition.
 
-    def opened(self, answer: Answer[Statics]) -> None:
+    def opened(self, answer: Answer[PartitionHeader]) -> None:
         """The answer to OpenPartition. Applied or not, nothing read before counts. Unknown: the same comes again."""
         match answer:
             case Unknown():
                 return
             case Applied():
-                self._statics.claim_epoch = self.epoch
-            case Rejected(current=statics):
-                self._statics.claim_epoch = statics.claim_epoch
-                if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+                self._header.claim_epoch = self.epoch
+            case Rejected(current=header):
+                self._header.claim_epoch = header.claim_epoch
+                if header.claim_epoch is not None and header.claim_epoch > self.epoch:
                     self.phase = Phase.LOST
                     return
         self._open_from = None
         self._read_again()
 
     def _read_again(self) -> None:
-        self._statics.fresh = self._all_held = False
+        self._header.fresh = self._all_held = False
         self.rows.discard_unclaimed()
         self._begin_pass(Phase.READING)
 
@@ -290,7 +290,7 @@ class PollerMinute:
         """A page of the pass under way. `trusted`: trust held when the read had ended; else it does not count."""
         if not trusted:
             return
-        if not self._pass.begun and not self._first_page_read(page.statics):
+        if not self._pass.begun and not self._first_page_read(page.header):
             return
         for row in page.rows:
             self._row_read(row)
@@ -305,7 +305,7 @@ class PollerMinute:
         pass has not seen them."""
         if not trusted:
             return
-        if not self._pass.begun and not self._first_page_read(page.statics):
+        if not self._pass.begun and not self._first_page_read(page.header):
             return
         for row in page.rows:
             if self._is_stray(row):
@@ -330,7 +330,7 @@ class PollerMinute:
         """A pass has seen every row."""
         self._all_held = True
         self._admission.whole_read()
-        self._statics.whole_read(self._pass.edits, in_doubt=self.rows.whole_read())
+        self._header.whole_read(self._pass.edits, in_doubt=self.rows.whole_read())
 
     def _is_stray(self, row: SweptRow) -> bool:
         """Whether the sweep must know more of this row: nobody told us of it, it was announced, or it owes something.
@@ -349,23 +349,23 @@ class PollerMinute:
         self.account.add_read(row)
         return False
 
-    def _first_page_read(self, statics: Statics) -> bool:
-        self._pass.begin(statics.edits)
-        if statics.claim_epoch is not None and statics.claim_epoch > self.epoch:
+    def _first_page_read(self, header: PartitionHeader) -> bool:
+        self._pass.begin(header.edits)
+        if header.claim_epoch is not None and header.claim_epoch > self.epoch:
             self.phase = Phase.LOST
             return False
-        self.account.begin(Stamp(statics.version, statics.edits))
-        if not self._statics.fresh or self._statics.claim_epoch != self.epoch:
+        self.account.begin(Stamp(header.version, header.edits))
+        if not self._header.fresh or self._header.claim_epoch != self.epoch:
             # What an earlier pass read may have been edited since, and these edits would hide it.
             self.rows.discard_unclaimed()
-            self._statics.read(statics, ours={key.schedule_id for key, entry in self.rows if entry.claimed})
+            self._header.read(header, ours={key.schedule_id for key, entry in self.rows if entry.claimed})
         return True
 
     def _row_read(self, row: Row) -> None:
         if row.state is None and row.created_at is not None:
             if row.ordering_key is not None:
                 self._admission.read(row)
-            self.rows.add(row, redelivery=self._statics.in_doubt(row))
+            self.rows.add(row, redelivery=self._header.in_doubt(row))
             return
         key, known = row.key, self.rows.get(row.key)
         self._admission.read(row)
@@ -395,7 +395,7 @@ class PollerMinute:
         for row in rows.values():
             self._admission.read(row)
             if row.state is None and row.defined:
-                self.rows.add(row, redelivery=self._statics.in_doubt(row))
+                self.rows.add(row, redelivery=self._header.in_doubt(row))
             elif row.key in self._edited and row.state is not None and self._swept_past(row.key):
                 self._account_row(row)
         for key in asked:

@@ -1,18 +1,18 @@
-"""What the machine of a minute knows of its partition: its statics, and how far it was read."""
+"""What the machine of a minute knows of its partition: the header, and how far it was read."""
 
 from collections.abc import Iterable
 from uuid import UUID
 
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId
-from scheduler_service.domain.schedules import Advance, Page, Row, RowWrite, Statics, SweptPage
+from scheduler_service.domain.schedules import Advance, Page, PartitionHeader, Row, RowWrite, SweptPage
 
 HINTED_ROWS = 1_000
 """Rows of a minute that wait to be read by key; where there would be more, it is read anew."""
 
 
-class KnownStatics:
-    """What the machine of a minute knows of its partition's statics. Bookkeeping; the package's docstring says why it
-    is right.
+class KnownHeader:
+    """What the machine of a minute knows of its partition's the header. Bookkeeping; the package's docstring says why
+    it is right.
 
     `fresh` is False until they are read, or read again. `edits_known` False: an edit came that no read of the whole
     partition has shown yet. `doubt`: ids found in `in_flight` that were not ours and are not recorded since.
@@ -28,12 +28,12 @@ class KnownStatics:
         self.edits_known = True
         self.doubt: frozenset[ScheduleId] = frozenset()
 
-    def read(self, statics: Statics, *, ours: set[ScheduleId]) -> None:
+    def read(self, header: PartitionHeader, *, ours: set[ScheduleId]) -> None:
         """The first page of a pass shows them. `ours`: the ids that this machine has claimed."""
         self.fresh = True
-        self.claim_epoch, self.version = statics.claim_epoch, statics.version
-        self.edits, self.edits_known = statics.edits, True
-        self.doubt = statics.in_flight - ours
+        self.claim_epoch, self.version = header.claim_epoch, header.version
+        self.edits, self.edits_known = header.edits, True
+        self.doubt = header.in_flight - ours
 
     def in_doubt(self, row: Row) -> bool:
         """Whether an earlier owner may have sent it."""

@@ -1,4 +1,4 @@
-"""A schedule's row: what was asked for (definition), what became of it (outcome), and the partition's statics.
+"""A schedule's row: what was asked for (definition), what became of it (outcome), and the partition's the header.
 
 Definition and outcome never mix. Definition columns are written by plain inserts, repeatable with equal values; outcome
 and static columns by conditional updates only. A row with an outcome and no `created_at` is a pointer whose definition
@@ -217,7 +217,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return not self.over and self.next_attempt_at is not None and minute_of(self.next_attempt_at) < settled
 
 
-class Statics(msgspec.Struct, frozen=True, gc=False):
+class PartitionHeader(msgspec.Struct, frozen=True, gc=False):
     """The static columns of a partition; all null where nobody has written them.
 
     `claim_epoch`: the lease epoch that opened the partition. `version`: grows with every advance. `in_flight`: the ids
@@ -230,13 +230,13 @@ class Statics(msgspec.Struct, frozen=True, gc=False):
     edits: UUID | None = None
 
 
-NO_STATICS = Statics()
+NO_HEADER = PartitionHeader()
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
-    """Rows of one partition in key order, with the statics as the same read saw them. `more`: rows may follow."""
+    """Rows of one partition in key order, with the header as the same read saw them. `more`: rows may follow."""
 
-    statics: Statics
+    header: PartitionHeader
     rows: list[Row]
     more: bool
 
@@ -259,9 +259,9 @@ class SweptRow(NamedTuple):
 
 
 class SweptPage(msgspec.Struct, frozen=True, gc=False):
-    """The same as `Page`, of swept rows. Behind a key the statics are not read."""
+    """The same as `Page`, of swept rows. Behind a key the header is not read."""
 
-    statics: Statics
+    header: PartitionHeader
     rows: list[SweptRow]
     more: bool
 
@@ -322,8 +322,8 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class WriteRejection(msgspec.Struct, frozen=True, gc=False):
-    """What an advance or an edit met: the statics, and state and next_attempt_at of the rows that carried
+    """What an advance or an edit met: the header, and state and next_attempt_at of the rows that carried
     conditions."""
 
-    statics: Statics
+    header: PartitionHeader
     rows: dict[RowKey, tuple[str | None, UnixMillis | None]]

@@ -1,6 +1,6 @@
 """Edit: everybody else's one way to change an outcome. Cancel has one winner.
 
-An edit reads row and statics serially, decides, and writes on condition that nothing moved meanwhile:
+An edit reads row and the header serially, decides, and writes on condition that nothing moved meanwhile:
 
     no outcome, id not in flight -> cancelled IF state = null AND version = as read      (200)
     no outcome, id in flight     -> the owner has it                                     (409 in-flight)
@@ -35,7 +35,7 @@ from scheduler_service.domain.copies import (
 )
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.schedules import Edit, Outcome, Row, RowWrite, State, Statics
+from scheduler_service.domain.schedules import Edit, Outcome, PartitionHeader, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.runtime.randomness import Randomness
@@ -130,7 +130,7 @@ class EditSchedule:
         is read again at LOCAL_QUORUM.
         """
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
-        statics, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
+        header, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
         row = rows.get(key)
         if row is None or not row.defined:
             if consistency != "LOCAL_QUORUM":
@@ -141,14 +141,14 @@ class EditSchedule:
             if consistency != "LOCAL_QUORUM":
                 return await self.resolve(client_id, schedule_id)
             await self._see_rescheduled(client_id, row)
-        if row.state is None and await self._place.rescue(definition_of(partition, row), statics):
+        if row.state is None and await self._place.rescue(definition_of(partition, row), header):
             return await self.resolve(client_id, schedule_id)
         if row.state != State.RETRYING:
-            return Resolved(row, row.state is None and schedule_id in statics.in_flight)
+            return Resolved(row, row.state is None and schedule_id in header.in_flight)
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
         next_key = successor_key(schedule_id, row.next_attempt_at)
-        statics, copies = await self._schedules.read_rows(there, [next_key], consistency=consistency)
+        header, copies = await self._schedules.read_rows(there, [next_key], consistency=consistency)
         copy = copies.get(next_key)
         outcome = outcome_of(row)
         if copy is not None and copy.state == State.CANCELLED:
@@ -160,8 +160,8 @@ class EditSchedule:
                 return await self.resolve(client_id, schedule_id)
             await self._place.complete(definition_of(partition, row), outcome)
         elif copy is not None and copy.state is None:
-            await self._place.rescue(definition_of(there, copy), statics)
-        return Resolved(row, schedule_id in statics.in_flight and (copy is None or copy.state is None))
+            await self._place.rescue(definition_of(there, copy), header)
+        return Resolved(row, schedule_id in header.in_flight and (copy is None or copy.state is None))
 
     async def _see_rescheduled(self, client_id: ClientId, row: Row) -> None:
         if row.state == State.CANCELLED and row.rescheduled_to is not None:
@@ -185,16 +185,16 @@ class EditSchedule:
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         why = _Why(reason, rescheduled_to)
         for _ in range(MAX_TURNS):
-            statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
+            header, rows = await self._schedules.read_rows(partition, [key], serial=True)
             row = rows.get(key)
             if row is None or not row.defined:
                 return NoSuchSchedule()
             if row.ended:
                 return await self._ended(client_id, row)
             if row.state is None:
-                if schedule_id in statics.in_flight:
+                if schedule_id in header.in_flight:
                     return InFlight(row)
-                await self._cancel_open(partition, key, row, statics, why)
+                await self._cancel_open(partition, key, row, header, why)
                 continue
             refused = await self._cancel_retrying(partition, row, why)
             if refused is not None:
@@ -209,7 +209,9 @@ class EditSchedule:
         await self._see_rescheduled(client_id, row)
         return WasRescheduled(row)
 
-    async def _cancel_open(self, partition: Partition, key: RowKey, row: Row, statics: Statics, why: "_Why") -> bool:
+    async def _cancel_open(
+        self, partition: Partition, key: RowKey, row: Row, header: PartitionHeader, why: "_Why"
+    ) -> bool:
         """Cancel a row that has no outcome, or isn't written yet. `row` (the original) tells of the attempts so far.
         True when surely applied."""
         outcome = why.outcome(row, at=self._clock.wall_ms())
@@ -217,7 +219,7 @@ class EditSchedule:
             Edit(
                 partition=partition,
                 edits=self._randomness.uuid4(),
-                version=statics.version,
+                version=header.version,
                 version_known=True,
                 writes=(RowWrite(key=key, outcome=outcome, expect_state=State.SCHEDULED),),
             )
@@ -233,7 +235,7 @@ class EditSchedule:
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
         key = successor_key(row.schedule_id, row.next_attempt_at)
-        statics, copies = await self._schedules.read_rows(there, [key], serial=True)
+        header, copies = await self._schedules.read_rows(there, [key], serial=True)
         copy = copies.get(key)
         if copy is not None and copy.state is not None:
             if copy.state == State.CANCELLED:
@@ -241,7 +243,7 @@ class EditSchedule:
                 return None
             await self._carry(partition, row, copy)
             return None
-        if row.schedule_id in statics.in_flight:
+        if row.schedule_id in header.in_flight:
             return InFlight(row)
         if row.reason == IN_DOUBT:
             if why.reason is not None:
@@ -250,7 +252,7 @@ class EditSchedule:
         if copy is None or not copy.defined:
             # This edit may be the partition's only write, and retention finds partitions by their index rows.
             await self._schedules.occupy(there)
-        if await self._cancel_open(there, key, row, statics, why):
+        if await self._cancel_open(there, key, row, header, why):
             await self._cancel_original(partition, row, why)
         return None
 
@@ -299,7 +301,7 @@ CancelOutcome: TypeAlias = CancelResult | BeingRetried | StoreUnavailable
 class CancelSchedules:
     """Cancel many: each has one winner, as when it is cancelled alone, and those of one partition share their edits.
 
-       of one partition, up to 100 at a time: one serial read of lean rows and statics, then
+       of one partition, up to 100 at a time: one serial read of lean rows and the header, then
            nothing there, ended, or in flight    decided
            no outcome, not in flight             cancelled together IF version = as read and none of them has an outcome
            retrying, rescheduled                 looked at alone (`edit_schedule`)
@@ -367,7 +369,7 @@ class CancelSchedules:
         retrying: bool,
     ) -> list[ScheduleId]:
         """Decide what can be decided together. Answers those that are to be read again; `alone` takes the others."""
-        statics, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True, lean=True)
+        header, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True, lean=True)
         open_rows: list[Row] = []
         for schedule_id in left:
             row = rows.get(key_of(schedule_id))
@@ -379,7 +381,7 @@ class CancelSchedules:
                 results[schedule_id] = BeingRetried(row)
             elif row.state is not None:
                 alone.append(schedule_id)
-            elif schedule_id in statics.in_flight:
+            elif schedule_id in header.in_flight:
                 results[schedule_id] = InFlight(row)
             else:
                 open_rows.append(row)
@@ -395,7 +397,7 @@ class CancelSchedules:
         edit = Edit(
             partition=partition,
             edits=self._randomness.uuid4(),
-            version=statics.version,
+            version=header.version,
             version_known=True,
             writes=writes,
         )

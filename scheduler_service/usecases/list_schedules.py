@@ -270,7 +270,7 @@ class _Scan:
         self._told(len(page.rows), 0)
         self._pages -= 1
         self._rows -= len(page.rows)
-        in_flight = page.statics.in_flight
+        in_flight = page.header.in_flight
         poller.more = page.more and bool(page.rows)
         if page.rows:
             poller.after = page.rows[-1].key

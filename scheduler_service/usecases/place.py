@@ -4,7 +4,7 @@ A writer whose insert is acknowledged in time can rely on the owner's sweep (min
 acknowledged later than minute end + 2 s cannot: before it answers, it looks for itself.
 
     acknowledged in time ------------------------------------------------------------> placed
-    acknowledged late, serial read of statics and row:
+    acknowledged late, serial read of the header and row:
         end state (a copy's is carried over to its original) ---------------------------> placed
         retrying: see that the copy it names is placed (the same rule) -----------------> placed
         in flight under the poller's present epoch: the owner has it ---------------------> placed
@@ -43,7 +43,7 @@ from scheduler_service.domain.copies import (
 from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_of, minute_start, partition_of
 from scheduler_service.domain.ports import HintSender, ScheduleStore
 from scheduler_service.domain.ports.schedules import Answered
-from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, Row, RowWrite, State, Statics
+from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, PartitionHeader, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
@@ -131,14 +131,14 @@ class Place:
         if following is not None:
             await self(following)
 
-    async def rescue(self, definition: Definition, statics: Statics) -> bool:
+    async def rescue(self, definition: Definition, header: PartitionHeader) -> bool:
         """See to a row that has no outcome where its poller is past its minute, so that nobody will look there again:
         its create, or its placing, was never answered. True: it was re-homed, or had an outcome by then.
 
         Where an owner had opened the minute the row is in doubt from then on: its outcome may have been lost.
         """
         minute = minute_of(definition.due)
-        if self._clock_doubted() or self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or statics.in_flight:
+        if self._clock_doubted() or self._clock.wall_ms() < minute_end(minute) + STRANDED_AFTER_MS or header.in_flight:
             return False
         lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
         if lease is None:
@@ -146,7 +146,7 @@ class Place:
         low_watermark = None if lease.owner is None else self._low_watermark_of(lease.owner)
         if start_of(lease, owners_low_watermark=low_watermark) <= minute:
             return False
-        await self.rehome(definition, in_doubt=statics.version is not None)
+        await self.rehome(definition, in_doubt=header.version is not None)
         return True
 
     async def many(
@@ -182,19 +182,19 @@ class Place:
         """
         await self._schedules.insert(definition)
         for _ in range(MAX_TURNS):
-            statics, rows = await self._schedules.read_rows(
+            header, rows = await self._schedules.read_rows(
                 definition.partition, [definition.key], serial=True, lean=True
             )
             row = rows.get(definition.key)
             if row is None:
                 return
-            if row.state is not None or definition.schedule_id in statics.in_flight:
+            if row.state is not None or definition.schedule_id in header.in_flight:
                 following = await self._look_after(definition)
                 if following is not None:
                     await self(following)
                 return
             outcome = outcome_after(row, state=state, at=UnixMillis(self._clock.wall_ms()), reason=reason)
-            if await self._edit_open_row(definition, statics, outcome):
+            if await self._edit_open_row(definition, header, outcome):
                 return
         raise StoreUnavailable("the minute of this schedule changes too often")
 
@@ -249,7 +249,7 @@ class Place:
         partition, key = definition.partition, definition.key
         in_doubt = in_doubt or is_in_doubt(definition)
         for _ in range(MAX_TURNS):
-            statics, rows = await self._schedules.read_rows(partition, [key], serial=True, lean=True)
+            header, rows = await self._schedules.read_rows(partition, [key], serial=True, lean=True)
             row = rows.get(key)
             if row is None:
                 # The whole partition went with its retention: the row is long past every promise.
@@ -263,27 +263,27 @@ class Place:
                 redelivered = row.redelivered_at is not None and row.defined
                 told = definition_of(partition, row.filled(definition.content)) if redelivered else definition
                 return await self._next_copy(told, _outcome(row))
-            if key.schedule_id in statics.in_flight:
-                if await self._owner_has_it(definition, statics):
+            if key.schedule_id in header.in_flight:
+                if await self._owner_has_it(definition, header):
                     return None
                 in_doubt = True
             at = UnixMillis(self._clock.wall_ms())
             outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else "late-create")
-            if await self._edit_open_row(definition, statics, outcome):
+            if await self._edit_open_row(definition, header, outcome):
                 return await self._next_copy(definition, outcome)
         raise StoreUnavailable("the minute of this schedule changes too often")
 
-    async def _owner_has_it(self, definition: Definition, statics: Statics) -> bool:
+    async def _owner_has_it(self, definition: Definition, header: PartitionHeader) -> bool:
         lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
-        return lease is not None and lease.epoch == statics.claim_epoch
+        return lease is not None and lease.epoch == header.claim_epoch
 
-    async def _edit_open_row(self, definition: Definition, statics: Statics, outcome: Outcome) -> bool:
+    async def _edit_open_row(self, definition: Definition, header: PartitionHeader, outcome: Outcome) -> bool:
         """True when surely applied; after a rejection or an unknown answer the caller reads again."""
         answer = await self._schedules.edit(
             Edit(
                 partition=definition.partition,
                 edits=self._randomness.uuid4(),
-                version=statics.version,
+                version=header.version,
                 version_known=True,
                 writes=(RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED),),
             )

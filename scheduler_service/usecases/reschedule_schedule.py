@@ -33,7 +33,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.ports import ScheduleStore, SecretBox
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
-from scheduler_service.domain.schedules import Definition, Row, Statics
+from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import (
     AlreadyFinished,
@@ -148,7 +148,7 @@ class RescheduleSchedule:
         known = await self._read(client, schedule_id)
         if known is None:
             return NoSuchSchedule()
-        statics, row = known
+        header, row = known
         if row.rescheduled_to is not None:
             return await self._recognised(client, row, name, request)
         due, faults = self._judged(client, request)
@@ -156,7 +156,7 @@ class RescheduleSchedule:
             raise Invalid(faults)
         if row.ended:
             return AlreadyFinished(row)
-        if row.state is None and schedule_id in statics.in_flight:
+        if row.state is None and schedule_id in header.in_flight:
             return InFlight(row)
         if row.ordering_key is None:
             poller_id = self._pollers.choose(client.client_id, minute_of(due), quota=client.poller_quota)
@@ -164,11 +164,11 @@ class RescheduleSchedule:
             poller_id = pinned_poller(client.client_id, row.ordering_key, quota=client.poller_quota)
         return derived_schedule_id(due=due, poller_id=poller_id, name=name), row
 
-    async def _read(self, client: Client, schedule_id: ScheduleId) -> tuple[Statics, Row] | None:
+    async def _read(self, client: Client, schedule_id: ScheduleId) -> tuple[PartitionHeader, Row] | None:
         partition, key = partition_of(client.client_id, schedule_id), key_of(schedule_id)
-        statics, rows = await self._schedules.read_rows(partition, [key], serial=True)
+        header, rows = await self._schedules.read_rows(partition, [key], serial=True)
         row = rows.get(key)
-        return None if row is None or not row.defined else (statics, row)
+        return None if row is None or not row.defined else (header, row)
 
     def _judged(self, client: Client, request: RescheduleRequest) -> tuple[UnixMillis, list[FieldError]]:
         """The instant to store, and everything wrong with the request."""

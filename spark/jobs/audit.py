@@ -97,13 +97,13 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
 
 
 async def _repair(storage: Storage, place: Place, broken: Broken) -> str:
-    statics, rows = await storage.schedules.read_rows(broken.partition, [broken.key], serial=True)
+    header, rows = await storage.schedules.read_rows(broken.partition, [broken.key], serial=True)
     row = rows.get(broken.key)
     if row is None or not row.defined or row.ended:
         return "moved-on"
     definition, outcome = definition_of(broken.partition, row), outcome_of(row)
     if outcome is None:
-        await place.rehome(definition, in_doubt=statics.version is not None)
+        await place.rehome(definition, in_doubt=header.version is not None)
         return "rehomed"
     if row.state == State.RETRYING and outcome.next_attempt_at is not None:
         await place.complete(definition, outcome)

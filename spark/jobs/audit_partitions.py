@@ -60,7 +60,7 @@ def look(tables: Tables, partitions: DataFrame, *, hours: DataFrame, pollers: Da
     read = tables.by_key(partitions, "schedules", _COLUMNS, beside=("settled",))
     kept = read.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        # A partition without rows but with statics answers one row of null keys.
+        # A partition without rows but with the header answers one row of null keys.
         rows = kept.where(F.col("due").isNotNull())
         counts = books.counted(rows).localCheckpoint()
         suspects = findings.suspects(rows).localCheckpoint()

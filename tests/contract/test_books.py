@@ -105,7 +105,7 @@ async def test_rows_are_counted_page_by_page_with_their_stamp(storage: Storage, 
     assert await storage.schedules.count_page(where, after=copy.key) == CountPage(NO_STAMP, [], False)
 
 
-async def test_a_partition_with_statics_only_counts_nothing(storage: Storage, names: Names) -> None:
+async def test_a_partition_with_a_header_only_counts_nothing(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     await storage.schedules.advance(advance(where, expect_epoch=None))
     assert await storage.schedules.count_page(where) == CountPage(Stamp(1, None), [], False)

@@ -46,13 +46,13 @@ async def test_every_read_of_a_client_can_be_of_one_replica(storage: Storage, na
     for consistency in READS:
         page = await storage.schedules.read_page(where, consistency=consistency)
         assert [row.key for row in page.rows] == [one.key, other.key]
-        assert page.statics.in_flight == {one.schedule_id}
+        assert page.header.in_flight == {one.schedule_id}
         content = await storage.schedules.read_content(where, [one.key, other.key], consistency=consistency)
         assert list(content) == [one.key, other.key]
         for keys in ([one.key], [one.key, other.key], []):
-            statics, rows = await storage.schedules.read_rows(where, keys, consistency=consistency)
+            header, rows = await storage.schedules.read_rows(where, keys, consistency=consistency)
             assert list(rows) == keys
-            assert statics == page.statics
+            assert header == page.header
         found = await storage.schedules.occupied(
             client, first=Minute(MINUTE), last=Minute(MINUTE), consistency=consistency
         )

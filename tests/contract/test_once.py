@@ -9,7 +9,7 @@ import pytest_asyncio
 from cql.storage import Storage
 from membership.conditional import Applied
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of
-from scheduler_service.domain.schedules import Advance, Outcome, Row, RowWrite, State, Statics
+from scheduler_service.domain.schedules import Advance, Outcome, PartitionHeader, Row, RowWrite, State
 from tests.contract.conftest import Names
 from tests.support.api import NOW, ApiHarness, Reply, callback, schedule
 
@@ -31,9 +31,9 @@ async def create(api: ApiHarness, client: ClientId) -> Reply:
     return reply
 
 
-async def seen(storage: Storage, client: ClientId, one: ScheduleId) -> tuple[Statics, Row]:
-    statics, rows = await storage.schedules.read_rows(partition_of(client, one), [key_of(one)], serial=True)
-    return statics, rows[key_of(one)]
+async def seen(storage: Storage, client: ClientId, one: ScheduleId) -> tuple[PartitionHeader, Row]:
+    header, rows = await storage.schedules.read_rows(partition_of(client, one), [key_of(one)], serial=True)
+    return header, rows[key_of(one)]
 
 
 async def recorded(storage: Storage, client: ClientId, one: ScheduleId, outcome: Outcome | None) -> None:

@@ -7,7 +7,7 @@ import pytest
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.schedules import Definition, Outcome, Row, State, Statics, WriteRejection
+from scheduler_service.domain.schedules import Definition, Outcome, PartitionHeader, Row, State, WriteRejection
 from tests.contract.builders import advance, definition, delivered, edit, redelivered, write
 from tests.contract.conftest import Names
 
@@ -43,7 +43,7 @@ async def test_another_end_is_left_alone(storage: Storage, names: Names, state: 
     one = await ended(storage, names)
     again = redelivered(one, one.due + 900, expect=state, ended_at=one.due + 5 + late)
     answer = await storage.schedules.edit(edit(one.partition, 3, again, known=False))
-    assert answer == Rejected(WriteRejection(Statics(1, 1), {one.key: ("delivered", None)}))
+    assert answer == Rejected(WriteRejection(PartitionHeader(1, 1), {one.key: ("delivered", None)}))
     assert (await row_of(storage, one)).redelivered_at is None
 
 
@@ -58,4 +58,4 @@ async def test_what_follows_keeps_when_it_was_asked_for(storage: Storage, names:
     assert (row.state, row.attempts, row.redelivered_at, row.redelivered_after) == ("failed", 2, one.due + 900, 1)
     stale = redelivered(one, one.due + 990, expect=State.DELIVERED, ended_at=one.due + 5)
     rejected = await storage.schedules.edit(edit(one.partition, 5, stale, known=False))
-    assert rejected == Rejected(WriteRejection(Statics(1, 1, edits=UUID(int=4)), {one.key: ("failed", None)}))
+    assert rejected == Rejected(WriteRejection(PartitionHeader(1, 1, edits=UUID(int=4)), {one.key: ("failed", None)}))

@@ -14,7 +14,7 @@ from cql.migrate import migrate
 from cql.storage import Storage, open_storage
 from membership.conditional import Unknown
 from scheduler_service.domain.ids import ClientId, Minute, UnixMillis
-from scheduler_service.domain.schedules import Definition, Kind, Outcome, RowWrite, State, Statics
+from scheduler_service.domain.schedules import Definition, Kind, Outcome, PartitionHeader, RowWrite, State
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.builders import MINUTE, START, advance, definition, edit, partition, write
@@ -109,12 +109,14 @@ class Pair:
     async def step(self, operation: tuple[Any, ...]) -> None:
         page = await self.memory.schedules.read_page(self.where)
         states = {row.key: None if row.state is None else State(row.state) for row in page.rows}
-        answers = [await self.call(storage, operation, page.statics, states) for storage in (self.memory, self.real)]
+        answers = [await self.call(storage, operation, page.header, states) for storage in (self.memory, self.real)]
         if isinstance(answers[1], Unknown):
             reject()
         assert answers[0] == answers[1], operation
 
-    async def call(self, storage: Storage, operation: tuple[Any, ...], now: Statics, states: dict[Any, Any]) -> object:
+    async def call(
+        self, storage: Storage, operation: tuple[Any, ...], now: PartitionHeader, states: dict[Any, Any]
+    ) -> object:
         schedules = storage.schedules
         match operation:
             case ("insert", index, packs):

@@ -1,4 +1,4 @@
-"""Inserting definitions and reading them back: pages, single rows, statics, pointers, the index, retention."""
+"""Inserting definitions and reading them back: pages, single rows, the header, pointers, the index, retention."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from membership.conditional import APPLIED
 from scheduler_service.domain.books import FailedAttempt, MinuteBalance
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import Minute, PollerId, RowKey, UnixMillis
-from scheduler_service.domain.schedules import NO_CONTENT, NO_STATICS, Kind, Row, State, SweptRow
+from scheduler_service.domain.schedules import NO_CONTENT, NO_HEADER, Kind, Row, State, SweptRow
 from tests.contract.builders import (
     MINUTE,
     START,
@@ -45,8 +45,8 @@ async def test_every_column_of_a_definition_comes_back(storage: Storage, names: 
         attempt_base=3,
     )
     await storage.schedules.insert(full)
-    statics, rows = await storage.schedules.read_rows(full.partition, [full.key])
-    assert statics == NO_STATICS
+    header, rows = await storage.schedules.read_rows(full.partition, [full.key])
+    assert header == NO_HEADER
     row = rows[full.key]
     for name in (name for name in full.__struct_fields__ if name not in ("client_id", "poller_id")):
         assert getattr(row, name) == getattr(full, name), name
@@ -112,21 +112,21 @@ async def test_partitions_are_apart(storage: Storage, names: Names) -> None:
     assert [row.key for row in (await storage.schedules.read_page(one.partition)).rows] == [one.key]
 
 
-async def test_an_empty_partition_has_neither_rows_nor_statics(storage: Storage, names: Names) -> None:
+async def test_an_empty_partition_has_neither_rows_nor_a_header(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     page = await storage.schedules.read_page(where)
-    assert (page.statics, page.rows, page.more) == (NO_STATICS, [], False)
+    assert (page.header, page.rows, page.more) == (NO_HEADER, [], False)
     key = definition(names.client()).key
     for serial in (False, True):
-        assert await storage.schedules.read_rows(where, [key], serial=serial) == (NO_STATICS, {})
+        assert await storage.schedules.read_rows(where, [key], serial=serial) == (NO_HEADER, {})
         assert await storage.schedules.read_rows(where, [key, key._replace(due=UnixMillis(1))], serial=serial) == (
-            NO_STATICS,
+            NO_HEADER,
             {},
         )
-        assert await storage.schedules.read_rows(where, [], serial=serial) == (NO_STATICS, {})
+        assert await storage.schedules.read_rows(where, [], serial=serial) == (NO_HEADER, {})
 
 
-async def test_statics_without_rows_are_seen_by_every_read(storage: Storage, names: Names) -> None:
+async def test_a_header_without_rows_is_seen_by_every_read(storage: Storage, names: Names) -> None:
     """An owner opened and advanced an empty partition: the server answers a row of null keys, or none at all."""
     where = partition(names.client())
     gone = definition(names.client())
@@ -137,20 +137,20 @@ async def test_statics_without_rows_are_seen_by_every_read(storage: Storage, nam
         page = await storage.schedules.read_page(where, after=after)
         assert page.rows == []
         assert not page.more
-        assert (page.statics.claim_epoch, page.statics.version, page.statics.in_flight) == (4, 1, claimed)
+        assert (page.header.claim_epoch, page.header.version, page.header.in_flight) == (4, 1, claimed)
     for keys in ([], [gone.key], [gone.key, gone.key._replace(due=UnixMillis(1))]):
-        statics, rows = await storage.schedules.read_rows(where, keys, serial=True)
+        header, rows = await storage.schedules.read_rows(where, keys, serial=True)
         assert rows == {}
-        assert statics == page.statics
+        assert header == page.header
 
 
-async def test_a_page_behind_the_last_row_still_has_the_statics(storage: Storage, names: Names) -> None:
+async def test_a_page_behind_the_last_row_still_has_the_header(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     await storage.schedules.insert(one)
     assert await storage.schedules.open(one.partition, epoch=2, expect_epoch=None) == APPLIED
     page = await storage.schedules.read_page(one.partition, after=one.key)
     assert page.rows == []
-    assert page.statics.claim_epoch == 2
+    assert page.header.claim_epoch == 2
 
 
 async def test_many_rows_by_key(storage: Storage, names: Names) -> None:
@@ -163,24 +163,24 @@ async def test_many_rows_by_key(storage: Storage, names: Names) -> None:
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
     assert await storage.schedules.advance(advance(where, in_flight=ids)) == APPLIED
     for serial in (False, True):
-        statics, found = await storage.schedules.read_rows(where, [one.key for one in rows + rows], serial=serial)
+        header, found = await storage.schedules.read_rows(where, [one.key for one in rows + rows], serial=serial)
         assert set(found) == {one.key for one in rows[::2]}
         assert all(found[key].key == key for key in found)
-        assert (statics.version, statics.in_flight) == (1, ids)
+        assert (header.version, header.in_flight) == (1, ids)
         assert await storage.schedules.find_rows(where, [one.key for one in rows + rows], serial=serial) == found
         assert await storage.schedules.find_rows(where, [rows[1].key], serial=serial) == {}
 
 
-async def test_a_single_row_comes_with_the_statics(storage: Storage, names: Names) -> None:
+async def test_a_single_row_comes_with_the_header(storage: Storage, names: Names) -> None:
     one, other = definition(names.client(), tail=1), definition(names.client(), tail=2)
     await storage.schedules.insert(one)
     await storage.schedules.open(one.partition, epoch=1, expect_epoch=None)
     await storage.schedules.advance(advance(one.partition, in_flight=frozenset({other.schedule_id})))
     for serial in (False, True):
-        statics, rows = await storage.schedules.read_rows(one.partition, [one.key], serial=serial)
+        header, rows = await storage.schedules.read_rows(one.partition, [one.key], serial=serial)
         assert list(rows) == [one.key]
-        assert statics.in_flight == {other.schedule_id}
-        assert statics.claim_epoch == 1
+        assert header.in_flight == {other.schedule_id}
+        assert header.claim_epoch == 1
 
 
 async def test_lean_rows_and_their_content_are_the_rows(storage: Storage, names: Names) -> None:
@@ -192,18 +192,18 @@ async def test_lean_rows_and_their_content_are_the_rows(storage: Storage, names:
     edits = (retrying(made[0], START + 90_000), cancelled(made[1]))
     assert await storage.schedules.edit(edit(where, 1, *edits)) == APPLIED
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
-    seen = (await storage.schedules.read_page(where)).statics
+    seen = (await storage.schedules.read_page(where)).header
     claimed = advance(where, in_flight=ids, edits=seen.edits, writes=(delivered(made[2]),))
     assert await storage.schedules.advance(claimed) == APPLIED
     whole = await storage.schedules.read_page(where)
     keys = [row.key for row in whole.rows]
     assert len(keys) == 130
     lean = await storage.schedules.read_page(where, lean=True)
-    assert (lean.statics, lean.more) == (whole.statics, False)
-    assert lean.statics.in_flight == ids
+    assert (lean.header, lean.more) == (whole.header, False)
+    assert lean.header.in_flight == ids
     assert [row.filled(NO_CONTENT) for row in whole.rows] == lean.rows
     behind = await storage.schedules.read_page(where, after=keys[9], limit=20, lean=True)
-    assert (behind.statics, behind.rows, behind.more) == (whole.statics, lean.rows[10:30], True)
+    assert (behind.header, behind.rows, behind.more) == (whole.header, lean.rows[10:30], True)
     found = await storage.schedules.find_rows(where, keys + keys, lean=True)
     assert [found[key] for key in keys] == lean.rows
     content = await storage.schedules.read_content(where, keys + keys)
@@ -211,24 +211,24 @@ async def test_lean_rows_and_their_content_are_the_rows(storage: Storage, names:
     for wanted in (keys, keys[5:6], keys[129:]):
         for serial in (False, True):
             read = await storage.schedules.read_rows(where, wanted, serial=serial, lean=True)
-            assert read == (whole.statics, {row.key: row for row in lean.rows if row.key in wanted})
+            assert read == (whole.header, {row.key: row for row in lean.rows if row.key in wanted})
     nobody = definition(names.client(), offset=500).key
     assert await storage.schedules.read_content(where, [nobody]) == {}
     assert await storage.schedules.find_rows(where, [nobody], lean=True) == {}
 
 
-async def test_a_lean_page_of_statics_alone(storage: Storage, names: Names) -> None:
+async def test_a_lean_page_of_a_header_alone(storage: Storage, names: Names) -> None:
     where = partition(names.client())
-    assert (await storage.schedules.read_page(where, lean=True)).statics == NO_STATICS
+    assert (await storage.schedules.read_page(where, lean=True)).header == NO_HEADER
     assert await storage.schedules.open(where, epoch=4, expect_epoch=None) == APPLIED
     page = await storage.schedules.read_page(where, lean=True)
-    assert (page.statics.claim_epoch, page.rows, page.more) == (4, [], False)
+    assert (page.header.claim_epoch, page.rows, page.more) == (4, [], False)
     key = definition(names.client()).key
     assert await storage.schedules.read_content(where, [key]) == {}
 
 
 async def test_an_owner_s_pages_are_the_rows_as_far_as_they_go(storage: Storage, names: Names) -> None:
-    """With every form of outcome, a pointer and an announced row among them; statics with the first page alone."""
+    """With every form of outcome, a pointer and an announced row among them; the header with the first page alone."""
     made = [
         definition(names.client(), offset=number, tail=number, ordering_key="k" if number % 2 else None)
         for number in range(8)
@@ -246,8 +246,8 @@ async def test_an_owner_s_pages_are_the_rows_as_far_as_they_go(storage: Storage,
     assert await storage.schedules.edit(edit(where, 2, again, known=False)) == APPLIED
     whole = await storage.schedules.read_page(where)
     to_call, swept = await storage.schedules.read_to_call(where), await storage.schedules.sweep_page(where)
-    assert whole.statics == to_call.statics == swept.statics
-    assert whole.statics.in_flight == ids
+    assert whole.header == to_call.header == swept.header
+    assert whole.header.in_flight == ids
     defined = Row.__struct_fields__[: Row.__struct_fields__.index("attempts")]
     for row, called, one in zip(whole.rows, to_call.rows, swept.rows, strict=True):
         for name in (*defined, "next_attempt_at", "reason", "redelivered_at"):
@@ -256,17 +256,17 @@ async def test_an_owner_s_pages_are_the_rows_as_far_as_they_go(storage: Storage,
         assert one == tuple(getattr(row, name) for name in SweptRow._fields)
     for read, page in ((storage.schedules.read_to_call, to_call), (storage.schedules.sweep_page, swept)):
         behind = await read(where, after=whole.rows[2].key, limit=3)
-        assert (behind.statics, behind.rows, behind.more) == (NO_STATICS, page.rows[3:6], True)
+        assert (behind.header, behind.rows, behind.more) == (NO_HEADER, page.rows[3:6], True)
         assert (await read(where, after=whole.rows[7].key)).rows == []
 
 
-async def test_an_owner_s_pages_of_statics_alone(storage: Storage, names: Names) -> None:
+async def test_an_owner_s_pages_of_a_header_alone(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     for opened in (None, 4):
         if opened is not None:
             assert await storage.schedules.open(where, epoch=opened, expect_epoch=None) == APPLIED
         for page in (await storage.schedules.read_to_call(where), await storage.schedules.sweep_page(where)):
-            assert (page.statics.claim_epoch, page.rows, page.more) == (opened, [], False)
+            assert (page.header.claim_epoch, page.rows, page.more) == (opened, [], False)
 
 
 async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names) -> None:
@@ -348,7 +348,7 @@ async def test_deleting_a_partition_deletes_all_that_belongs_to_it(storage: Stor
     for _ in range(2):
         await storage.schedules.delete_partition(where)
         page = await storage.schedules.read_page(where)
-        assert (page.statics, page.rows) == (NO_STATICS, [])
+        assert (page.header, page.rows) == (NO_HEADER, [])
         assert await storage.attempts.read(client, one.schedule_id) == []
         assert await storage.balances.read(client, first=where.minute, last=where.minute) == []
         assert await storage.schedules.occupied(client, first=where.minute, last=where.minute) == {where.minute: [1]}
@@ -378,7 +378,7 @@ async def test_unfinished_rows_are_those_due_and_without_outcome(storage: Storag
     assert await count(where, due_until=START + 60_000, limit=10) == (3, 6, False)
 
 
-async def test_a_partition_that_has_statics_only_has_no_unfinished_row(storage: Storage, names: Names) -> None:
+async def test_a_partition_that_has_a_header_only_has_no_unfinished_row(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
     assert await storage.schedules.count_unfinished(where, due_until=START + 60_000, limit=10) == (0, 0, False)

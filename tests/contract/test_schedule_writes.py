@@ -11,13 +11,13 @@ from membership.conditional import APPLIED, Rejected
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import (
-    NO_STATICS,
+    NO_HEADER,
     Definition,
     Kind,
     Outcome,
+    PartitionHeader,
     Row,
     State,
-    Statics,
     WriteRejection,
 )
 from tests.contract.builders import START, advance, cancelled, definition, delivered, edit, partition, retrying, write
@@ -31,14 +31,14 @@ NOBODY = frozenset[ScheduleId]()
 async def test_open_from_null_and_from_an_epoch(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     schedules = storage.schedules
-    assert await schedules.open(where, epoch=5, expect_epoch=4) == Rejected(NO_STATICS)
+    assert await schedules.open(where, epoch=5, expect_epoch=4) == Rejected(NO_HEADER)
     assert await schedules.open(where, epoch=5, expect_epoch=None) == APPLIED
-    assert await schedules.open(where, epoch=6, expect_epoch=None) == Rejected(Statics(5))
+    assert await schedules.open(where, epoch=6, expect_epoch=None) == Rejected(PartitionHeader(5))
     assert await schedules.open(where, epoch=6, expect_epoch=5) == APPLIED
-    assert (await schedules.read_page(where)).statics == Statics(6)
+    assert (await schedules.read_page(where)).header == PartitionHeader(6)
 
 
-async def test_a_rejected_open_shows_all_statics(storage: Storage, names: Names) -> None:
+async def test_a_rejected_open_shows_the_whole_header(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     where = one.partition
     await storage.schedules.insert(one)
@@ -46,7 +46,7 @@ async def test_a_rejected_open_shows_all_statics(storage: Storage, names: Names)
     assert await storage.schedules.edit(edit(where, 9, cancelled(definition(names.client(), tail=2)))) == APPLIED
     claim = advance(where, edits=UUID(int=9), in_flight=frozenset({one.schedule_id}))
     assert await storage.schedules.advance(claim) == APPLIED
-    everything = Statics(1, 1, frozenset({one.schedule_id}), UUID(int=9))
+    everything = PartitionHeader(1, 1, frozenset({one.schedule_id}), UUID(int=9))
     assert await storage.schedules.open(where, epoch=2, expect_epoch=None) == Rejected(everything)
 
 
@@ -61,7 +61,7 @@ async def test_an_advance_claims_and_records(storage: Storage, names: Names) -> 
     record = advance(where, version=1, in_flight=frozenset({second.schedule_id}), writes=(delivered(first),))
     assert await storage.schedules.advance(record) == APPLIED
     page = await storage.schedules.read_page(where)
-    assert page.statics == Statics(1, 2, frozenset({second.schedule_id}))
+    assert page.header == PartitionHeader(1, 2, frozenset({second.schedule_id}))
     done, waiting = page.rows
     assert (done.state, done.attempts, done.last_status, done.fired_by, done.fired_epoch) == (
         "delivered",
@@ -79,7 +79,9 @@ async def test_an_advance_may_open_the_partition(storage: Storage, names: Names)
     one = definition(names.client())
     claim = advance(one.partition, epoch=3, expect_epoch=None, in_flight=frozenset({one.schedule_id}))
     assert await storage.schedules.advance(claim) == APPLIED
-    assert (await storage.schedules.read_page(one.partition)).statics == Statics(3, 1, frozenset({one.schedule_id}))
+    assert (await storage.schedules.read_page(one.partition)).header == PartitionHeader(
+        3, 1, frozenset({one.schedule_id})
+    )
 
 
 async def test_nothing_of_a_stale_owner_applies(storage: Storage, names: Names) -> None:
@@ -89,9 +91,9 @@ async def test_nothing_of_a_stale_owner_applies(storage: Storage, names: Names) 
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     await storage.schedules.open(where, epoch=2, expect_epoch=1)
     stale = advance(where, in_flight=frozenset({one.schedule_id}), writes=(delivered(one),), copies=(_copy(one, 7),))
-    assert await storage.schedules.advance(stale) == Rejected(WriteRejection(Statics(2), {}))
+    assert await storage.schedules.advance(stale) == Rejected(WriteRejection(PartitionHeader(2), {}))
     page = await storage.schedules.read_page(where)
-    assert page.statics == Statics(2)
+    assert page.header == PartitionHeader(2)
     assert [row.state for row in page.rows] == [None]
 
 
@@ -100,7 +102,7 @@ async def test_an_advance_repeated_word_for_word_meets_its_own_values(storage: S
     await storage.schedules.open(one.partition, epoch=1, expect_epoch=None)
     claim = advance(one.partition, in_flight=frozenset({one.schedule_id}))
     assert await storage.schedules.advance(claim) == APPLIED
-    met = Statics(1, 1, claim.in_flight)
+    met = PartitionHeader(1, 1, claim.in_flight)
     assert await storage.schedules.advance(claim) == Rejected(WriteRejection(met, {}))
 
 
@@ -112,19 +114,21 @@ async def test_an_advance_fails_over_an_edit_it_does_not_know(storage: Storage, 
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     assert await storage.schedules.edit(edit(where, 8, cancelled(one))) == APPLIED
     claim = advance(where, in_flight=frozenset({other.schedule_id}))
-    assert await storage.schedules.advance(claim) == Rejected(WriteRejection(Statics(1, None, NOBODY, UUID(int=8)), {}))
+    assert await storage.schedules.advance(claim) == Rejected(
+        WriteRejection(PartitionHeader(1, None, NOBODY, UUID(int=8)), {})
+    )
     past = advance(where, in_flight=frozenset({other.schedule_id}), edits_known=False)
     assert await storage.schedules.advance(past) == APPLIED
     knowing = advance(where, version=1, edits=UUID(int=8))
     assert await storage.schedules.advance(knowing) == APPLIED
-    assert (await storage.schedules.read_page(where)).statics == Statics(1, 2, NOBODY, UUID(int=8))
+    assert (await storage.schedules.read_page(where)).header == PartitionHeader(1, 2, NOBODY, UUID(int=8))
 
 
 async def test_an_advance_past_edits_still_needs_epoch_and_version(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     for wrong in (advance(where, edits_known=False, version=1), advance(where, edits_known=False, expect_epoch=2)):
-        assert await storage.schedules.advance(wrong) == Rejected(WriteRejection(Statics(1), {}))
+        assert await storage.schedules.advance(wrong) == Rejected(WriteRejection(PartitionHeader(1), {}))
 
 
 async def test_an_advance_with_row_conditions_is_all_or_nothing(storage: Storage, names: Names) -> None:
@@ -138,15 +142,15 @@ async def test_an_advance_with_row_conditions_is_all_or_nothing(storage: Storage
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     writes = tuple(delivered(row, expect=State.RETRYING, expect_next=at) for row in (good, moved, missing))
     attempt = advance(where, edits=UUID(int=1), writes=(*writes, delivered(definition(names.client(), tail=4))))
-    statics = Statics(1, None, NOBODY, UUID(int=1))
+    header = PartitionHeader(1, None, NOBODY, UUID(int=1))
     assert await storage.schedules.advance(attempt) == Rejected(
         WriteRejection(
-            statics,
+            header,
             {good.key: ("retrying", at), moved.key: ("retrying", at + 1), missing.key: (None, None)},
         )
     )
     page = await storage.schedules.read_page(where)
-    assert page.statics == statics
+    assert page.header == header
     assert [row.state for row in page.rows] == ["retrying", "retrying"]
     only = advance(where, edits=UUID(int=1), writes=writes[:1])
     assert await storage.schedules.advance(only) == APPLIED
@@ -177,7 +181,7 @@ async def test_a_batch_of_many_rows(storage: Storage, names: Names) -> None:
     page = await storage.schedules.read_page(where)
     assert {row.state for row in page.rows} == {"delivered"}
     assert len(page.rows) == 250
-    assert page.statics.in_flight == ids
+    assert page.header.in_flight == ids
 
 
 async def test_writes_over_the_bound_are_refused_unsent(storage: Storage, names: Names) -> None:
@@ -188,7 +192,7 @@ async def test_writes_over_the_bound_are_refused_unsent(storage: Storage, names:
     elsewhere = definition(names.client(), poller_id=1)
     with pytest.raises(ValueError, match="own partition"):
         await storage.schedules.advance(advance(where, expect_epoch=None, copies=(elsewhere,)))
-    assert (await storage.schedules.read_page(where)).statics == NO_STATICS
+    assert (await storage.schedules.read_page(where)).header == NO_HEADER
 
 
 async def test_a_cancel_applies_once(storage: Storage, names: Names) -> None:
@@ -197,10 +201,10 @@ async def test_a_cancel_applies_once(storage: Storage, names: Names) -> None:
     await storage.schedules.insert(one)
     assert await storage.schedules.edit(edit(where, 1, cancelled(one))) == APPLIED
     again = await storage.schedules.edit(edit(where, 2, cancelled(one)))
-    met = Statics(None, None, NOBODY, UUID(int=1))
+    met = PartitionHeader(None, None, NOBODY, UUID(int=1))
     assert again == Rejected(WriteRejection(met, {one.key: ("cancelled", None)}))
     page = await storage.schedules.read_page(where)
-    assert page.statics == met
+    assert page.header == met
     assert page.rows[0].state == "cancelled"
     assert page.rows[0].ended
 
@@ -215,8 +219,8 @@ async def test_an_edit_fails_over_an_advance(storage: Storage, names: Names) -> 
     claim = advance(where, edits=UUID(int=1), in_flight=frozenset({one.schedule_id}))
     assert await storage.schedules.advance(claim) == APPLIED
     late = await storage.schedules.edit(edit(where, 2, cancelled(one)))
-    statics = Statics(1, 1, claim.in_flight, UUID(int=1))
-    assert late == Rejected(WriteRejection(statics, {one.key: (None, None)}))
+    header = PartitionHeader(1, 1, claim.in_flight, UUID(int=1))
+    assert late == Rejected(WriteRejection(header, {one.key: (None, None)}))
     knowing = await storage.schedules.edit(edit(where, 3, cancelled(one), version=1))
     assert knowing == APPLIED
 
@@ -227,32 +231,32 @@ async def test_an_edit_of_a_retrying_row_needs_no_version(storage: Storage, name
     at = START + 1
     await storage.schedules.edit(edit(where, 1, retrying(one, at)))
     await storage.schedules.advance(advance(where, expect_epoch=None, edits=UUID(int=1)))
-    statics = Statics(1, 1, NOBODY, UUID(int=1))
+    header = PartitionHeader(1, 1, NOBODY, UUID(int=1))
     wrong = retrying(one, at + 9, expect=State.RETRYING, expect_next=at + 5)
-    met = WriteRejection(statics, {one.key: ("retrying", at)})
+    met = WriteRejection(header, {one.key: ("retrying", at)})
     assert await storage.schedules.edit(edit(where, 2, wrong, known=False)) == Rejected(met)
     right = retrying(one, at + 9, expect=State.RETRYING, expect_next=at)
     assert await storage.schedules.edit(edit(where, 3, right, known=False)) == APPLIED
     page = await storage.schedules.read_page(where)
     assert page.rows[0].next_attempt_at == at + 9
-    assert page.statics.edits == UUID(int=3)
-    assert page.statics.version == 1
+    assert page.header.edits == UUID(int=3)
+    assert page.header.version == 1
 
 
-async def test_a_rejection_shows_statics_though_the_row_is_missing(storage: Storage, names: Names) -> None:
+async def test_a_rejection_shows_the_header_though_the_row_is_missing(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     where = one.partition
     change = retrying(one, START + 9, expect=State.RETRYING, expect_next=START + 5)
     for known in (True, False):
         answer = await storage.schedules.edit(edit(where, 2, change, known=known))
-        assert answer == Rejected(WriteRejection(NO_STATICS, {one.key: (None, None)}))
+        assert answer == Rejected(WriteRejection(NO_HEADER, {one.key: (None, None)}))
     await storage.schedules.open(where, epoch=7, expect_epoch=None)
     for known in (True, False):
         answer = await storage.schedules.edit(edit(where, 2, change, known=known))
-        assert answer == Rejected(WriteRejection(Statics(7), {one.key: (None, None)}))
+        assert answer == Rejected(WriteRejection(PartitionHeader(7), {one.key: (None, None)}))
     await storage.schedules.insert(definition(names.client(), tail=2))
     answer = await storage.schedules.edit(edit(where, 2, change))
-    assert answer == Rejected(WriteRejection(Statics(7), {one.key: (None, None)}))
+    assert answer == Rejected(WriteRejection(PartitionHeader(7), {one.key: (None, None)}))
 
 
 async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> None:
@@ -264,7 +268,7 @@ async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> 
     answer = await storage.schedules.edit(edit(where, 2, *map(cancelled, rows)))
     states: dict[object, tuple[str | None, UnixMillis | None]] = {row.key: (None, None) for row in rows}
     states[rows[7].key] = ("cancelled", None)
-    assert answer == Rejected(WriteRejection(Statics(None, None, NOBODY, UUID(int=1)), states))  # type: ignore[arg-type]
+    assert answer == Rejected(WriteRejection(PartitionHeader(None, None, NOBODY, UUID(int=1)), states))  # type: ignore[arg-type]
     assert await storage.schedules.edit(edit(where, 3, *map(cancelled, rows[:7] + rows[8:]))) == APPLIED
     page = await storage.schedules.read_page(where)
     assert {row.state for row in page.rows} == {"cancelled"}

@@ -16,7 +16,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from minutehand.local import RunningCassandra
 from scheduler_service.domain.errors import Overloaded
-from scheduler_service.domain.schedules import Statics
+from scheduler_service.domain.schedules import PartitionHeader
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.contract.builders import cancelled, definition, edit
@@ -73,18 +73,18 @@ async def test_a_server_that_stands_still(storage: Storage, server: RunningCassa
         assert "client-timeout" in str(answer)
     assert elapsed < TIMEOUT_SECONDS + 1
 
-    async def now() -> Statics:
+    async def now() -> PartitionHeader:
         while True:
             try:
-                return (await storage.schedules.read_page(row.partition)).statics
+                return (await storage.schedules.read_page(row.partition)).header
             except StoreUnavailable:
                 await clock.sleep(0.1)
 
     # The unanswered write was in the socket all the time: it applies when the server goes on.
     async with asyncio.timeout(30):
-        while await now() != Statics(7):
+        while await now() != PartitionHeader(7):
             await clock.sleep(0.1)
-    assert await storage.schedules.open(row.partition, epoch=7, expect_epoch=None) == Rejected(Statics(7))
+    assert await storage.schedules.open(row.partition, epoch=7, expect_epoch=None) == Rejected(PartitionHeader(7))
     await storage.schedules.insert(definition("warm", tail=3))
 
 

@@ -95,8 +95,8 @@ async def in_doubt(world: World, pollers: Container[int]) -> set[str]:
     found = set()
     for asked in world.asked.values():
         partition = partition_of(asked.client_id, asked.schedule_id)
-        statics, _ = await world.truth.schedules.read_rows(partition, [key_of(asked.schedule_id)], serial=True)
-        if asked.schedule_id in statics.in_flight and partition.poller_id in pollers:
+        header, _ = await world.truth.schedules.read_rows(partition, [key_of(asked.schedule_id)], serial=True)
+        if asked.schedule_id in header.in_flight and partition.poller_id in pollers:
             found.add(str(asked.schedule_id))
     return found
 

@@ -12,7 +12,7 @@ from poller_cluster.minute.rows import OpenRow
 from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
-from scheduler_service.domain.schedules import Definition, Outcome, Page, Row, State, Statics
+from scheduler_service.domain.schedules import Definition, Outcome, Page, PartitionHeader, Row, State
 from scheduler_service.usecases.admission import JudgeClock
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, CancelResult, EditSchedule
@@ -89,7 +89,7 @@ def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:
 def stranded_rows_are_nobodys(patch: pytest.MonkeyPatch) -> None:
     """What was never answered and took effect too late stays open and keeps its partition."""
 
-    async def unseen(self: Place, definition: Definition, statics: Statics) -> bool:
+    async def unseen(self: Place, definition: Definition, header: PartitionHeader) -> bool:
         return False
 
     async def kept(self: Retention, partition: Partition, page: Page, settled: object) -> None:

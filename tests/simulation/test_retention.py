@@ -171,7 +171,7 @@ def test_no_content_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     simulate(scenario)
     assert {name for name in asked if name.startswith("schedules.")} == {
         "schedules.read_first_lean_page",
-        "schedules.read_statics",
+        "schedules.read_header",
     }
 
 

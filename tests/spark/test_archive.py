@@ -42,9 +42,9 @@ def told(found: DataFrame, *columns: str) -> set[tuple[Any, ...]]:
 
 
 def test_rows_as_they_are_archived(spark: SparkSession) -> None:
-    statics_only = row() | {"schedule_id": None, "due": None}
+    header_only = row() | {"schedule_id": None, "due": None}
     late = row(2) | {"minute": DAY + timedelta(hours=23, minutes=59)}
-    source = frame(spark, row(), statics_only, late).drop("day")
+    source = frame(spark, row(), header_only, late).drop("day")
     found = archived(source)
     assert tuple(found.columns) == COLUMNS
     assert {name: kind for name, kind in found.dtypes if name != "day"} == dict(source.dtypes)

@@ -1,8 +1,8 @@
 """Tables with Cassandra's semantics, as far as the stores can see them.
 
-A row exists while it has its insert's marker or a cell that is not null; statics exist apart from rows; deleting a cell
-and writing null are the same. Cells of `USING TIMESTAMP` statements keep theirs, all others go by the order of arrival.
-"""
+A row exists while it has its insert's marker or a cell that is not null; the header exist apart from rows; deleting a
+cell and writing null are the same. Cells of `USING TIMESTAMP` statements keep theirs, all others go by the order of
+arrival."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +72,7 @@ class Partition:
 
 
 class Table:
-    """One table. Columns have positions in the order partition key, clustering key, statics, regular ones."""
+    """One table. Columns have positions in the order partition key, clustering key, the header, regular ones."""
 
     def __init__(self, definition: TableDefinition) -> None:
         self.definition = definition
@@ -94,7 +94,7 @@ class Table:
         return value
 
     def values(self, key: Key, partition: Partition, clustering: Key, row: Row | None) -> list[Any]:
-        """A row of an answer, by position. Without a row (statics only) the other columns are null."""
+        """A row of an answer, by position. Without a row (the header only) the other columns are null."""
         cells = row.cells if row is not None else [None] * len(self.regulars)
         return [*key, *clustering, *partition.statics, *cells]
 
@@ -108,7 +108,7 @@ class Table:
         marker: bool,
         stamp: int | None = None,
     ) -> None:
-        """Set cells (None deletes) of one row and of its partition's statics."""
+        """Set cells (None deletes) of one row and of its partition's the header."""
         partition = self.partitions.get(key)
         if partition is None:
             partition = self.partitions[key] = Partition(len(self.statics))

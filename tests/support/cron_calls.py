@@ -50,14 +50,14 @@ async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:
     """What the poller's owner writes in the end."""
     id_ = ScheduleId(UUID(schedule_id))
     partition = partition_of(ClientId("shop"), id_)
-    statics, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
+    header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
     await api.storage.schedules.advance(
         Advance(
             partition=partition,
             epoch=1,
-            expect_epoch=statics.claim_epoch,
-            version=statics.version,
-            edits=statics.edits,
+            expect_epoch=header.claim_epoch,
+            version=header.version,
+            edits=header.edits,
             edits_known=True,
             in_flight=frozenset(),
             writes=(RowWrite(key=key_of(id_), outcome=outcome),),

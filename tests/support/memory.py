@@ -74,7 +74,7 @@ class InMemoryConnection:
         return frozenset(self._plans)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """Every row of a table with its statics, for tests that look behind the stores."""
+        """Every row of a table with the header, for tests that look behind the stores."""
         source = self.tables[table]
         return [
             dict(

@@ -38,7 +38,7 @@ from scheduler_service.domain.ids import (
     minute_start,
     partition_of,
 )
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Outcome, Row, RowWrite, State, Statics
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Outcome, PartitionHeader, Row, RowWrite, State
 from tests.support.memory import InMemoryConnection
 
 CLIENT = ClientId("shop")
@@ -173,12 +173,12 @@ class MinuteBench:
 
     async def edit(self, *writes: RowWrite, tail: int = 1, version_known: bool = True) -> Answer[Any]:
         """Somebody else's edit, decided by what is there now."""
-        statics = await self.statics()
+        header = await self.header()
         return await self.schedules.edit(
             Edit(
                 partition=self.partition,
                 edits=compose_schedule_id(due=START, poller_id=0, tail=tail),
-                version=statics.version,
+                version=header.version,
                 version_known=version_known,
                 writes=writes,
             )
@@ -192,21 +192,21 @@ class MinuteBench:
         self, *, epoch: int, in_flight: Iterable[Definition] = (), writes: Iterable[RowWrite] = ()
     ) -> None:
         """Another incarnation's advance."""
-        statics = await self.statics()
+        header = await self.header()
         advance = Advance(
             partition=self.partition,
             epoch=epoch,
-            expect_epoch=statics.claim_epoch,
-            version=statics.version,
-            edits=statics.edits,
+            expect_epoch=header.claim_epoch,
+            version=header.version,
+            edits=header.edits,
             edits_known=True,
             in_flight=frozenset(one.schedule_id for one in in_flight),
             writes=tuple(writes),
         )
         await self.schedules.advance(advance)
 
-    async def statics(self) -> Statics:
-        return (await self.schedules.read_page(self.partition)).statics
+    async def header(self) -> PartitionHeader:
+        return (await self.schedules.read_page(self.partition)).header
 
     async def row(self, one: Definition) -> Row:
         _, rows = await self.schedules.read_rows(one.partition, [one.key])

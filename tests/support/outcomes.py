@@ -24,16 +24,16 @@ async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | No
     """An advance of the owner of epoch 1, from a process of its own; without an outcome it only claims."""
     partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
     schedules = Storage.over(api.storage.connection).schedules
-    statics, _ = await schedules.read_rows(partition, [key], serial=True)
+    header, _ = await schedules.read_rows(partition, [key], serial=True)
     answer = await schedules.advance(
         Advance(
             partition=partition,
             epoch=1,
-            expect_epoch=statics.claim_epoch,
-            version=statics.version,
-            edits=statics.edits,
+            expect_epoch=header.claim_epoch,
+            version=header.version,
+            edits=header.edits,
             edits_known=True,
-            in_flight=statics.in_flight | {schedule_id} if in_flight else statics.in_flight - {schedule_id},
+            in_flight=header.in_flight | {schedule_id} if in_flight else header.in_flight - {schedule_id},
             writes=() if outcome is None else (RowWrite(key=key, outcome=outcome),),
         )
     )

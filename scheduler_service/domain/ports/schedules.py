@@ -24,8 +24,8 @@ from scheduler_service.domain.schedules import (
     Definition,
     Edit,
     Page,
+    PartitionHeader,
     Row,
-    Statics,
     SweptPage,
     Unfinished,
     WriteRejection,
@@ -71,7 +71,7 @@ class ScheduleStore(Protocol):
         lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
     ) -> Page:
-        """Up to `limit` rows behind `after` in key order, with the statics of the same read. `lean`: rows without their
+        """Up to `limit` rows behind `after` in key order, with the header of the same read. `lean`: rows without their
         content, which may have any length: for everybody who only looks what became of them.
 
         `in_flight` comes from a second read that found the same claim_epoch and version (else both are repeated, at
@@ -80,10 +80,10 @@ class ScheduleStore(Protocol):
 
     async def read_to_call(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> Page:
         """The same for a poller's owner: of what has an outcome only its state and what places it in its line
-        (next_attempt_at, reason, redelivered_at), the rest is None. Behind a key the statics are not read."""
+        (next_attempt_at, reason, redelivered_at), the rest is None. Behind a key the header is not read."""
 
     async def sweep_page(self, partition: Partition, *, after: RowKey | None = None, limit: int = 1000) -> SweptPage:
-        """The same as far as settling takes rows that were read before: no definitions. Behind a key the statics are
+        """The same as far as settling takes rows that were read before: no definitions. Behind a key the header is
         not read."""
 
     async def read_rows(
@@ -94,24 +94,23 @@ class ScheduleStore(Protocol):
         serial: bool = False,
         lean: bool = False,
         consistency: ReadConsistency = "LOCAL_QUORUM",
-    ) -> tuple[Statics, dict[RowKey, Row]]:
+    ) -> tuple[PartitionHeader, dict[RowKey, Row]]:
         """The rows of the given keys that exist; absent ones are missing from the answer, pointers are not.
 
-        A serial read of one key sees statics and row together. Of many keys (any number, 100 in a request), the statics
-        are those of the first request. Where no row exists, the statics are read right after.
-        """
+        A serial read of one key sees the header and row together. Of many keys (any number, 100 in a request), the
+        header are those of the first request. Where no row exists, the header is read right after."""
 
     async def find_rows(
         self, partition: Partition, keys: Iterable[RowKey], *, serial: bool = False, lean: bool = False
     ) -> dict[RowKey, Row]:
-        """The same rows without the statics, which cost a request and grow with what is in flight."""
+        """The same rows without the header, which cost a request and grow with what is in flight."""
 
     async def read_content(
         self, partition: Partition, keys: Iterable[RowKey], *, consistency: ReadConsistency = "LOCAL_QUORUM"
     ) -> dict[RowKey, Content]:
         """What lean rows are without."""
 
-    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
+    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
         """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""
 
     async def advance(self, advance: Advance) -> Answer[WriteRejection]:

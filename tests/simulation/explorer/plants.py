@@ -4,7 +4,7 @@ import msgspec
 
 from membership.conditional import Answer, Applied
 from poller_cluster.minute.machine import PollerMinute
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Page, Statics, WriteRejection
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Page, PartitionHeader, WriteRejection
 from scheduler_service.usecases.place import Place
 from tests.simulation.explorer.scene import Plant
 from tests.simulation.explorer.store import LossySchedules
@@ -28,9 +28,9 @@ class _EditIgnoresVersion(LossySchedules):
 class _PrefetchKept(PollerMinute):
     """What was read before the open of a partition that an older owner had opened is not read again."""
 
-    def opened(self, answer: Answer[Statics]) -> None:
+    def opened(self, answer: Answer[PartitionHeader]) -> None:
         if isinstance(answer, Applied):
-            self._statics.claim_epoch, self._open_from = self.epoch, None
+            self._header.claim_epoch, self._open_from = self.epoch, None
         else:
             super().opened(answer)
 
@@ -39,8 +39,8 @@ class _FlightIgnored(PollerMinute):
     """What an older owner has in flight is taken for never sent."""
 
     def page_read(self, page: Page, *, trusted: bool) -> None:
-        statics = msgspec.structs.replace(page.statics, in_flight=frozenset())
-        super().page_read(msgspec.structs.replace(page, statics=statics), trusted=trusted)
+        header = msgspec.structs.replace(page.header, in_flight=frozenset())
+        super().page_read(msgspec.structs.replace(page, header=header), trusted=trusted)
 
 
 class _NoLateRule(Place):
@@ -70,14 +70,14 @@ class _FlightHidden:
             return real
 
         async def read_rows(*arguments: object, **named: object) -> object:
-            statics, rows = await real(*arguments, **named)
-            return msgspec.structs.replace(statics, in_flight=frozenset()), rows
+            header, rows = await real(*arguments, **named)
+            return msgspec.structs.replace(header, in_flight=frozenset()), rows
 
         return read_rows
 
 
 class _LateRuleTrustsAnyClaim(Place):
-    async def _owner_has_it(self, definition: Definition, statics: Statics) -> bool:
+    async def _owner_has_it(self, definition: Definition, header: PartitionHeader) -> bool:
         return True
 
 

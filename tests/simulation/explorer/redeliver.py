@@ -13,7 +13,7 @@ async def redeliver(schedules: Any, place: Place, circumstances: Any, definition
     """True when the receiver will be called again."""
     partition, key = definition.partition, definition.key
     while True:
-        statics, rows = await schedules.read_rows(partition, [key], serial=True)
+        header, rows = await schedules.read_rows(partition, [key], serial=True)
         row = rows.get(key)
         if row is None or row.state != State.DELIVERED:
             return False
@@ -22,7 +22,7 @@ async def redeliver(schedules: Any, place: Place, circumstances: Any, definition
         edit = Edit(
             partition=partition,
             edits=circumstances.uuid4(),
-            version=statics.version,
+            version=header.version,
             version_known=True,
             writes=(write,),
         )

@@ -142,6 +142,6 @@ def _next_change(world: World, state: State) -> Move | None:
 
 def _out_of_bounds(scene: Scene, state: State) -> bool:
     return any(
-        machine._statics.version is not None and machine._statics.version > scene.largest_version
+        machine._header.version is not None and machine._header.version > scene.largest_version
         for machine in state.machines.values()
     )

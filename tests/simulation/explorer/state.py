@@ -7,7 +7,7 @@ from typing import Any
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.debts import Debts
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.partition import Anew, KnownStatics, Pass
+from poller_cluster.minute.partition import Anew, KnownHeader, Pass
 from poller_cluster.minute.rows import OpenRow, OpenRows
 from poller_cluster.minute.steps import Step
 from scheduler_service.domain.books import Tally
@@ -16,7 +16,7 @@ from tests.simulation.explorer.scene import FIRST_MINUTE
 from tests.simulation.explorer.store import Tables
 from tests.simulation.explorer.tasks import Task
 
-PARTS = (PollerMinute, OpenRows, OpenRow, Debts, Tally, KnownStatics, Pass, Anew)
+PARTS = (PollerMinute, OpenRows, OpenRow, Debts, Tally, KnownHeader, Pass, Anew)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Unknown
 from scheduler_service.domain.ids import ClientId, Minute, Partition, hour_of, minute_start
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, Statics, WriteRejection
+from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, PartitionHeader, WriteRejection
 from tests.support.cql_tables import Key, Row
 from tests.support.cql_tables import Partition as Stored
 from tests.support.memory import InMemoryConnection
@@ -50,8 +50,8 @@ class AtOnce(PartitionTurns):
         if isinstance(work, Edit):
             return await self._send_edit(work)
         if isinstance(work, RowRead):
-            statics, rows = await self._read(partition, [work.key], work.lean)
-            return statics, rows.get(work.key)
+            header, rows = await self._read(partition, [work.key], work.lean)
+            return header, rows.get(work.key)
         return await work()
 
 
@@ -66,7 +66,7 @@ class LossySchedules(CqlScheduleStore):
         super().__init__(memory, group_commit=directly, each_quorum=directly, settings=StorageSettings(), **nobody)
         self._turns = AtOnce(edit=self._send_edit, read=self._read_serially, pauses=PauseCounts(), **nobody)
 
-    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[Statics]:
+    async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
         return self._heard(await super().open(partition, epoch=epoch, expect_epoch=expect_epoch))
 
     async def advance(self, advance: Advance) -> Answer[WriteRejection]:
@@ -124,7 +124,7 @@ def fingerprint(tables: Tables) -> int:
             (
                 name,
                 key,
-                repr(partition.statics),
+                repr(partition.header),
                 tuple((clustering, repr(row.cells)) for clustering, row in sorted(partition.rows.items())),
             )
             for name in sorted(tables)
@@ -135,7 +135,7 @@ def fingerprint(tables: Tables) -> int:
 
 def _copied(partition: Stored) -> Stored:
     copy = Stored(0)
-    copy.statics = list(partition.statics)
+    copy.header = list(partition.header)
     copy.keys = list(partition.keys)
     for key, row in partition.rows.items():
         twin = copy.rows[key] = Row(0)

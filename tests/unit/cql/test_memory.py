@@ -54,7 +54,7 @@ async def test_conditional_and_plain_writes_are_not_mixed_up() -> None:
     with pytest.raises(ValueError, match="calls of their own"):
         await connection.conditional([("schedules.delete_partition", KEY)])
     with pytest.raises(ValueError, match="writes nothing"):
-        await connection.write("schedules.read_statics", KEY)
+        await connection.write("schedules.read_header", KEY)
     with pytest.raises(ValueError, match="not a SELECT"):
         await connection.select("schedules.delete_partition", KEY)
 
@@ -72,7 +72,7 @@ async def test_a_bad_value_late_in_a_batch_leaves_nothing_behind() -> None:
     bad: Item = ("schedules.write_outcome", (*NOTHING[:10], "not a uuid", *NOTHING[11:], *ROW))
     with pytest.raises(TypeError):
         await connection.conditional([OPEN, bad])
-    assert await connection.select("schedules.read_statics", KEY) == []
+    assert await connection.select("schedules.read_header", KEY) == []
 
 
 async def test_conditions_are_not_unset() -> None:

@@ -230,7 +230,7 @@ def test_serial_reads_of_single_rows_share(lean: bool, requests: int) -> None:
         assert [(one[key].schedule_id, one[key].body) for key, (_, one) in zip(keys, found, strict=True)] == [
             (one.schedule_id, None if lean else one.body) for one in rows
         ]
-        assert len({statics.edits for statics, _ in found}) == 1
+        assert len({header.edits for header, _ in found}) == 1
         assert len(ground.connection.sent) == requests
         assert ground.connection.most == 1
 

@@ -16,7 +16,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.schedules import ScheduleId, Statics
+from scheduler_service.domain.schedules import PartitionHeader, ScheduleId
 from tests.contract.builders import advance, definition
 from tests.contract.test_books import balance
 from tests.support.memory import InMemoryConnection
@@ -81,13 +81,13 @@ async def test_a_page_and_its_in_flight_are_of_one_version() -> None:
     overtakers = iter(range(1, 3))
 
     def overtake(name: str) -> Any:
-        if name != "schedules.read_statics" or (version := next(overtakers, None)) is None:
+        if name != "schedules.read_header" or (version := next(overtakers, None)) is None:
             return None
         return storage.schedules.advance(advance(one.partition, version=version, in_flight=ids[version]))
 
     connection.before = overtake
     page = await storage.schedules.read_page(one.partition)
-    assert page.statics == Statics(1, 3, ids[2])
+    assert page.header == PartitionHeader(1, 3, ids[2])
     assert connection.seen.count("schedules.read_first_page") == 3
 
 
@@ -100,7 +100,7 @@ async def test_a_partition_that_never_stands_still_is_given_up() -> None:
     versions = iter(range(1, 99))
 
     def overtake(name: str) -> Any:
-        if name != "schedules.read_statics":
+        if name != "schedules.read_header":
             return None
         return storage.schedules.advance(advance(one.partition, version=next(versions)))
 
@@ -136,7 +136,7 @@ async def test_a_lost_answer_is_unknown_and_what_happened_can_be_read() -> None:
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == Unknown("lost")
     nobody = frozenset[ScheduleId]()
     assert await storage.schedules.advance(advance(where)) == Unknown("lost")
-    assert (await storage.schedules.read_page(where)).statics == Statics(1, 1, nobody)
+    assert (await storage.schedules.read_page(where)).header == PartitionHeader(1, 1, nobody)
     await storage.close()
 
 

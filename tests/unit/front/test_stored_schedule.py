@@ -140,7 +140,7 @@ async def test_what_cannot_be_unpacked_is_shown_as_it_is(
     assert row["delivery"] == {"unreadable": "soon"}
 
 
-async def test_a_partition_without_the_row_shows_its_statics(memory: InMemoryConnection, show: Show) -> None:
+async def test_a_partition_without_the_row_shows_the_header(memory: InMemoryConnection, show: Show) -> None:
     await stored(memory, packs=True)
     found = await show(definition(ClientId("shop"), offset=1, tail=9))
     assert found["row"] == {}

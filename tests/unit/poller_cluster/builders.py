@@ -29,9 +29,9 @@ from scheduler_service.domain.schedules import (
     Kind,
     Outcome,
     Page,
+    PartitionHeader,
     Row,
     State,
-    Statics,
     SweptPage,
     SweptRow,
     WriteRejection,
@@ -84,23 +84,23 @@ def outcome(state: State = State.DELIVERED, **columns: Any) -> Outcome:
     return Outcome(state=state, **({"attempts": 1} | columns))
 
 
-def page(*rows: Row, statics: Statics | None = None, more: bool = False) -> Page:
-    return Page(statics or Statics(), sorted(rows, key=lambda each: each.key), more)
+def page(*rows: Row, header: PartitionHeader | None = None, more: bool = False) -> Page:
+    return Page(header or PartitionHeader(), sorted(rows, key=lambda each: each.key), more)
 
 
-def swept_page(*rows: Row, statics: Statics | None = None, more: bool = False) -> SweptPage:
+def swept_page(*rows: Row, header: PartitionHeader | None = None, more: bool = False) -> SweptPage:
     """The same as a sweep reads it."""
-    whole = page(*rows, statics=statics, more=more)
-    return SweptPage(whole.statics, [swept(each) for each in whole.rows], more)
+    whole = page(*rows, header=header, more=more)
+    return SweptPage(whole.header, [swept(each) for each in whole.rows], more)
 
 
 def swept(whole: Row) -> SweptRow:
     return SweptRow(*(getattr(whole, name) for name in SweptRow._fields))
 
 
-def opened_by(epoch: int, *in_flight: Row, version: int = 1, edits: UUID | None = None) -> Statics:
-    """Statics of a partition that `epoch` has opened, with these rows in flight."""
-    return Statics(epoch, version, ids(*in_flight), edits)
+def opened_by(epoch: int, *in_flight: Row, version: int = 1, edits: UUID | None = None) -> PartitionHeader:
+    """The header of a partition that `epoch` has opened, with these rows in flight."""
+    return PartitionHeader(epoch, version, ids(*in_flight), edits)
 
 
 def ids(*rows: Row) -> frozenset[ScheduleId]:
@@ -115,27 +115,29 @@ def machine(**settings: int) -> PollerMinute:
     return PollerMinute(partition=PARTITION, epoch=EPOCH, settings=MinuteSettings(**settings))
 
 
-def reading(*rows: Row, statics: Statics | None = None, seconds: float = PREFETCH, **settings: int) -> PollerMinute:
+def reading(
+    *rows: Row, header: PartitionHeader | None = None, seconds: float = PREFETCH, **settings: int
+) -> PollerMinute:
     """A machine that has read the whole partition once."""
     minute = machine(**settings)
-    read(minute, *rows, statics=statics, seconds=seconds)
+    read(minute, *rows, header=header, seconds=seconds)
     return minute
 
 
 def read(
     minute: PollerMinute,
     *rows: Row,
-    statics: Statics | None = None,
+    header: PartitionHeader | None = None,
     seconds: float = PREFETCH,
     more: bool = False,
 ) -> ReadPage | SweepPage:
     """The machine asks for a page, and gets this one; where it is swept, with the rows that it must know more of."""
     asked = step(minute, seconds)
     if isinstance(asked, ReadPage):
-        minute.page_read(page(*rows, statics=statics, more=more), trusted=True)
+        minute.page_read(page(*rows, header=header, more=more), trusted=True)
         return asked
     assert isinstance(asked, SweepPage), asked
-    minute.page_swept(swept_page(*rows, statics=statics, more=more), trusted=True)
+    minute.page_swept(swept_page(*rows, header=header, more=more), trusted=True)
     if isinstance(strays := step(minute, seconds, 0), ReadStrays):
         minute.strays_read(strays.keys, by_key(*rows), trusted=True)
     return asked
@@ -170,11 +172,11 @@ def claim(minute: PollerMinute, seconds: float, room: int = ROOM) -> list[Claim]
     return minute.take_claims()
 
 
-def rejected(statics: Statics, *rows: Row) -> Rejected[WriteRejection]:
-    """Met these statics, and these rows where a row's state was tested."""
-    return Rejected(WriteRejection(statics, {each.key: (each.state, each.next_attempt_at) for each in rows}))
+def rejected(header: PartitionHeader, *rows: Row) -> Rejected[WriteRejection]:
+    """Met these the header, and these rows where a row's state was tested."""
+    return Rejected(WriteRejection(header, {each.key: (each.state, each.next_attempt_at) for each in rows}))
 
 
-def met_by(written: Advance, *in_flight: Row, edits: UUID | None) -> Statics:
-    """The statics that `written` was conditional on, but for `edits`."""
-    return Statics(written.expect_epoch, written.version, ids(*in_flight), edits)
+def met_by(written: Advance, *in_flight: Row, edits: UUID | None) -> PartitionHeader:
+    """The header that `written` was conditional on, but for `edits`."""
+    return PartitionHeader(written.expect_epoch, written.version, ids(*in_flight), edits)

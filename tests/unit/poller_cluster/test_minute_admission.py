@@ -220,6 +220,6 @@ def test_what_a_newer_read_replaces_is_judged_anew() -> None:
     expect(Wait, minute, 2)
     minute._read_again()
     assert minute.rows.held == {}
-    minute.page_read(page(slow, statics=opened_by(EPOCH)), trusted=True)
+    minute.page_read(page(slow, header=opened_by(EPOCH)), trusted=True)
     judge.verdicts.clear()
     assert [each.row for each in claim(minute, 3)] == [slow]

@@ -51,7 +51,7 @@ def test_what_is_claimed_stays_claimed() -> None:
     minute = long_read(KNOWN)
     assert [each.row for each in claim(minute, 19.5)] == [KNOWN]
     minute.hint(None)
-    read(minute, KNOWN, NEW, seconds=19.6, statics=opened_by(EPOCH, KNOWN))
+    read(minute, KNOWN, NEW, seconds=19.6, header=opened_by(EPOCH, KNOWN))
     assert [each.row for each in claim(minute, 20.5)] == [NEW]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from membership.conditional import APPLIED, Unknown
 from poller_cluster.minute.steps import OpenPartition, Phase, ReadPage, Stop, Wait, WriteAdvance
-from scheduler_service.domain.schedules import State, Statics
+from scheduler_service.domain.schedules import PartitionHeader, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
     EPOCH,
@@ -62,7 +62,7 @@ def test_an_empty_minute_is_never_written() -> None:
 
 def test_a_claim_takes_everything_due_soon_and_nothing_later() -> None:
     soon, later, far = row(10), row(14), row(14.1)
-    minute = reading(soon, later, far, statics=Statics(edits=EDITS))
+    minute = reading(soon, later, far, header=PartitionHeader(edits=EDITS))
     written = advance(minute, 9)
     assert written.in_flight == ids(soon, later)
     assert (written.partition, written.epoch, written.expect_epoch) == (PARTITION, EPOCH, None)
@@ -169,7 +169,7 @@ def test_draining_repeats_an_unknown_advance_first() -> None:
 @pytest.mark.parametrize("edits", [None, EDITS])
 def test_a_rejection_that_shows_our_own_version_counts_as_applied(edits: UUID | None) -> None:
     soon = row(10)
-    minute = reading(soon, statics=opened_by(EPOCH, version=4))
+    minute = reading(soon, header=opened_by(EPOCH, version=4))
     assert advance(minute, 9).version == 4
     minute.advanced(rejected(opened_by(EPOCH, soon, version=5, edits=edits)))
     assert [each.row for each in minute.take_claims()] == [soon]
@@ -188,7 +188,7 @@ def test_a_newer_epoch_takes_the_minute_away(epoch: int) -> None:
 
 
 def test_a_newer_epoch_in_a_read_takes_the_minute_away() -> None:
-    minute = reading(row(10), statics=opened_by(NEWER))
+    minute = reading(row(10), header=opened_by(NEWER))
     assert minute.phase is Phase.LOST
     assert len(minute.rows) == 0
     minute.settled()
@@ -197,7 +197,7 @@ def test_a_newer_epoch_in_a_read_takes_the_minute_away() -> None:
 
 def test_a_newer_epoch_in_the_sweep_takes_the_minute_away() -> None:
     minute = reading()
-    read(minute, seconds=SWEEP, statics=opened_by(NEWER))
+    read(minute, seconds=SWEEP, header=opened_by(NEWER))
     assert minute.phase is Phase.LOST
 
 
@@ -208,7 +208,7 @@ def test_another_version_than_known_means_reading_again() -> None:
     minute.advanced(rejected(opened_by(EPOCH, version=8)))
     assert minute.phase is Phase.READING
     assert minute.take_claims() == []
-    read(minute, soon, statics=opened_by(EPOCH, version=8), seconds=9)
+    read(minute, soon, header=opened_by(EPOCH, version=8), seconds=9)
     assert advance(minute, 9).version == 8
 
 
@@ -218,7 +218,7 @@ def test_a_partition_opened_by_an_older_owner_meanwhile_is_opened_first() -> Non
     minute.advanced(rejected(opened_by(OLDER, version=1)))
     assert minute.take_claims() == []
     assert len(minute.rows) == 0
-    read(minute, row(10), statics=opened_by(OLDER, version=1), seconds=9)
+    read(minute, row(10), header=opened_by(OLDER, version=1), seconds=9)
     assert step(minute, 9) == OpenPartition(OLDER)
 
 

@@ -99,7 +99,7 @@ def test_the_copy_that_the_original_names_instead_is_placed() -> None:
     assert owed.definition.partition.minute < minute.partition.minute
     assert (owed.outcome.state, owed.outcome.next_attempt_at) == (State.RETRYING, at(30))
     apply(minute, 15)
-    read(minute, with_state(COPY, State.CANCELLED, reason=SUPERSEDED), seconds=SWEEP, statics=opened_by(EPOCH))
+    read(minute, with_state(COPY, State.CANCELLED, reason=SUPERSEDED), seconds=SWEEP, header=opened_by(EPOCH))
     assert step(minute, SWEEP) == Wait(None)
     minute.debts.paid(owed)
     assert step(minute, SWEEP) == WriteBalance()
@@ -119,7 +119,7 @@ def test_a_copy_owes_its_end_to_its_original(state: State) -> None:
 def test_copies_are_not_counted() -> None:
     minute = checked(original())
     claim(minute, 19)
-    read(minute, COPY, seconds=SWEEP, statics=opened_by(EPOCH, COPY))
+    read(minute, COPY, seconds=SWEEP, header=opened_by(EPOCH, COPY))
     minute.attempt_ended(COPY.key, outcome(), now=at(SWEEP))
     apply(minute, SWEEP)
     assert minute.account.accepted == 0

@@ -1,6 +1,6 @@
 from membership.conditional import APPLIED
 from poller_cluster.minute.steps import Phase, ReadHinted, ReadPage, RecheckClaimed, Stop, Wait, WriteBalance
-from scheduler_service.domain.schedules import State, Statics
+from scheduler_service.domain.schedules import PartitionHeader, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
     EPOCH,
@@ -71,7 +71,7 @@ def test_what_is_given_back_while_an_advance_is_out_needs_one_of_its_own() -> No
 
 def test_a_rejected_release_is_written_again() -> None:
     started, waiting = row(10, 1), row(10, 2)
-    minute = reading(started, waiting, statics=Statics(edits=EDITS))
+    minute = reading(started, waiting, header=PartitionHeader(edits=EDITS))
     claim(minute, 9)
     minute.draining = True
     minute.unclaimed(waiting.key)
@@ -124,7 +124,7 @@ def test_a_drain_records_without_waiting_for_company() -> None:
 
 def test_a_drain_hears_the_answer_and_the_recheck_of_its_last_claim() -> None:
     soon = row(10)
-    minute = reading(soon, statics=Statics(edits=EDITS))
+    minute = reading(soon, header=PartitionHeader(edits=EDITS))
     minute.advanced(rejected(met_by(advance(minute, 9), edits=OTHER_EDITS)))
     advance(minute, 9)
     minute.draining = True
@@ -205,7 +205,7 @@ def test_a_hinted_row_recorded_before_the_sweep_is_counted_by_it_alone() -> None
     claim(minute, 29)
     minute.attempt_ended(hinted.key, outcome(), now=at(30))
     apply(minute, 30)
-    read(minute, with_state(hinted, State.DELIVERED), seconds=SWEEP, statics=opened_by(EPOCH))
+    read(minute, with_state(hinted, State.DELIVERED), seconds=SWEEP, header=opened_by(EPOCH))
     assert minute.account.counts == {State.DELIVERED: 1}
 
 

@@ -1,7 +1,7 @@
 from membership.conditional import APPLIED
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.steps import ReadHinted, RecheckClaimed, Wait, WriteBalance
-from scheduler_service.domain.schedules import Row, State, Statics
+from scheduler_service.domain.schedules import PartitionHeader, Row, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
     EPOCH,
@@ -28,7 +28,7 @@ from tests.unit.poller_cluster.builders import (
 
 def edited_before_the_claim(*rows: Row) -> PollerMinute:
     """A machine whose claim was rejected because `edits` alone had moved."""
-    minute = reading(*rows, statics=Statics(edits=EDITS))
+    minute = reading(*rows, header=PartitionHeader(edits=EDITS))
     written = advance(minute, 9)
     minute.advanced(rejected(met_by(written, edits=OTHER_EDITS)))
     return minute
@@ -79,7 +79,7 @@ def test_outcomes_test_their_rows_while_edits_are_unknown() -> None:
 
 def test_an_outcome_already_on_its_way_tests_its_row_in_the_fallback() -> None:
     soon = row(10)
-    minute = reading(soon, statics=Statics(edits=EDITS))
+    minute = reading(soon, header=PartitionHeader(edits=EDITS))
     claim(minute, 9)
     minute.attempt_ended(soon.key, outcome(), now=at(10))
     first = advance(minute, 10)
@@ -134,15 +134,15 @@ def test_only_a_whole_read_makes_edits_known_again() -> None:
     delivered = with_state(soon, State.DELIVERED)
     minute.attempt_ended(last.key, outcome(), now=at(69))
     assert not apply(minute, 69.5, room=0).edits_known
-    read(minute, delivered, seconds=SWEEP, statics=opened_by(EPOCH, version=3, edits=OTHER_EDITS), more=True)
-    read(minute, row(59, 3), seconds=SWEEP, statics=opened_by(EPOCH, version=3, edits=EDITS))
+    read(minute, delivered, seconds=SWEEP, header=opened_by(EPOCH, version=3, edits=OTHER_EDITS), more=True)
+    read(minute, row(59, 3), seconds=SWEEP, header=opened_by(EPOCH, version=3, edits=EDITS))
     written = advance(minute, SWEEP)
     assert (written.edits_known, written.edits) == (True, OTHER_EDITS)
 
 
 def test_edits_known_are_those_of_the_first_page() -> None:
     soon, other = row(10, 1), row(11, 2)
-    minute = reading(soon, other, statics=Statics(edits=EDITS), seconds=-5)
+    minute = reading(soon, other, header=PartitionHeader(edits=EDITS), seconds=-5)
     assert advance(minute, 9).edits == EDITS
     minute.advanced(APPLIED)
     for each in (soon, other):
@@ -150,16 +150,16 @@ def test_edits_known_are_those_of_the_first_page() -> None:
     apply(minute, 11.5)
     late = row(59, 3)
     done = with_state(soon, State.DELIVERED)
-    read(minute, done, seconds=SWEEP, statics=opened_by(EPOCH, version=2, edits=EDITS), more=True)
-    read(minute, late, seconds=SWEEP, statics=opened_by(EPOCH, version=2, edits=OTHER_EDITS))
+    read(minute, done, seconds=SWEEP, header=opened_by(EPOCH, version=2, edits=EDITS), more=True)
+    read(minute, late, seconds=SWEEP, header=opened_by(EPOCH, version=2, edits=OTHER_EDITS))
     assert advance(minute, SWEEP).edits == EDITS
 
 
 def test_a_row_edited_behind_the_sweep_is_read_and_counted_once() -> None:
     soon = row(10)
-    minute = reading(soon, statics=Statics(edits=EDITS))
+    minute = reading(soon, header=PartitionHeader(edits=EDITS))
     claim(minute, 9)
-    read(minute, soon, seconds=SWEEP, statics=opened_by(EPOCH, soon, edits=EDITS))
+    read(minute, soon, seconds=SWEEP, header=opened_by(EPOCH, soon, edits=EDITS))
     minute.attempt_ended(soon.key, outcome(), now=at(SWEEP))
     met = met_by(advance(minute, SWEEP), soon, edits=OTHER_EDITS)
     minute.advanced(rejected(met))
@@ -182,6 +182,6 @@ def test_a_row_edited_before_the_sweep_is_left_for_it_to_count() -> None:
     expect(ReadHinted, minute, 9)
     minute.hinted_read([soon.key], by_key(cancelled), trusted=True)
     assert step(minute, 9) == Wait(at(SWEEP))
-    read(minute, cancelled, seconds=SWEEP, statics=opened_by(EPOCH, version=2, edits=OTHER_EDITS))
+    read(minute, cancelled, seconds=SWEEP, header=opened_by(EPOCH, version=2, edits=OTHER_EDITS))
     assert minute.account.counts == {State.CANCELLED: 1}
     assert step(minute, SWEEP) == WriteBalance()

@@ -3,7 +3,7 @@ import pytest
 from membership.conditional import APPLIED, Rejected, Unknown
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.steps import OpenPartition, Phase, ReadHinted, ReadPage, Stop, SweepPage, Wait
-from scheduler_service.domain.schedules import Row, State, Statics
+from scheduler_service.domain.schedules import PartitionHeader, Row, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
     EPOCH,
@@ -31,22 +31,22 @@ from tests.unit.poller_cluster.builders import (
 
 def taken_over(*rows: Row, in_flight: tuple[Row, ...] = ()) -> PollerMinute:
     """A machine that has opened a partition of an older owner and read these rows since."""
-    minute = reading(*rows, statics=opened_by(OLDER, *in_flight, version=5))
+    minute = reading(*rows, header=opened_by(OLDER, *in_flight, version=5))
     assert step(minute, -5) == OpenPartition(OLDER)
     minute.opened(APPLIED)
-    read(minute, *rows, statics=opened_by(EPOCH, *in_flight, version=6, edits=EDITS))
+    read(minute, *rows, header=opened_by(EPOCH, *in_flight, version=6, edits=EDITS))
     return minute
 
 
 def test_what_was_read_before_an_open_is_thrown_away() -> None:
     edited, kept = row(10, 1), row(10, 2)
-    minute = reading(edited, kept, statics=opened_by(OLDER, version=5))
+    minute = reading(edited, kept, header=opened_by(OLDER, version=5))
     assert step(minute, 9) == OpenPartition(OLDER)
     minute.opened(APPLIED)
     assert len(minute.rows) == 0
     assert minute.phase is Phase.READING
     assert step(minute, 9) == ReadPage(None)
-    read(minute, kept, statics=opened_by(EPOCH, version=6, edits=EDITS), seconds=9)
+    read(minute, kept, header=opened_by(EPOCH, version=6, edits=EDITS), seconds=9)
     written = advance(minute, 9)
     assert written.in_flight == ids(kept)
     assert (written.expect_epoch, written.version, written.edits) == (EPOCH, 6, EDITS)
@@ -58,17 +58,17 @@ def test_nobody_s_partition_is_opened_by_the_first_advance() -> None:
 
 
 def test_our_own_partition_is_not_opened_again() -> None:
-    minute = reading(row(10), statics=opened_by(EPOCH, version=5))
+    minute = reading(row(10), header=opened_by(EPOCH, version=5))
     assert advance(minute, 9).version == 5
 
 
 def test_a_partition_without_open_rows_is_not_opened() -> None:
-    minute = reading(statics=opened_by(OLDER, version=5))
+    minute = reading(header=opened_by(OLDER, version=5))
     assert step(minute, -5) == Wait(at(SWEEP))
 
 
 def test_an_unknown_open_is_repeated_from_the_same_epoch() -> None:
-    minute = reading(row(10), statics=opened_by(OLDER))
+    minute = reading(row(10), header=opened_by(OLDER))
     assert step(minute, 9) == OpenPartition(OLDER)
     minute.opened(Unknown("timed out"))
     assert minute.write_unanswered
@@ -80,15 +80,15 @@ def test_an_unknown_open_is_repeated_from_the_same_epoch() -> None:
 
 def test_an_open_that_had_been_applied_before_its_answer_was_lost() -> None:
     soon = row(10)
-    minute = reading(soon, statics=opened_by(OLDER))
+    minute = reading(soon, header=opened_by(OLDER))
     step(minute, 9)
     minute.opened(Rejected(opened_by(EPOCH, version=1)))
-    read(minute, soon, statics=opened_by(EPOCH, version=1), seconds=9)
+    read(minute, soon, header=opened_by(EPOCH, version=1), seconds=9)
     assert advance(minute, 9).expect_epoch == EPOCH
 
 
 def test_an_open_beaten_by_a_newer_epoch_loses_the_minute() -> None:
-    minute = reading(row(10), statics=opened_by(OLDER))
+    minute = reading(row(10), header=opened_by(OLDER))
     step(minute, 9)
     minute.opened(Rejected(opened_by(NEWER)))
     assert minute.phase is Phase.LOST
@@ -97,10 +97,10 @@ def test_an_open_beaten_by_a_newer_epoch_loses_the_minute() -> None:
 
 def test_an_open_beaten_by_another_old_one_is_tried_from_there() -> None:
     soon = row(10)
-    minute = reading(soon, statics=opened_by(OLDER))
+    minute = reading(soon, header=opened_by(OLDER))
     step(minute, 9)
     minute.opened(Rejected(opened_by(OLDER + 1)))
-    read(minute, soon, statics=opened_by(OLDER + 1), seconds=9)
+    read(minute, soon, header=opened_by(OLDER + 1), seconds=9)
     assert step(minute, 9) == OpenPartition(OLDER + 1)
 
 
@@ -126,13 +126,13 @@ def test_ids_in_doubt_stay_in_flight_until_claimed_anew_and_recorded() -> None:
 
 def test_ids_in_doubt_stay_in_flight_before_their_page_is_read() -> None:
     soon, doubted = row(10, 1), row(40, 2)
-    minute = reading(soon, statics=opened_by(OLDER, doubted, version=5))
+    minute = reading(soon, header=opened_by(OLDER, doubted, version=5))
     step(minute, 9)
     minute.opened(APPLIED)
-    statics = opened_by(EPOCH, doubted, version=6)
-    read(minute, soon, statics=statics, seconds=9, more=True)
+    header = opened_by(EPOCH, doubted, version=6)
+    read(minute, soon, header=header, seconds=9, more=True)
     assert apply(minute, 9).in_flight == ids(soon, doubted)
-    read(minute, doubted, statics=statics, seconds=9)
+    read(minute, doubted, header=header, seconds=9)
     assert [each.redelivery for each in claim(minute, 39)] == [False, True]
 
 
@@ -154,12 +154,12 @@ def test_an_id_in_doubt_given_back_stays_in_flight() -> None:
 def test_an_id_in_doubt_given_back_before_the_minute_is_whole_read_stays_in_flight() -> None:
     doubted, later = row(10, 1), row(40, 2)
     minute = machine()
-    statics = opened_by(EPOCH, doubted)
-    read(minute, doubted, statics=statics, more=True)
+    header = opened_by(EPOCH, doubted)
+    read(minute, doubted, header=header, more=True)
     claim(minute, 9)
     minute.unclaimed(doubted.key)
     assert apply(minute, 9, room=0).in_flight == ids(doubted)
-    minute.page_read(page(later, statics=statics), trusted=True)
+    minute.page_read(page(later, header=header), trusted=True)
     assert apply(minute, 39).in_flight == ids(doubted, later)
     minute.attempt_ended(later.key, outcome(), now=at(40))
     minute.unclaimed(doubted.key)
@@ -169,27 +169,27 @@ def test_an_id_in_doubt_given_back_before_the_minute_is_whole_read_stays_in_flig
 def test_a_hinted_row_may_be_in_doubt_too() -> None:
     soon, doubted = row(10, 1), row(12, 2)
     minute = machine()
-    read(minute, soon, statics=opened_by(EPOCH, doubted), more=True)
+    read(minute, soon, header=opened_by(EPOCH, doubted), more=True)
     minute.hint([doubted.key])
     assert step(minute, 1) == ReadHinted((doubted.key,))
     minute.hinted_read([doubted.key], by_key(doubted), trusted=True)
     assert [each.redelivery for each in claim(minute, 9)] == [False, True]
 
 
-def test_our_own_claims_are_not_in_doubt_when_statics_are_read_again() -> None:
+def test_our_own_claims_are_not_in_doubt_when_the_header_is_read_again() -> None:
     mine, other = row(10, 1), row(30, 2)
     minute = reading(mine, other)
     claim(minute, 9)
     advance(minute, 29)
     minute.advanced(rejected(opened_by(EPOCH, mine, version=9)))
-    read(minute, mine, seconds=29, statics=opened_by(EPOCH, mine, version=9), more=True)
+    read(minute, mine, seconds=29, header=opened_by(EPOCH, mine, version=9), more=True)
     minute.unclaimed(mine.key)
     assert apply(minute, 29, room=0).in_flight == frozenset()
 
 
-@pytest.mark.parametrize("statics", [Statics(), Statics(edits=EDITS)])
-def test_a_partition_without_an_owner_has_nothing_in_doubt(statics: Statics) -> None:
-    minute = reading(row(10), statics=statics)
+@pytest.mark.parametrize("header", [PartitionHeader(), PartitionHeader(edits=EDITS)])
+def test_a_partition_without_an_owner_has_nothing_in_doubt(header: PartitionHeader) -> None:
+    minute = reading(row(10), header=header)
     assert [each.redelivery for each in claim(minute, 9)] == [False]
 
 
@@ -198,6 +198,6 @@ def test_a_sweep_knows_its_own_claims() -> None:
     minute = reading(mine)
     claim(minute, 9)
     expect(SweepPage, minute, SWEEP)
-    read(minute, mine, seconds=SWEEP, statics=opened_by(EPOCH, mine))
+    read(minute, mine, seconds=SWEEP, header=opened_by(EPOCH, mine))
     minute.unclaimed(mine.key)
     assert [each.redelivery for each in claim(minute, SWEEP)] == [False]

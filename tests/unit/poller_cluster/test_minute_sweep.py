@@ -101,7 +101,7 @@ def test_the_books_are_stamped_with_the_edits_of_the_first_page_and_the_version_
     slow = row(59)
     minute = reading(slow)
     claim(minute, 58)
-    read(minute, slow, seconds=SWEEP, statics=opened_by(EPOCH, slow, edits=EDITS))
+    read(minute, slow, seconds=SWEEP, header=opened_by(EPOCH, slow, edits=EDITS))
     assert minute.account.stamp == Stamp(1, EDITS)
     minute.attempt_ended(slow.key, outcome(), now=at(80))
     apply(minute, 80)
@@ -113,7 +113,7 @@ def test_a_row_in_flight_keeps_the_minute_open_until_it_is_recorded() -> None:
     slow = row(59)
     minute = reading(slow)
     claim(minute, 58)
-    read(minute, slow, seconds=SWEEP, statics=opened_by(EPOCH, slow))
+    read(minute, slow, seconds=SWEEP, header=opened_by(EPOCH, slow))
     assert step(minute, SWEEP) == Wait(None)
     assert minute.account.accepted == 0
     minute.attempt_ended(slow.key, outcome(), now=at(80))
@@ -163,7 +163,7 @@ def test_what_this_incarnation_paid_is_not_owed_again() -> None:
     apply(minute, 10)
     (owed,) = minute.debts.take()
     minute.debts.paid(owed)
-    read(minute, with_state(failing, State.FAILED), seconds=SWEEP, statics=opened_by(EPOCH))
+    read(minute, with_state(failing, State.FAILED), seconds=SWEEP, header=opened_by(EPOCH))
     assert minute.debts.take() == []
     assert step(minute, SWEEP) == WriteBalance()
 
@@ -175,7 +175,7 @@ def test_what_is_still_owed_is_not_handed_out_twice() -> None:
     minute.attempt_ended(failing.key, outcome(State.FAILED), now=at(10))
     apply(minute, 10)
     assert len(minute.debts.take()) == 1
-    read(minute, with_state(failing, State.FAILED), seconds=SWEEP, statics=opened_by(EPOCH))
+    read(minute, with_state(failing, State.FAILED), seconds=SWEEP, header=opened_by(EPOCH))
     assert minute.debts.take() == []
     assert step(minute, SWEEP) == Wait(None)
 
@@ -195,14 +195,14 @@ def test_each_row_is_counted_once_whenever_it_was_recorded() -> None:
         claim(minute, seconds)
     minute.attempt_ended(before.key, outcome(), now=at(30))
     apply(minute, 31)
-    statics = opened_by(EPOCH, seen, unseen, version=4)
-    read(minute, with_state(before, State.DELIVERED), seen, seconds=SWEEP, statics=statics, more=True)
+    header = opened_by(EPOCH, seen, unseen, version=4)
+    read(minute, with_state(before, State.DELIVERED), seen, seconds=SWEEP, header=header, more=True)
     assert minute.account.counts == {State.DELIVERED: 1}
     for each in (seen, unseen):
         minute.attempt_ended(each.key, outcome(), now=at(SWEEP))
     apply(minute, SWEEP)
     assert minute.account.counts == {State.DELIVERED: 2}
-    read(minute, with_state(unseen, State.DELIVERED), seconds=SWEEP, statics=statics)
+    read(minute, with_state(unseen, State.DELIVERED), seconds=SWEEP, header=header)
     assert minute.account.counts == {State.DELIVERED: 3}
 
 
@@ -272,7 +272,7 @@ def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
     assert step(minute, SWEEP) == SweepPage(None)
     pointer = with_state(row(13, 5, created_at=None), State.RETRYING, next_attempt_at=at(90))
     ended = with_state(ours, State.DELIVERED), with_state(failed, State.FAILED), with_state(cancelled, State.CANCELLED)
-    minute.page_swept(swept_page(*ended, pointer, slow, statics=opened_by(EPOCH, slow)), trusted=True)
+    minute.page_swept(swept_page(*ended, pointer, slow, header=opened_by(EPOCH, slow)), trusted=True)
     assert step(minute, SWEEP) == Wait(None)
     assert minute.account.counts == {State.DELIVERED: 1, State.FAILED: 1, State.CANCELLED: 1}
 
@@ -327,7 +327,7 @@ def test_a_stray_in_doubt_stays_so() -> None:
     doubted = row(59)
     minute = reading()
     assert step(minute, SWEEP) == SweepPage(None)
-    minute.page_swept(swept_page(doubted, statics=opened_by(OLDER, doubted)), trusted=True)
+    minute.page_swept(swept_page(doubted, header=opened_by(OLDER, doubted)), trusted=True)
     assert step(minute, SWEEP) == ReadStrays((doubted.key,))
     minute.strays_read([doubted.key], by_key(doubted), trusted=True)
     held = minute.rows.get(doubted.key)
@@ -348,7 +348,7 @@ def test_a_stray_that_was_recorded_meanwhile_is_counted_once() -> None:
     expected = apply(minute, SWEEP - 1).writes
     assert [write.key for write in expected] == [stray.key]
     assert step(minute, SWEEP) == SweepPage(None)
-    minute.page_swept(swept_page(with_state(stray, State.DELIVERED), statics=opened_by(EPOCH)), trusted=True)
+    minute.page_swept(swept_page(with_state(stray, State.DELIVERED), header=opened_by(EPOCH)), trusted=True)
     assert minute.account.counts == {State.DELIVERED: 1}
     assert step(minute, SWEEP) == WriteBalance()
 
@@ -359,7 +359,7 @@ def test_a_waiting_row_that_turns_out_to_be_a_stray_is_not_claimed() -> None:
     claim(minute, 10)
     assert step(minute, SWEEP, room=0) == SweepPage(None)
     moved = with_state(waiting, State.CANCELLED, rescheduled_to=row(20).schedule_id)
-    minute.page_swept(swept_page(slow, moved, statics=opened_by(EPOCH, slow)), trusted=True)
+    minute.page_swept(swept_page(slow, moved, header=opened_by(EPOCH, slow)), trusted=True)
     assert step(minute, SWEEP) == ReadStrays((waiting.key,))
     minute.strays_read([waiting.key], by_key(moved), trusted=True)
     assert minute.account.counts == {State.CANCELLED: 1}

@@ -8,7 +8,7 @@ import pytest
 
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.settings import BackgroundSettings
-from scheduler_service.domain.schedules import NO_STATICS, Page
+from scheduler_service.domain.schedules import NO_HEADER, Page
 from tests.support.api import ManualClock, SeededRandomness
 from tests.support.budgets import budget
 from tests.unit.poller_cluster.builders import PARTITION, row
@@ -39,7 +39,7 @@ class Minute:
 
     async def read_page(self, partition: object, *, lean: bool = False, **where: object) -> Page:
         self.reads.append(lean)
-        return Page(statics=NO_STATICS, rows=[row(1.0, 1)], more=False)
+        return Page(header=NO_HEADER, rows=[row(1.0, 1)], more=False)
 
 
 @pytest.mark.parametrize("past", [False, True])

@@ -47,7 +47,7 @@ async def test_an_applied_advance_whose_answer_was_lost_counts_as_applied(bench:
     assert bench.peek() == first
     await bench.step()
     assert bench.keys() == [definition(20.0).key]
-    assert (await bench.statics()).version == 1
+    assert (await bench.header()).version == 1
 
 
 async def test_a_lost_answer_about_outcomes_counts_once(bench: MinuteBench) -> None:
@@ -58,7 +58,7 @@ async def test_a_lost_answer_about_outcomes_counts_once(bench: MinuteBench) -> N
     await bench.run()
     await bench.at(SWEEP)
     assert bench.machine.account.counts == {State.DELIVERED: 1}
-    assert (await bench.statics()).version == 2
+    assert (await bench.header()).version == 2
 
 
 async def test_an_unanswered_claim_keeps_its_rows_out_of_reach(bench: MinuteBench) -> None:
@@ -133,7 +133,7 @@ async def test_a_minute_whose_rows_all_have_ended_is_not_opened() -> None:
     await bench.create(call)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=call.key, outcome=DELIVERED)])
     assert await bench.at(SWEEP) == ["ReadPage", "WriteBalance"]
-    assert (await bench.statics()).claim_epoch == 1
+    assert (await bench.header()).claim_epoch == 1
 
 
 @pytest.mark.parametrize("applied", [True, False])
@@ -171,4 +171,4 @@ async def test_an_open_that_meets_another_old_epoch_tries_that_one() -> None:
     await bench.schedules.open(bench.partition, epoch=2, expect_epoch=1)
     await bench.step()
     assert await bench.run() == ["ReadPage", "OpenPartition", "ReadPage"]
-    assert (await bench.statics()).claim_epoch == 3
+    assert (await bench.header()).claim_epoch == 3

@@ -43,12 +43,12 @@ async def test_ids_in_doubt_stay_in_flight_until_their_outcome_is_recorded() -> 
         bench.now = call.due
         while len(bench.claims) <= n:
             await bench.step()
-        assert (await bench.statics()).in_flight == set(ids[n:])
+        assert (await bench.header()).in_flight == set(ids[n:])
         bench.ended(bench.claims[n])
         assert isinstance(bench.peek(), WriteAdvance)
         await bench.step()
     assert all(claim.redelivery for claim in bench.claims)
-    assert (await bench.statics()).in_flight == frozenset()
+    assert (await bench.header()).in_flight == frozenset()
 
 
 async def test_a_row_in_doubt_that_is_given_back_unsent_stays_in_doubt(bench: MinuteBench) -> None:
@@ -61,7 +61,7 @@ async def test_a_row_in_doubt_that_is_given_back_unsent_stays_in_doubt(bench: Mi
         bench.machine.unclaimed(claim.row.key)
     assert await bench.run() == ["WriteAdvance"]
     assert bench.machine.phase is Phase.DRAINED
-    assert (await bench.statics()).in_flight == {sent.schedule_id}
+    assert (await bench.header()).in_flight == {sent.schedule_id}
     third = MinuteBench(storage=bench.storage, epoch=3)
     await third.at(NOW)
     assert [claim.redelivery for claim in third.claims] == [True, False]
@@ -75,7 +75,7 @@ async def test_a_row_in_doubt_that_was_not_claimed_stays_in_doubt_over_a_drain(b
     bench.ended(bench.claims[0])
     bench.machine.draining = True
     await bench.run()
-    assert (await bench.statics()).in_flight == {far.schedule_id}
+    assert (await bench.header()).in_flight == {far.schedule_id}
 
 
 async def test_what_is_given_back_while_an_advance_is_unanswered_leaves_with_the_next(bench: MinuteBench) -> None:
@@ -88,7 +88,7 @@ async def test_what_is_given_back_while_an_advance_is_unanswered_leaves_with_the
     bench.machine.draining = True
     bench.machine.unclaimed(waiting.key)
     assert await bench.run() == ["WriteAdvance", "WriteAdvance"]
-    assert (await bench.statics()).in_flight == frozenset()
+    assert (await bench.header()).in_flight == frozenset()
 
 
 async def test_the_same_when_that_advance_is_rejected(bench: MinuteBench) -> None:
@@ -101,7 +101,7 @@ async def test_the_same_when_that_advance_is_rejected(bench: MinuteBench) -> Non
     bench.machine.unclaimed(waiting.key)
     await bench.run()
     assert bench.machine.phase is Phase.DRAINED
-    assert (await bench.statics()).in_flight == frozenset()
+    assert (await bench.header()).in_flight == frozenset()
     assert await bench.state(done) == State.DELIVERED
 
 
@@ -150,7 +150,7 @@ async def test_a_recorded_id_does_not_come_back_into_flight_with_the_sweep() -> 
     bench.now = SWEEP
     for _ in range(4):
         await bench.step()
-    assert (await bench.statics()).in_flight <= {late.schedule_id}
+    assert (await bench.header()).in_flight <= {late.schedule_id}
 
 
 async def test_rows_in_doubt_beyond_the_end_of_the_minute_are_called_however_late(bench: MinuteBench) -> None:

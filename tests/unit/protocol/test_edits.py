@@ -23,7 +23,7 @@ async def test_a_row_cancelled_after_it_was_read_is_never_handed_out(bench: Minu
     await bench.cancel(call)
     assert await bench.at(NOW) == ["WriteAdvance", "WriteAdvance", "RecheckClaimed", "WriteAdvance", "ReadHinted"]
     assert bench.keys() == [other.key]
-    assert (await bench.statics()).in_flight == {other.schedule_id}
+    assert (await bench.header()).in_flight == {other.schedule_id}
     bench.ended(bench.claims[0])
     await bench.run()
     await bench.at(SWEEP)
@@ -38,7 +38,7 @@ async def test_an_edit_decided_before_a_claim_loses_to_it(bench: MinuteBench) ->
     decided = Edit(
         partition=bench.partition,
         edits=definition(tail=9).schedule_id,
-        version=(await bench.statics()).version,
+        version=(await bench.header()).version,
         version_known=True,
         writes=(cancelled,),
     )
@@ -58,7 +58,7 @@ async def test_an_outcome_is_never_written_over_one_that_an_edit_made(bench: Min
     await bench.run()
     assert await bench.state(call) == State.RETRYING
     assert await bench.state(other) == State.DELIVERED
-    assert (await bench.statics()).in_flight == frozenset()
+    assert (await bench.header()).in_flight == frozenset()
     await bench.at(SWEEP)
     assert [owed.definition for owed in bench.machine.debts.take()] == [call]
     assert bench.machine.account.counts == {State.RETRYING: 1, State.DELIVERED: 1}
@@ -115,7 +115,7 @@ async def test_only_a_read_of_the_whole_partition_brings_the_test_of_edits_back(
     bench.ended(bench.claims[-1])
     step = bench.peek()
     assert isinstance(step, WriteAdvance)
-    assert (step.advance.edits_known, step.advance.edits) == (True, (await bench.statics()).edits)
+    assert (step.advance.edits_known, step.advance.edits) == (True, (await bench.header()).edits)
 
 
 async def test_an_edit_after_the_first_page_of_a_pass_is_not_taken_for_known() -> None:

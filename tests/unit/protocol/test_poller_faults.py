@@ -53,8 +53,8 @@ def test_work_goes_on_with_growing_pauses_when_the_store_does_not_answer() -> No
         bench.schedules.hook = lambda method: None
         await bench.advance(3.5)
         assert bench.jobs.keys() == [call.key]
-        statics, _ = await bench.storage.schedules.read_rows(call.partition, [call.key])
-        assert statics.version == 1
+        header, _ = await bench.storage.schedules.read_rows(call.partition, [call.key])
+        assert header.version == 1
 
     on_pollers(scenario)
 

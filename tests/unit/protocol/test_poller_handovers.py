@@ -60,8 +60,8 @@ def test_a_drain_gives_back_what_was_not_started_and_waits_for_what_was() -> Non
         bench.jobs.finish(job)
         await bench.advance(0)
         assert draining.done()
-        statics, _ = await bench.storage.schedules.read_rows(first.partition, [first.key])
-        assert statics.in_flight == frozenset()
+        header, _ = await bench.storage.schedules.read_rows(first.partition, [first.key])
+        assert header.in_flight == frozenset()
         assert (await bench.row(first)).state == State.DELIVERED
         assert (await bench.row(second)).state is None
 

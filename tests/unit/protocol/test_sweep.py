@@ -177,12 +177,12 @@ async def test_a_drain_waits_for_started_attempts_and_empties_what_is_in_flight(
     bench.machine.draining = True
     bench.machine.unclaimed(unsent.key)
     assert await bench.run() == ["WriteAdvance"]
-    assert (await bench.statics()).in_flight == {started.schedule_id}
+    assert (await bench.header()).in_flight == {started.schedule_id}
     assert bench.peek() == Wait(None)
     bench.ended(bench.claims[0])
     assert await bench.run() == ["WriteAdvance"]
     assert bench.machine.phase is Phase.DRAINED
-    assert (await bench.statics()).in_flight == frozenset()
+    assert (await bench.header()).in_flight == frozenset()
     successor = MinuteBench(storage=bench.storage, epoch=2)
     await successor.at(NOW)
     assert [(claim.row.key, claim.redelivery) for claim in successor.claims] == [(unsent.key, False)]

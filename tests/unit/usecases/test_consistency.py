@@ -19,7 +19,7 @@ SETTINGS = {"read_consistency": "LOCAL_ONE", "write_consistency": "EACH_QUORUM"}
 OF_READS = {
     "schedules.read_row",
     "schedules.read_rows",
-    "schedules.read_statics",
+    "schedules.read_header",
     "schedules.read_first_lean_page",
     "schedules.read_next_lean_page",
     "schedules.read_content",
@@ -114,7 +114,7 @@ async def test_what_one_replica_says_is_shown_and_not_acted_upon() -> None:
 
 async def test_replicas_that_disagree_about_a_page_are_asked_together() -> None:
     connection = Replicas()
-    connection.fresh = {"schedules.read_statics"}
+    connection.fresh = {"schedules.read_header"}
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", settings=SETTINGS)
         replica = Storage.over(connection.one)
