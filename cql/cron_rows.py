@@ -75,7 +75,7 @@ def item_bytes(item: Item) -> int:
     return _CRON_BYTES + sum(len(value) for value in item[1] if isinstance(value, str))
 
 
-def advance_item(change: CronAdvance) -> Item:
+def commit_item(change: CronAdvance) -> Item:
     cron = change.cron
     return "crons.advance", (
         change.state.value,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from cql.connection import Connection, Item, without_rows
 from cql.cron_rows import (
     RUN_BYTES,
-    advance_item,
+    commit_item,
     confirm_item,
     cron_of,
     item_bytes,
@@ -102,7 +102,7 @@ class CqlCronStore:
             raise ValueError(f"an advance of {client_id}'s crons names those of other clients")
         if not changes:
             return APPLIED
-        return await self._writes.advance(client_id, [advance_item(change) for change in changes])
+        return await self._writes.advance(client_id, [commit_item(change) for change in changes])
 
     async def reseal(self, cron: Cron) -> Answer[None]:
         parameters = reseal_parameters(cron)

@@ -15,7 +15,7 @@ from membership.conditional import Answer, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.domain.ids import due_of
-from scheduler_service.domain.schedules import Edit, State
+from scheduler_service.domain.schedules import ExternalUpdate, State
 from scheduler_service.runtime.metrics import Distribution, Kind, Metric
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -65,9 +65,9 @@ class CommitCounts:
         self.refused = 0
 
 
-class EditCounts:
-    """Schedules that ended by an edit: cancelled ones, and those created as skipped. Of a retrying schedule the
-    original counts, not its copy."""
+class UpdateCounts:
+    """Schedules that ended by an external update: cancelled ones, and those created as skipped. Of a retrying schedule
+    the original counts, not its copy."""
 
     __slots__ = ("ended", "skipped")
 
@@ -75,8 +75,8 @@ class EditCounts:
         self.ended: dict[str, int] = {State.CANCELLED.value: 0}
         self.skipped: dict[str, int] = {}
 
-    def applied(self, edit: Edit) -> None:
-        for write in edit.writes:
+    def applied(self, update: ExternalUpdate) -> None:
+        for write in update.writes:
             state, reason = write.outcome.state, write.outcome.reason or "unknown"
             if write.key.due != due_of(write.key.schedule_id):
                 continue
@@ -102,7 +102,7 @@ class StorageMeasures:
 
     requests: RequestCounts = field(default_factory=RequestCounts)
     commits: CommitCounts = field(default_factory=CommitCounts)
-    edits: EditCounts = field(default_factory=EditCounts)
+    edits: UpdateCounts = field(default_factory=UpdateCounts)
     pauses: PauseCounts = field(default_factory=PauseCounts)
 
 

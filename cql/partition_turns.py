@@ -9,24 +9,24 @@ of an older one), pause at random and propose again, until they time out; a call
 the partition busy and, through it, the server: 400 edits of one partition at once, repeated when they timed out, were
 seen to hold Cassandra at 1.7 cores without an end, with heartbeats timing out. So here
 
-- the longest waiting goes first. If it is an edit, other edits that wait go with it, to `ROWS_PER_EDIT` rows, provided
-  that they test the same version (or none) and other rows; if it is a serial read of one row, other such reads go with
-  it: to `LEAN_ROWS_PER_READ` without content, to `WHOLE_ROWS_PER_READ` with it, which may have any length. Advances,
-  opens and larger reads go alone. What stands between keeps its place.
-- a shared edit is all or nothing. Its rejection shows every row that was tested, so it says whose condition failed:
-  they are answered, the others are sent again without them. Where it shows none, each is sent by itself.
+- the longest waiting goes first. If it is an external update, other external update that wait go with it, to
+  `ROWS_PER_UPDATE` rows, provided that they test the same version (or none) and other rows; if it is a serial read of
+  one row, other such reads go with it: to `LEAN_ROWS_PER_READ` without content, to `WHOLE_ROWS_PER_READ` with it, which
+  may have any length. Advances, opens and larger reads go alone. What stands between keeps its place.
+- a shared external update is all or nothing. Its rejection shows every row that was tested, so it says whose condition
+  failed: they are answered, the others are sent again without them. Where it shows none, each is sent by itself.
 - when no answer comes, nothing more is sent for this partition during a pause that grows up to `LONGEST_PAUSE_SECONDS`
   (`runtime.backoff`), and is forgotten `FORGET_SECONDS` after the last one. Edits and reads are answered after the
-  pause, so that repeats wait it out and come together; an advance or an open is answered at once, since its owner
+  pause, so that repeats wait it out and come together; a commit or an open is answered at once, since its owner
   pauses by itself. `minutehand_storage_partitions_paused` shows them.
 
-An answer means what it does without this: an edit that is answered Unknown was in a request that may have been applied.
-What is cancelled before it was sent is not sent. A request under way goes on when its caller is cancelled.
+An answer means what it does without this: an external update that is answered Unknown was in a request that may have
+been applied. What is cancelled before it was sent is not sent. A request under way goes on when its caller is
+cancelled.
 
-What it saves: an edit of 30 rows costs Cassandra 2.7 ms, one of 250 costs 6 ms, each alone about 2.3 ms; so 700 ends of
-one partition cost 18 ms in three writes instead of 1.6 s in 700, without counting the rounds that would be preempted.
-A request that meets no other costs 7.5 us of this process: a queue, a future and a task.
-"""
+What it saves: an external update of 30 rows costs Cassandra 2.7 ms, one of 250 costs 6 ms, each alone about 2.3 ms; so
+700 ends of one partition cost 18 ms in three writes instead of 1.6 s in 700, without counting the rounds that would be
+preempted. A request that meets no other costs 7.5 us of this process: a queue, a future and a task."""
 
 import asyncio
 from collections import deque
@@ -40,20 +40,20 @@ from membership.conditional import Answer, Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from membership.signal import Signal
 from scheduler_service.domain.ids import Partition, RowKey, UnixMillis
-from scheduler_service.domain.schedules import Edit, PartitionHeader, Row, RowWrite, State, WriteRejection
+from scheduler_service.domain.schedules import ExternalUpdate, PartitionHeader, Row, RowWrite, State, WriteRejection
 from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
 
-ROWS_PER_EDIT = 250
+ROWS_PER_UPDATE = 250
 LEAN_ROWS_PER_READ = 100
 WHOLE_ROWS_PER_READ = 16
 FORGET_SECONDS = 10.0
 
 T = TypeVar("T")
 Rows: TypeAlias = Mapping[RowKey, Row]
-SendEdit: TypeAlias = Callable[[Edit], Awaitable[Answer[WriteRejection]]]
+SendUpdate: TypeAlias = Callable[[ExternalUpdate], Awaitable[Answer[WriteRejection]]]
 ReadSerially: TypeAlias = Callable[[Partition, Sequence[RowKey], bool], Awaitable[tuple[PartitionHeader, Rows]]]
 """The last: whether lean."""
 
@@ -70,10 +70,10 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """`work`: an edit, a row to be read, or a request that goes alone. `reads`: no answer is an error."""
+    """`work`: an external update, a row to be read, or a request that goes alone. `reads`: no answer is an error."""
 
     answer: asyncio.Future[Any]
-    work: Edit | RowRead | Callable[[], Awaitable[Any]]
+    work: ExternalUpdate | RowRead | Callable[[], Awaitable[Any]]
     reads: bool
 
 
@@ -111,10 +111,10 @@ class _Queue:
 
 def _goes_with(first: object, other: object, keys: set[RowKey]) -> bool:
     """Whether `other` may share the request that `first` begins, which has `keys` already."""
-    if isinstance(first, Edit) and isinstance(other, Edit):
+    if isinstance(first, ExternalUpdate) and isinstance(other, ExternalUpdate):
         same = (first.version_known, first.version) == (other.version_known, other.version)
         shared = _tells_why(first) and _tells_why(other)
-        fits = len(keys) + len(other.writes) <= ROWS_PER_EDIT
+        fits = len(keys) + len(other.writes) <= ROWS_PER_UPDATE
         return same and shared and fits and keys.isdisjoint(_keys(other))
     if isinstance(first, RowRead) and isinstance(other, RowRead):
         most = LEAN_ROWS_PER_READ if first.lean else WHOLE_ROWS_PER_READ
@@ -123,30 +123,30 @@ def _goes_with(first: object, other: object, keys: set[RowKey]) -> bool:
 
 
 def _keys(work: object) -> Sequence[RowKey]:
-    if isinstance(work, Edit):
+    if isinstance(work, ExternalUpdate):
         return [write.key for write in work.writes]
     return [work.key] if isinstance(work, RowRead) else []
 
 
-def _tells_why(edit: Edit) -> bool:
+def _tells_why(update: ExternalUpdate) -> bool:
     """A rejection shows state and next attempt of the rows tested, so not whether `finished_at` was another."""
-    return all(write.expect_finished_at is None for write in edit.writes)
+    return all(write.expect_finished_at is None for write in update.writes)
 
 
 class PartitionTurns:
-    """The queues. Lives on one event loop; `tasks` runs the requests, which `edit` and `read` send at once."""
+    """The queues. Lives on one event loop; `tasks` runs the requests, which `update` and `read` send at once."""
 
     def __init__(
         self,
         *,
-        edit: SendEdit,
+        update: SendUpdate,
         read: ReadSerially,
         tasks: Tasks,
         clock: Clock,
         randomness: Randomness,
         pauses: PauseCounts,
     ) -> None:
-        self._send_edit = edit
+        self._send_update = update
         self._read = read
         self._tasks = tasks
         self._clock = clock
@@ -154,9 +154,9 @@ class PartitionTurns:
         self._pauses = pauses
         self._queues: dict[Partition, _Queue] = {}
 
-    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
-        """As `ScheduleStore.edit`."""
-        answer: Answer[WriteRejection] = await self._queued(edit.partition, edit, reads=False)
+    async def update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
+        """As `ScheduleStore.update`."""
+        answer: Answer[WriteRejection] = await self._queued(update.partition, update, reads=False)
         return answer
 
     async def read(self, partition: Partition, key: RowKey, *, lean: bool) -> tuple[PartitionHeader, Row | None]:
@@ -175,7 +175,7 @@ class PartitionTurns:
         return answer
 
     async def _queued(
-        self, partition: Partition, work: Edit | RowRead | Callable[[], Awaitable[Any]], *, reads: bool
+        self, partition: Partition, work: ExternalUpdate | RowRead | Callable[[], Awaitable[Any]], *, reads: bool
     ) -> Any:
         one = _Waiting(asyncio.get_running_loop().create_future(), work, reads)
         queue = self._queues.get(partition)
@@ -230,8 +230,8 @@ class PartitionTurns:
     async def _send(self, partition: Partition, group: Sequence[_Waiting]) -> Unknown | None:
         """Answer them; those whose request got no answer are left, and why is answered."""
         first = group[0].work
-        if isinstance(first, Edit):
-            return await self._send_edits(group)
+        if isinstance(first, ExternalUpdate):
+            return await self._send_updates(group)
         try:
             if isinstance(first, RowRead):
                 header, rows = await self._read(partition, list(dict.fromkeys(_only_keys(group))), first.lean)
@@ -250,11 +250,11 @@ class PartitionTurns:
         _end(group[0], answer)
         return answer if isinstance(answer, Unknown) else None
 
-    async def _send_edits(self, group: Sequence[_Waiting]) -> Unknown | None:
+    async def _send_updates(self, group: Sequence[_Waiting]) -> Unknown | None:
         while group:
-            edits = [one.work for one in group if isinstance(one.work, Edit)]
+            edits = [one.work for one in group if isinstance(one.work, ExternalUpdate)]
             try:
-                answer = await self._send_edit(_joined(edits))
+                answer = await self._send_update(_joined(edits))
             except Exception as error:
                 if len(group) > 1:
                     return await self._send_singly(group)
@@ -268,7 +268,7 @@ class PartitionTurns:
                         _end(one, answer)
                     return None
                 case Rejected(current=current):
-                    lost = [one for one, edit in zip(group, edits, strict=True) if not _holds(edit, current)]
+                    lost = [one for one, update in zip(group, edits, strict=True) if not _holds(update, current)]
                     if not lost and len(group) > 1:
                         return await self._send_singly(group)
                     for one in lost or group:
@@ -278,7 +278,7 @@ class PartitionTurns:
 
     async def _send_singly(self, group: Sequence[_Waiting]) -> Unknown | None:
         for one in group:
-            if not one.answer.done() and (unanswered := await self._send_edits([one])) is not None:
+            if not one.answer.done() and (unanswered := await self._send_updates([one])) is not None:
                 return unanswered
         return None
 
@@ -287,24 +287,24 @@ def _only_keys(group: Sequence[_Waiting]) -> list[RowKey]:
     return [one.work.key for one in group if isinstance(one.work, RowRead)]
 
 
-def _joined(edits: Sequence[Edit]) -> Edit:
+def _joined(edits: Sequence[ExternalUpdate]) -> ExternalUpdate:
     first = edits[0]
     if len(edits) == 1:
         return first
-    return Edit(
+    return ExternalUpdate(
         partition=first.partition,
         edits=first.edits,
         version=first.version,
         version_known=first.version_known,
-        writes=tuple(write for edit in edits for write in edit.writes),
+        writes=tuple(write for update in edits for write in update.writes),
     )
 
 
-def _holds(edit: Edit, current: WriteRejection) -> bool:
-    """Whether a rejection shows nothing that this edit's own conditions exclude."""
-    if edit.version_known and current.header.version != edit.version:
+def _holds(update: ExternalUpdate, current: WriteRejection) -> bool:
+    """Whether a rejection shows nothing that this external update's own conditions exclude."""
+    if update.version_known and current.header.version != update.version:
         return False
-    return all(_row_holds(write, current.rows.get(write.key, (None, None))) for write in edit.writes)
+    return all(_row_holds(write, current.rows.get(write.key, (None, None))) for write in update.writes)
 
 
 def _row_holds(write: RowWrite, shown: tuple[str | None, UnixMillis | None]) -> bool:

@@ -3,7 +3,7 @@
 Definitions and outcomes are written as columns or in cells that stand for several of them (`packed`), and read in
 either form. Outcomes are packed over rows that had none; every other outcome is columns, `attempts` among them. So a
 row without `attempts` is what `delivery` says; where a later outcome is in columns these hold, and what that left as it
-was (`first_attempt_at`, `fired_by`, `fired_epoch`) `delivery` still says. An advance that is repeated may take the
+was (`first_attempt_at`, `fired_by`, `fired_epoch`) `delivery` still says. A commit that is repeated may take the
 other form: by its version only one of the two is applied.
 """
 
@@ -20,12 +20,12 @@ from scheduler_service.domain.ids import MINUTE_MS, Partition, RowKey, ScheduleI
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
     NO_HEADER,
-    Advance,
     Content,
     Definition,
-    Edit,
+    ExternalUpdate,
     Kind,
     Outcome,
+    OwnerCommit,
     PartitionHeader,
     Row,
     RowWrite,
@@ -200,23 +200,23 @@ def _first_attempt_at(column: UnixMillis | None, delivery: str | None) -> UnixMi
     return said[1]
 
 
-def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:
+def commit_items(commit: OwnerCommit, *, packs: bool = False) -> list[Item]:
     """The owner's conditional batch. `packs`: whether everybody can read packed cells."""
-    keys = partition_parameters(advance.partition)
-    version = (advance.version or 0) + 1
+    keys = partition_parameters(commit.partition)
+    version = (commit.version or 0) + 1
     header = (
-        advance.epoch,
+        commit.epoch,
         version,
-        encode_in_flight(advance.in_flight),
+        encode_in_flight(commit.in_flight),
         *keys,
-        advance.expect_epoch,
-        advance.version,
+        commit.expect_epoch,
+        commit.version,
     )
-    if advance.edits_known:
-        items: list[Item] = [("schedules.advance", (*header, advance.edits))]
+    if commit.edits_known:
+        items: list[Item] = [("schedules.commit", (*header, commit.edits))]
     else:
-        items = [("schedules.advance_past_edits", header)]
-    for write in advance.writes:
+        items = [("schedules.commit_past_updates", header)]
+    for write in commit.writes:
         # Where a state is tested somebody may have written the row before.
         delivery = pack_delivery(write.outcome) if packs and write.expect_state is None else None
         if delivery is None:
@@ -225,27 +225,27 @@ def advance_items(advance: Advance, *, packs: bool = False) -> list[Item]:
             outcome, key = write.outcome, write.key
             values = outcome.state.value, outcome.finished_at, delivery
             items.append(("schedules.write_delivery", (*values, *keys, key.due, key.schedule_id)))
-    items.extend(definition_item(copy, packs=packs) for copy in advance.copies)
+    items.extend(definition_item(copy, packs=packs) for copy in commit.copies)
     return items
 
 
-def advance_bytes(advance: Advance) -> int:
+def commit_bytes(commit: OwnerCommit) -> int:
     """About what its request takes."""
     return (
-        OUTCOME_BYTES * (1 + len(advance.writes))
-        + _ID_BYTES * len(advance.in_flight)
-        + sum(map(definition_bytes, advance.copies))
+        OUTCOME_BYTES * (1 + len(commit.writes))
+        + _ID_BYTES * len(commit.in_flight)
+        + sum(map(definition_bytes, commit.copies))
     )
 
 
-def edit_items(edit: Edit) -> list[Item]:
+def update_items(update: ExternalUpdate) -> list[Item]:
     """Everybody else's conditional batch."""
-    keys = partition_parameters(edit.partition)
-    if edit.version_known:
-        header: Item = ("schedules.edit", (edit.edits, *keys, edit.version))
+    keys = partition_parameters(update.partition)
+    if update.version_known:
+        header: Item = ("schedules.update", (update.edits, *keys, update.version))
     else:
-        header = ("schedules.edit_any_version", (edit.edits, *keys))
-    return [header, *(outcome_item(keys, write) for write in edit.writes)]
+        header = ("schedules.update_any_version", (update.edits, *keys))
+    return [header, *(outcome_item(keys, write) for write in update.writes)]
 
 
 def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
@@ -264,8 +264,9 @@ def outcome_item(partition_keys: Parameters, write: RowWrite) -> Item:
 
 
 def _outcome_parameters(outcome: Outcome, *, overwrites: bool) -> Parameters:
-    """Over an outcome, None deletes what that one had, but for what an edit can't know and must not lose: when the
-    schedule was first attempted, and by whom it was fired. Where there is no outcome, None needs no tombstone."""
+    """Over an outcome, None deletes what that one had, but for what an external update can't know and must not lose:
+    when the schedule was first attempted, and by whom it was fired. Where there is no outcome, None needs no
+    tombstone."""
     absent = None if overwrites else UNSET
     return (
         outcome.state.value,

@@ -1,19 +1,19 @@
-"""The `schedules` table: definitions in, pages and rows out, the owner's advance and everybody else's edit."""
+"""The `schedules` table: definitions in, pages and rows out, the owner's advance and everybody else's external
+update."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from cql.connection import Connection, Item
 from cql.group_commit import GroupCommit
-from cql.metrics import EditCounts, PauseCounts
+from cql.metrics import PauseCounts, UpdateCounts
 from cql.partition_turns import PartitionTurns
 from cql.schedule_rows import (
     OUTCOME_BYTES,
-    advance_bytes,
-    advance_items,
+    commit_bytes,
+    commit_items,
     content_of,
     counted_row_of,
-    edit_items,
     header_of,
     lean_row_of,
     partition_parameters,
@@ -21,6 +21,7 @@ from cql.schedule_rows import (
     row_of,
     row_to_call_of,
     swept_row_of,
+    update_items,
     write_rejection,
 )
 from cql.settings import StorageSettings
@@ -45,10 +46,10 @@ from scheduler_service.domain.reconciliations import ReviewedRow, ReviewPage
 from scheduler_service.domain.schedules import (
     NO_CONTENT,
     NO_HEADER,
-    Advance,
     Content,
     Definition,
-    Edit,
+    ExternalUpdate,
+    OwnerCommit,
     Page,
     PartitionHeader,
     Row,
@@ -65,7 +66,7 @@ T = TypeVar("T")
 
 KEYS_PER_READ = 100
 READ_REPEATS = 5
-"""How often rows and the header is read again because an advance came between."""
+"""How often rows and the header is read again because a commit came between."""
 ITEMS_PER_BATCH = 65_535
 """What the protocol can count."""
 
@@ -95,21 +96,21 @@ class CqlScheduleStore:
         tasks: Tasks,
         clock: Clock,
         randomness: Randomness,
-        edits: EditCounts | None = None,
+        edits: UpdateCounts | None = None,
         pauses: PauseCounts | None = None,
     ) -> None:
         """`each_quorum` takes the inserts that ask for it; `edits` counts what edits end; `tasks` runs the requests
         that several callers share."""
         self._connection = connection
         self._turns = PartitionTurns(
-            edit=self._send_edit,
+            update=self._send_update,
             read=self._read_serially,
             tasks=tasks,
             clock=clock,
             randomness=randomness,
             pauses=pauses or PauseCounts(),
         )
-        self._edits = edits or EditCounts()
+        self._edits = edits or UpdateCounts()
         self._commits: Mapping[WriteConsistency, GroupCommit] = {
             "LOCAL_QUORUM": group_commit,
             "EACH_QUORUM": each_quorum,
@@ -264,26 +265,26 @@ class CqlScheduleStore:
         answer = await self._turns.write_alone(partition, lambda: self._connection.conditional((item,)))
         return Rejected(rejected_header(answer.current)) if isinstance(answer, Rejected) else answer
 
-    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
-        self._check_size(advance_bytes(advance), 1 + len(advance.writes) + len(advance.copies))
-        if any(copy.partition != advance.partition for copy in advance.copies):
-            raise ValueError("an advance inserts copies into its own partition only")
-        items = advance_items(advance, packs=self.packs())
-        answer = await self._turns.write_alone(advance.partition, lambda: self._connection.conditional(items))
-        return Rejected(write_rejection(answer.current, advance.writes)) if isinstance(answer, Rejected) else answer
+    async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
+        self._check_size(commit_bytes(commit), 1 + len(commit.writes) + len(commit.copies))
+        if any(copy.partition != commit.partition for copy in commit.copies):
+            raise ValueError("a commit inserts copies into its own partition only")
+        items = commit_items(commit, packs=self.packs())
+        answer = await self._turns.write_alone(commit.partition, lambda: self._connection.conditional(items))
+        return Rejected(write_rejection(answer.current, commit.writes)) if isinstance(answer, Rejected) else answer
 
-    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
-        self._check_size(OUTCOME_BYTES * len(edit.writes), 1 + len(edit.writes))
-        if not edit.writes or any(write.expect_state is None for write in edit.writes):
-            raise ValueError("an edit writes rows, and tests the state of each")
-        answer = await self._turns.edit(edit)
+    async def update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
+        self._check_size(OUTCOME_BYTES * len(update.writes), 1 + len(update.writes))
+        if not update.writes or any(write.expect_state is None for write in update.writes):
+            raise ValueError("an external update writes rows, and tests the state of each")
+        answer = await self._turns.update(update)
         if isinstance(answer, Applied):
-            self._edits.applied(edit)
+            self._edits.applied(update)
         return answer
 
-    async def _send_edit(self, edit: Edit) -> Answer[WriteRejection]:
-        answer = await self._connection.conditional(edit_items(edit))
-        return Rejected(write_rejection(answer.current, edit.writes)) if isinstance(answer, Rejected) else answer
+    async def _send_update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
+        answer = await self._connection.conditional(update_items(update))
+        return Rejected(write_rejection(answer.current, update.writes)) if isinstance(answer, Rejected) else answer
 
     async def occupy(self, partition: Partition) -> None:
         client_id, poller_id, minute = partition_parameters(partition)

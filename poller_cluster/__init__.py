@@ -5,19 +5,19 @@
 
 Follow one callback: `node` holds leases and gives each poller to `pollers`, which enters and sweeps minutes;
 `minute.machine` decides (pure), `minute.runner` does; `dispatch.dispatcher` starts attempts when they are due, fairly;
-`delivery` makes the HTTP request; `dispatch.outcome` says what it came to; the next advance records it. (`trial_calls`
+`delivery` makes the HTTP request; `dispatch.outcome` says what it came to; the next commit records it. (`trial_calls`
 is no part of a node: it sends samples for API processes, through the same `dispatch.request` and `delivery`.)
 
 Why a row is called by one owner at a time, and never forgotten:
 
-- A row is sent only after the advance that names it in `in_flight` was applied, under the lease's epoch, and only while
+- A row is sent only after the commit that names it in `in_flight` was applied, under the lease's epoch, and only while
   this incarnation is trusted (see `membership`).
-- An advance tests claim_epoch, version and edits; an edit (cancel, re-home) tests the row's state and version. So
-  between an advance and an edit exactly one wins, and each learns of the other. When only `edits` moved, the advance
-  goes without that test; the rows it claims are then read again serially before they are sent, and the outcomes it
-  carries test that their rows have none yet.
+- A commit tests claim_epoch, version and edits; an external update (cancel, re-home) tests the row's state and version.
+  So between a commit and an external update exactly one wins, and each learns of the other. When only `edits` moved,
+  the commit goes without that test; the rows it claims are then read again serially before they are sent, and the
+  outcomes it carries test that their rows have none yet.
 - `edits` as known comes from the first page of a read of the whole partition, from nothing else.
-- An unknown advance is repeated word for word until it is answered. A rejection that shows our own version counts as
+- An unknown commit is repeated word for word until it is answered. A rejection that shows our own version counts as
   applied: under one epoch nobody else writes it, because a minute has one machine at a time under one epoch.
 - An id found in `in_flight` that this machine did not claim is in doubt; it stays there until its outcome is recorded,
   also when it was claimed anew and given back unsent.
@@ -29,11 +29,11 @@ Why a row is called by one owner at a time, and never forgotten:
   copy acknowledged, every copy's end has reached its original, and what a rescheduled row names is created
   (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
 
-Retries are copies, pointer first: the advance that records a failed attempt points the row to an instant, then the copy
+Retries are copies, pointer first: the commit that records a failed attempt points the row to an instant, then the copy
 is placed there (`scheduler_service.usecases.place`). A copy's outcome is written to the copy, then carried to its
-original: by an edit that tests that the original still names this copy. The copy's outcome is the decision, made once
-under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the original's
-partition, which may be long settled.
+original: by an external update that tests that the original still names this copy. The copy's outcome is the decision,
+made once under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the
+original's partition, which may be long settled.
 
 What is owed to one partition shares writes (`cql.partition_turns`): of this process one conditional write or serial
 read of a partition is under way, hundreds of ends go in one, and without answers the partition is left alone for a
@@ -45,9 +45,9 @@ The books of a minute are written when it is settled, from the sweep's own count
 one small read, for anybody (`domain.books` has the argument), and nobody has to see to it that it does:
 
 - Settled minutes go on changing: a copy's end reaches its original, a late create is re-homed, a retrying schedule is
-  cancelled, a missed fire is placed as skipped, a schedule is delivered again. Each is an edit, or found in a partition
-  that an owner has advanced since. So the stamp is another from that very write on, before anybody is answered, and
-  whoever dies then leaves a balance that is known to be out of date.
+  cancelled, a missed fire is placed as skipped, a schedule is delivered again. Each is an external update, or found in
+  a partition that an owner has advanced since. So the stamp is another from that very write on, before anybody is
+  answered, and whoever dies then leaves a balance that is known to be out of date.
 - An owner who carries a copy's end, or finds a copy whose original has ended, counts the original's minute anew, after
   a while and from its rows (`bookkeeping.Recounts`). So does whoever shows the books and finds one out of date. Both
   only spare others the count. Two who do so at once write the same, or one of them a stamp that nobody takes for the
@@ -131,7 +131,7 @@ What it costs (`make bench`; two cores shared by Cassandra, one node, receiver a
 - A node 57 us flat out, 19 of them in the kernel's sends and reads; 90 to 100 before the steps of a call were decided
   for many rows at once (`dispatch.dispatcher`). Without the driver and Cassandra it is 46 (`tests.bench.call_cost`; 76
   then).
-- Cassandra 31 us flat out with about 200 rows an advance and packed cells, 125 us at 1,000 calls a second over 64
+- Cassandra 31 us flat out with about 200 rows a commit and packed cells, 125 us at 1,000 calls a second over 64
   pollers with advances of 50: an advance of 30 rows costs it 2.7 ms, one of 250 costs 6 ms
   (`minute.runner.RecordPace`).
 """

@@ -35,7 +35,7 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.ports import ArchiveStore, ScheduleStore
-from scheduler_service.domain.schedules import Edit, Page, RowWrite, State
+from scheduler_service.domain.schedules import ExternalUpdate, Page, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
@@ -197,7 +197,7 @@ class Retention:
         if not stranded or not self._trusted():
             return
         at = UnixMillis(self._clock.wall_ms())
-        edit = Edit(
+        update = ExternalUpdate(
             partition=partition,
             edits=self._randomness.uuid4(),
             version=page.header.version,
@@ -213,7 +213,7 @@ class Retention:
             ),
         )
         async with self._budget.slot(partition.client_id):
-            await self._schedules.edit(edit)
+            await self._schedules.update(update)
 
     async def _mark_stale(self, day: ArchivedDay, archived: _Archived) -> None:
         """Once a sweep; whatever comes of it, the next sweep finds the same."""

@@ -1,7 +1,7 @@
 """Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
 
 A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its line (a key,
-a host) may have moved, or put off without having been claimed at all: then the next advance re-homes it. So rows for a
+a host) may have moved, or put off without having been claimed at all: then the next commit re-homes it. So rows for a
 host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
 
     behind its key   held while the head is about to come or under way; put off behind the head's next instant where

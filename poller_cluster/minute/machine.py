@@ -32,17 +32,17 @@ from poller_cluster.minute.steps import (
     Stop,
     SweepPage,
     Wait,
-    WriteAdvance,
     WriteBalance,
+    WriteCommit,
 )
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.books import Stamp, Tally
 from scheduler_service.domain.copies import outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
 from scheduler_service.domain.schedules import (
-    Advance,
     Kind,
     Outcome,
+    OwnerCommit,
     Page,
     PartitionHeader,
     Row,
@@ -77,7 +77,7 @@ class PollerMinute:
         self._open_from: int | None = None
         self._pass, self._anew = Pass(), Anew(apart_ms=settings.read_anew_ms)
         # Writes under way, and what they leave to do.
-        self._unanswered: Advance | None = None
+        self._unanswered: OwnerCommit | None = None
         self._claiming: tuple[OpenRow, ...] = ()
         self._claims: list[Claim] = []
         self._recheck: tuple[RowKey, ...] = ()
@@ -104,7 +104,7 @@ class PollerMinute:
         if self.phase in OVER:
             return Stop()
         if self._unanswered is not None:
-            return WriteAdvance(self._unanswered)
+            return WriteCommit(self._unanswered)
         if self._recheck:
             return RecheckClaimed(self._recheck)
         if self._needs_open():
@@ -115,8 +115,8 @@ class PollerMinute:
             if now >= self._sweep_at:
                 self.phase = Phase.SWEEPING
             return self._page_step()
-        if (advance := self._due_advance(now, 0 if self.draining else room)) is not None:
-            return WriteAdvance(advance)
+        if (commit := self._due_commit(now, 0 if self.draining else room)) is not None:
+            return WriteCommit(commit)
         if self.draining:
             return self._drain_step()
         if self._hinted or self._edited:
@@ -181,9 +181,9 @@ class PollerMinute:
                 instants.append(self._anew.due_at(now))
         return UnixMillis(max(min(instants), now + 1)) if instants else None
 
-    # Advance: claims and outcomes.
+    # Commits: claims and outcomes.
 
-    def _due_advance(self, now: int, room: int) -> Advance | None:
+    def _due_commit(self, now: int, room: int) -> OwnerCommit | None:
         self.rows.reconsider(self._admission, now)
         due = self.rows.next_due()
         claims_due = room > 0 and due is not None and due <= now + min(self.settings.claim_lead_ms, self.claim_ahead_ms)
@@ -200,7 +200,7 @@ class PollerMinute:
         self._claiming = claims
         # What is given back while the answer is out needs an advance of its own.
         self._releasing, self._release_due = self._release_due, False
-        self._unanswered = self._header.advance(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
+        self._unanswered = self._header.commit(self.partition, epoch=self.epoch, in_flight=in_flight, writes=writes)
         return self._unanswered
 
     def _record_due(self, now: int, *, idle: bool) -> bool:
@@ -213,46 +213,46 @@ class PollerMinute:
 
     def advanced(self, answer: Answer[WriteRejection]) -> None:
         """The answer to the advance of the last step. Unknown: the very same comes again."""
-        advance = self._unanswered
-        assert advance is not None
+        commit = self._unanswered
+        assert commit is not None
         match answer:
             case Unknown():
                 return
             case Applied():
-                self._advance_applied(advance)
+                self._commit_applied(commit)
             case Rejected(current=current):
                 header = current.header
-                if header.claim_epoch == self.epoch and header.version == next_version(advance):
-                    self._advance_applied(advance)
+                if header.claim_epoch == self.epoch and header.version == next_version(commit):
+                    self._commit_applied(commit)
                 else:
-                    self._advance_rejected(advance, current)
+                    self._commit_rejected(commit, current)
 
-    def _advance_applied(self, advance: Advance) -> None:
-        self._header.advanced(advance)
+    def _commit_applied(self, commit: OwnerCommit) -> None:
+        self._header.advanced(commit)
         self.account.stamp = Stamp(self._header.version, self.account.stamp.edits)
         claims, self._unanswered, self._claiming = self._claiming, None, ()
-        for write in advance.writes:
+        for write in commit.writes:
             self._recorded(write.key, write.outcome)
         self.rows.claimed(claims)
-        if advance.edits_known:
+        if commit.edits_known:
             self._claims.extend(entry.claim() for entry in claims)
         else:
             self._recheck = tuple(entry.row.key for entry in claims)
 
-    def _advance_rejected(self, advance: Advance, current: WriteRejection) -> None:
+    def _commit_rejected(self, commit: OwnerCommit, current: WriteRejection) -> None:
         header = current.header
         self.rows.put_back(self._claiming)
         self._unanswered, self._claiming = None, ()
         self._release_due |= self._releasing
         if header.claim_epoch is not None and header.claim_epoch > self.epoch:
             self.phase = Phase.LOST
-        elif header.claim_epoch != advance.expect_epoch or header.version != advance.version:
+        elif header.claim_epoch != commit.expect_epoch or header.version != commit.version:
             self._header.claim_epoch = header.claim_epoch
             self._read_again()
-        elif advance.edits_known and header.edits != advance.edits:
+        elif commit.edits_known and header.edits != commit.edits:
             self._header.edits_known = False
         else:
-            for write in advance.writes:
+            for write in commit.writes:
                 # Whoever edited this row has decided it; our outcome for it is void.
                 if write.expect_state is not None and current.rows.get(write.key, (None, None))[0] is not None:
                     self._void(write.key)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId
-from scheduler_service.domain.schedules import Advance, Page, PartitionHeader, Row, RowWrite, SweptPage
+from scheduler_service.domain.schedules import OwnerCommit, Page, PartitionHeader, Row, RowWrite, SweptPage
 
 HINTED_ROWS = 1_000
 """Rows of a minute that wait to be read by key; where there would be more, it is read anew."""
@@ -14,8 +14,8 @@ class KnownHeader:
     """What the machine of a minute knows of its partition's the header. Bookkeeping; the package's docstring says why
     it is right.
 
-    `fresh` is False until they are read, or read again. `edits_known` False: an edit came that no read of the whole
-    partition has shown yet. `doubt`: ids found in `in_flight` that were not ours and are not recorded since.
+    `fresh` is False until they are read, or read again. `edits_known` False: an external update came that no read of
+    the whole partition has shown yet. `doubt`: ids found in `in_flight` that were not ours and are not recorded since.
     """
 
     __slots__ = ("claim_epoch", "doubt", "edits", "edits_known", "fresh", "version")
@@ -44,12 +44,12 @@ class KnownHeader:
         self.edits, self.edits_known = edits, True
         self.doubt &= in_doubt
 
-    def advance(
+    def commit(
         self, partition: Partition, *, epoch: int, in_flight: set[ScheduleId], writes: tuple[RowWrite, ...]
-    ) -> Advance:
+    ) -> OwnerCommit:
         """The next one, on condition of what is known. Ids in doubt stay in flight until their outcome is recorded."""
         in_doubt = self.doubt - {write.key.schedule_id for write in writes}
-        return Advance(
+        return OwnerCommit(
             partition=partition,
             epoch=epoch,
             expect_epoch=self.claim_epoch,
@@ -60,10 +60,10 @@ class KnownHeader:
             writes=writes,
         )
 
-    def advanced(self, advance: Advance) -> None:
-        self.claim_epoch = advance.epoch
-        self.version = next_version(advance)
-        self.settled(write.key for write in advance.writes)
+    def advanced(self, commit: OwnerCommit) -> None:
+        self.claim_epoch = commit.epoch
+        self.version = next_version(commit)
+        self.settled(write.key for write in commit.writes)
 
     def settled(self, keys: Iterable[RowKey]) -> None:
         """These rows have an outcome: nothing of them is in doubt any more."""
@@ -71,9 +71,9 @@ class KnownHeader:
             self.doubt -= {key.schedule_id for key in keys}
 
 
-def next_version(advance: Advance) -> int:
-    """The version that this advance writes."""
-    return (advance.version or 0) + 1
+def next_version(commit: OwnerCommit) -> int:
+    """The version that this commit writes."""
+    return (commit.version or 0) + 1
 
 
 class Pass:

@@ -35,8 +35,8 @@ from poller_cluster.minute.steps import (
     Stop,
     SweepPage,
     Wait,
-    WriteAdvance,
     WriteBalance,
+    WriteCommit,
 )
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import GUARANTEED_CALLS_PER_MINUTE
@@ -65,20 +65,20 @@ _FADING = 0.9
 class RecordPace:
     """How long outcomes wait for others to share their advance: longer on a node with many busy minutes.
 
-    An advance costs the store about as much as a hundred of its rows (2.7 ms of Cassandra's CPU for 30 rows, 6 ms for
+    A commit costs the store about as much as a hundred of its rows (2.7 ms of Cassandra's CPU for 30 rows, 6 ms for
     250), so a node with many pollers that each call now and then would spend most of the cluster on them. What waits is
     in doubt should the node crash: so it waits no longer than the rate of advances needs, and never beyond a bound.
 
-    The rows of an advance are bounded too (`record_rows`). Cassandra's CPU seconds per 1,000 rows, and milliseconds of
-    one advance (medians of 12 rounds of `tests.bench.rows`, outcomes in columns, two cores that had much else to do):
+    The rows of a commit are bounded too (`record_rows`). Cassandra's CPU seconds per 1,000 rows, and milliseconds of
+    one commit (medians of 12 rounds of `tests.bench.rows`, outcomes in columns, two cores that had much else to do):
 
         rows        130      250      500    1,000
         CPU       0.025    0.019    0.018    0.016
         p50, p99  20, 214  33, 235  54, 383  69, 499
         heartbeats written beside: p50 22, 32, 35, 33; p99 116, 121, 209, 364
 
-    Beyond 500 little is saved, and one advance takes long. With at most 250 a node that had 60,000 rows due at once
-    wrote 98 to 124 of them an advance: a third of its advances only claimed, and of the others a third to a half were
+    Beyond 500 little is saved, and one commit takes long. With at most 250 a node that had 60,000 rows due at once
+    wrote 98 to 124 of them a commit: a third of its advances only claimed, and of the others a third to a half were
     full. So the bound by time, and claims, say more than this one.
 
     One per node. A minute is busy while rows of it are claimed.
@@ -278,7 +278,7 @@ class MinuteRun:
 
     async def _do(self, step: Step) -> None:
         try:
-            async with nullcontext() if isinstance(step, WriteAdvance | RecheckClaimed) else self._slot():
+            async with nullcontext() if isinstance(step, WriteCommit | RecheckClaimed) else self._slot():
                 await self._ask(step)
         except StoreUnavailable:
             await self._backoff.wait()
@@ -331,8 +331,8 @@ class MinuteRun:
                     machine.opened,
                     await schedules.open(partition, epoch=machine.epoch, expect_epoch=expect),
                 )
-            case WriteAdvance(advance=advance):
-                await self._report(machine.advanced, await schedules.advance(advance))
+            case WriteCommit(commit=commit):
+                await self._report(machine.advanced, await schedules.commit(commit))
             case WriteBalance():
                 await self._firing.books.settle(partition, machine.epoch, machine.account)
                 machine.settled()

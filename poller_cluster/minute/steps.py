@@ -5,7 +5,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from scheduler_service.domain.ids import RowKey, UnixMillis
-from scheduler_service.domain.schedules import Advance, Definition, Outcome, Row
+from scheduler_service.domain.schedules import Definition, Outcome, OwnerCommit, Row
 
 
 class Phase(Enum):
@@ -73,10 +73,10 @@ class OpenPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteAdvance:
+class WriteCommit:
     """Write it; report `advanced`. After Unknown the very same step comes again."""
 
-    advance: Advance
+    commit: OwnerCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ Step: TypeAlias = (
     | RecheckClaimed
     | CheckRows
     | OpenPartition
-    | WriteAdvance
+    | WriteCommit
     | WriteBalance
     | Wait
     | Stop

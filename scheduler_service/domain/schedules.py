@@ -6,8 +6,8 @@ is still to come.
 
 A row is `scheduled` while it has no outcome. From there:
 
-    scheduled --advance--> delivered | failed | skipped | retrying      (by the poller's owner)
-    scheduled --edit-----> cancelled | retrying (re-homed)              (by anyone)
+    scheduled --commit---> delivered | failed | skipped | retrying      (by the poller's owner)
+    scheduled --update---> cancelled | retrying (re-homed)              (by anyone)
     retrying  -----------> delivered | failed | cancelled | skipped, or retrying at a later instant
     delivered | failed | skipped --redeliver--> retrying
 """
@@ -220,8 +220,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 class PartitionHeader(msgspec.Struct, frozen=True, gc=False):
     """The static columns of a partition; all null where nobody has written them.
 
-    `claim_epoch`: the lease epoch that opened the partition. `version`: grows with every advance. `in_flight`: the ids
-    that may be on the wire. `edits`: changes with every edit.
+    `claim_epoch`: the lease epoch that opened the partition. `version`: grows with every commit. `in_flight`: the ids
+    that may be on the wire. `edits`: changes with every external update.
     """
 
     claim_epoch: int | None = None
@@ -275,7 +275,7 @@ class Unfinished(NamedTuple):
 
 
 class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One row's outcome in an advance or an edit, with the conditions on that row.
+    """One row's outcome in a commit or an external update, with the conditions on that row.
 
     `expect_state`: None where the row's state isn't tested, SCHEDULED for "no outcome yet". At most one of
     `expect_next_attempt_at` and `expect_finished_at` is tested beside it; None isn't.
@@ -288,13 +288,12 @@ class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expect_finished_at: UnixMillis | None = None
 
 
-class Advance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class OwnerCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The owner's one write: claims exactly `in_flight`, records outcomes, inserts copies of the same partition.
 
-    Applied only if the partition's claim_epoch is `expect_epoch` (None: nobody opened it yet; the advance opens it),
-    its version is `version` and, unless `edits_known` is False, its edits are `edits`, and every row condition holds.
-    Sets claim_epoch = epoch, version = version + 1 (null counts as 0).
-    """
+    Applied only if the partition's claim_epoch is `expect_epoch` (None: nobody opened it yet; the commit opens it), its
+    version is `version` and, unless `edits_known` is False, its external update are `edits`, and every row condition
+    holds. Sets claim_epoch = epoch, version = version + 1 (null counts as 0)."""
 
     partition: Partition
     epoch: int
@@ -307,10 +306,10 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     copies: tuple[Definition, ...] = ()
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ExternalUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everybody else's one write: outcomes of rows that nobody has in flight, all or nothing. Sets edits = `edits`.
 
-    Every write must test its row's state. `version` (null: no advance yet) is tested unless `version_known` is False,
+    Every write must test its row's state. `version` (null: no commit yet) is tested unless `version_known` is False,
     which only rows that are retrying or have ended allow: nobody claims those.
     """
 
@@ -322,7 +321,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class WriteRejection(msgspec.Struct, frozen=True, gc=False):
-    """What an advance or an edit met: the header, and state and next_attempt_at of the rows that carried
+    """What a commit or an external update met: the header, and state and next_attempt_at of the rows that carried
     conditions."""
 
     header: PartitionHeader

@@ -1,6 +1,6 @@
-"""Edit: everybody else's one way to change an outcome. Cancel has one winner.
+"""External updates: everybody else's one way to change an outcome. Cancel has one winner.
 
-An edit reads row and the header serially, decides, and writes on condition that nothing moved meanwhile:
+An external update reads row and the header serially, decides, and writes on condition that nothing moved meanwhile:
 
     no outcome, id not in flight -> cancelled IF state = null AND version = as read      (200)
     no outcome, id in flight     -> the owner has it                                     (409 in-flight)
@@ -9,9 +9,8 @@ An edit reads row and the header serially, decides, and writes on condition that
                                     before; refused if something else is to be called instead (409 in-doubt)
     ended                        -> cancelled before: 200, rescheduled: 409 rescheduled, else 409 already-finished
 
-An advance changes `version`, an edit changes `edits`, so between an advance and an edit exactly one wins. After a
-rejection or an unknown answer: start again.
-"""
+A commit changes `version`, an external update changes `edits`, so between a commit and an external update exactly one
+wins. After a rejection or an unknown answer: start again."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -35,7 +34,7 @@ from scheduler_service.domain.copies import (
 )
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
-from scheduler_service.domain.schedules import Edit, Outcome, PartitionHeader, Row, RowWrite, State
+from scheduler_service.domain.schedules import ExternalUpdate, Outcome, PartitionHeader, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.runtime.randomness import Randomness
@@ -43,7 +42,7 @@ from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.place import MAX_TURNS, Place
 
 TOGETHER = 100
-"""Rows that one read sees together, and that one edit cancels."""
+"""Rows that one read sees together, and that one external update cancels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +214,8 @@ class EditSchedule:
         """Cancel a row that has no outcome, or isn't written yet. `row` (the original) tells of the attempts so far.
         True when surely applied."""
         outcome = why.outcome(row, at=self._clock.wall_ms())
-        answer = await self._schedules.edit(
-            Edit(
+        answer = await self._schedules.update(
+            ExternalUpdate(
                 partition=partition,
                 edits=self._randomness.uuid4(),
                 version=header.version,
@@ -250,7 +249,8 @@ class EditSchedule:
                 return InDoubt(row)
             why = _Why(IN_DOUBT, None)
         if copy is None or not copy.defined:
-            # This edit may be the partition's only write, and retention finds partitions by their index rows.
+            # This external update may be the partition's only write, and retention finds partitions by their index
+            # rows.
             await self._schedules.occupy(there)
         if await self._cancel_open(there, key, row, header, why):
             await self._cancel_original(partition, row, why)
@@ -269,8 +269,8 @@ class EditSchedule:
     async def _cancel_original(self, partition: Partition, row: Row, why: "_Why") -> None:
         """Nobody claims a retrying original, so its own state is condition enough. The caller reads again."""
         outcome = why.outcome(row, at=self._clock.wall_ms())
-        await self._schedules.edit(
-            Edit(
+        await self._schedules.update(
+            ExternalUpdate(
                 partition=partition,
                 edits=self._randomness.uuid4(),
                 version=None,
@@ -394,14 +394,14 @@ class CancelSchedules:
             )
             for row in open_rows
         )
-        edit = Edit(
+        update = ExternalUpdate(
             partition=partition,
             edits=self._randomness.uuid4(),
             version=header.version,
             version_known=True,
             writes=writes,
         )
-        match await self._schedules.edit(edit):
+        match await self._schedules.update(update):
             case Applied() | Rejected() | Unknown():
                 return [row.schedule_id for row in open_rows]
 

@@ -43,7 +43,16 @@ from scheduler_service.domain.copies import (
 from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_of, minute_start, partition_of
 from scheduler_service.domain.ports import HintSender, ScheduleStore
 from scheduler_service.domain.ports.schedules import Answered
-from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, PartitionHeader, Row, RowWrite, State
+from scheduler_service.domain.schedules import (
+    Definition,
+    ExternalUpdate,
+    Kind,
+    Outcome,
+    PartitionHeader,
+    Row,
+    RowWrite,
+    State,
+)
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
@@ -279,8 +288,8 @@ class Place:
 
     async def _edit_open_row(self, definition: Definition, header: PartitionHeader, outcome: Outcome) -> bool:
         """True when surely applied; after a rejection or an unknown answer the caller reads again."""
-        answer = await self._schedules.edit(
-            Edit(
+        answer = await self._schedules.update(
+            ExternalUpdate(
                 partition=definition.partition,
                 edits=self._randomness.uuid4(),
                 version=header.version,
@@ -322,14 +331,14 @@ class Place:
         write = RowWrite(
             key=key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=UnixMillis(copy.due)
         )
-        edit = Edit(
+        update = ExternalUpdate(
             partition=partition,
             edits=self._randomness.uuid4(),
             version=None,
             version_known=False,
             writes=(write,),
         )
-        match await self._schedules.edit(edit):
+        match await self._schedules.update(update):
             case Applied():
                 return True
             case Rejected(current=current):

@@ -4,10 +4,10 @@
     scheduled, retrying        -> it is open already                                                       (409)
     cancelled                  -> it stays so                                                              (409)
 
-An end is known by its state and its instant, so an edit that arrives late, or twice, finds another end and changes
-nothing: of many callers one wins, and the others find it open (those who asked in the same millisecond are one). t is
-later than now and than every instant that the schedule has named before, since no end comes before the instant it is
-the end of; so a copy of old is never taken for the new one.
+An end is known by its state and its instant, so an external update that arrives late, or twice, finds another end and
+changes nothing: of many callers one wins, and the others find it open (those who asked in the same millisecond are
+one). t is later than now and than every instant that the schedule has named before, since no end comes before the
+instant it is the end of; so a copy of old is never taken for the new one.
 
 The original's minute may be settled long ago, and nobody but its caller may ever look there: the copy is placed before
 the answer. A caller that dies between the two leaves a pointer; whoever asks for the schedule again, or looks at it,
@@ -39,7 +39,7 @@ from scheduler_service.domain.ids import (
     partition_of,
 )
 from scheduler_service.domain.ports import AttemptStore, DeadLetterStore, ScheduleStore
-from scheduler_service.domain.schedules import Edit, Outcome, Row, RowWrite, State
+from scheduler_service.domain.schedules import ExternalUpdate, Outcome, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
@@ -215,10 +215,10 @@ class RedeliverSchedule:
         write = RowWrite(
             key=row.key, outcome=outcome, expect_state=State(row.state or ""), expect_finished_at=row.finished_at
         )
-        edit = Edit(
+        update = ExternalUpdate(
             partition=partition, edits=self._randomness.uuid4(), version=None, version_known=False, writes=(write,)
         )
-        match await self._schedules.edit(edit):
+        match await self._schedules.update(update):
             case Applied() | Rejected() | Unknown():
                 return
 

@@ -70,7 +70,7 @@ SETTLING_MS = 2 * MINUTE_MS
 """How far the clock is set on when all calls are made, so that the minutes are swept."""
 KINDS = {"t": "UTF8Type", "i": "Int32Type", "l": "LongType", "m": "TimestampType", "u": "UUIDType", "b": "BytesType"}
 COLUMNS = {
-    "schedules.advance": "libtimliu",
+    "schedules.commit": "libtimliu",
     "schedules.write_outcome": "timmmitttlumitimmu",
     "schedules.write_delivery": "tmttimmu",
 }
@@ -94,7 +94,7 @@ class _Prepared:
 
 
 class InstantConnection:
-    """Holds pages as the driver would answer them, applies every advance, and remembers how many rows were recorded."""
+    """Holds pages as the driver would answer them, applies every commit, and remembers how many rows were recorded."""
 
     def __init__(self) -> None:
         self._binders = {name: Binder(cast(Any, _Prepared(columns))) for name, columns in COLUMNS.items()}

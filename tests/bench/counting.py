@@ -41,7 +41,7 @@ class _Instant:
 
 def _ask(connection: Any) -> None:
     try:
-        connection.conditional([("schedules.advance", ())]).send(None)
+        connection.conditional([("schedules.commit", ())]).send(None)
     except StopIteration:
         return
 

@@ -3,7 +3,7 @@
 python -m tests.bench.rows [--only NAMES] [--rounds N] [--rows N] [--pollers N]
 
 One Cassandra, one process, one store. After rounds that only warm it up every way is measured once a round, in turn.
-CPU is in seconds per 1,000 rows, Cassandra's without its compilers and collector; milliseconds are of one advance, and
+CPU is in seconds per 1,000 rows, Cassandra's without its compilers and collector; milliseconds are of one commit, and
 of the heartbeats that were written beside.
 """
 
@@ -31,7 +31,7 @@ from scheduler_service.domain.ids import (
     compose_schedule_id,
     minute_start,
 )
-from scheduler_service.domain.schedules import Advance, Definition, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import Definition, Outcome, OwnerCommit, RowWrite, State
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.bench.cpu import cpu_seconds
@@ -137,7 +137,7 @@ def advances(size: int, *, packs: bool) -> Way:
 async def _advance(bench: Bench, rows: Sequence[Definition], size: int) -> None:
     chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
     for number, (ended, claimed) in enumerate(zip([[], *chunks], [*chunks, []], strict=True)):
-        advance = Advance(
+        advance = OwnerCommit(
             partition=rows[0].partition,
             epoch=1,
             expect_epoch=1 if number else None,
@@ -148,7 +148,7 @@ async def _advance(bench: Bench, rows: Sequence[Definition], size: int) -> None:
             writes=tuple(RowWrite(key=row.key, outcome=_delivered(row)) for row in ended),
         )
         began = time.perf_counter()
-        assert await bench.storage.schedules.advance(advance) == APPLIED
+        assert await bench.storage.schedules.commit(advance) == APPLIED
         bench.advances_ms.append((time.perf_counter() - began) * 1000)
 
 

@@ -13,7 +13,7 @@ from scheduler_service.domain.ids import (
     compose_schedule_id,
     minute_of,
 )
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import Definition, ExternalUpdate, Outcome, OwnerCommit, RowWrite, State
 
 MINUTE = 29_700_000
 """A minute in 2026."""
@@ -42,8 +42,9 @@ def partition(client_id: ClientId, *, poller_id: int = 0) -> Partition:
     return Partition(client_id, PollerId(poller_id), minute_of(START))
 
 
-def advance(where: Partition, **values: Any) -> Advance:
-    """By the owner of epoch 1 who opened the partition and knows no advance and no edit, unless said otherwise."""
+def commit(where: Partition, **values: Any) -> OwnerCommit:
+    """By the owner of epoch 1 who opened the partition and knows no commit and no external update, unless said
+    otherwise."""
     known: dict[str, Any] = {
         "epoch": 1,
         "expect_epoch": 1,
@@ -52,11 +53,13 @@ def advance(where: Partition, **values: Any) -> Advance:
         "edits_known": True,
         "in_flight": frozenset[ScheduleId](),
     }
-    return Advance(partition=where, **{**known, **values})
+    return OwnerCommit(partition=where, **{**known, **values})
 
 
-def edit(where: Partition, number: int, *writes: RowWrite, version: int | None = None, known: bool = True) -> Edit:
-    return Edit(partition=where, edits=UUID(int=number), version=version, version_known=known, writes=writes)
+def update(
+    where: Partition, number: int, *writes: RowWrite, version: int | None = None, known: bool = True
+) -> ExternalUpdate:
+    return ExternalUpdate(partition=where, edits=UUID(int=number), version=version, version_known=known, writes=writes)
 
 
 def delivered(of: Definition, *, expect: State | None = None, expect_next: int | None = None) -> RowWrite:

@@ -19,7 +19,7 @@ from scheduler_service.domain.books import (
 )
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, hour_of
 from scheduler_service.domain.schedules import Kind, Outcome, RowWrite, State
-from tests.contract.builders import MINUTE, START, advance, definition, edit, partition
+from tests.contract.builders import MINUTE, START, commit, definition, partition, update
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -67,7 +67,7 @@ async def test_what_an_older_version_stored_holds_no_more(storage: Storage, name
     where = partition(client)
     assert stored.holds(await storage.schedules.read_stamp(where))
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    await storage.schedules.advance(advance(where))
+    await storage.schedules.commit(commit(where))
     assert not stored.holds(await storage.schedules.read_stamp(where))
 
 
@@ -83,11 +83,11 @@ async def test_rows_are_counted_page_by_page_with_their_stamp(storage: Storage, 
         outcome=Outcome(state=State.DELIVERED, attempts=1, first_attempt_at=UnixMillis(START + 3)),
         expect_state=State.SCHEDULED,
     )
-    assert await storage.schedules.edit(edit(where, 5, first)) == APPLIED
+    assert await storage.schedules.update(update(where, 5, first)) == APPLIED
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
     stamp = Stamp(None, UUID(int=5))
     assert await storage.schedules.read_stamp(where) == stamp
-    await storage.schedules.advance(advance(where, edits=UUID(int=5)))
+    await storage.schedules.commit(commit(where, edits=UUID(int=5)))
     stamp = Stamp(1, UUID(int=5))
     assert await storage.schedules.read_stamp(where) == stamp
 
@@ -107,7 +107,7 @@ async def test_rows_are_counted_page_by_page_with_their_stamp(storage: Storage, 
 
 async def test_a_partition_with_a_header_only_counts_nothing(storage: Storage, names: Names) -> None:
     where = partition(names.client())
-    await storage.schedules.advance(advance(where, expect_epoch=None))
+    await storage.schedules.commit(commit(where, expect_epoch=None))
     assert await storage.schedules.count_page(where) == CountPage(Stamp(1, None), [], False)
     assert await storage.schedules.read_stamp(where) == Stamp(1, None)
 

@@ -6,7 +6,7 @@ from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.clients import ReadConsistency, WriteConsistency
 from scheduler_service.domain.ids import ClientId, Minute
-from tests.contract.builders import MINUTE, advance, definition, partition
+from tests.contract.builders import MINUTE, commit, definition, partition
 from tests.contract.conftest import Names
 from tests.support.memory import InMemoryConnection
 
@@ -42,7 +42,7 @@ async def test_every_read_of_a_client_can_be_of_one_replica(storage: Storage, na
         await storage.schedules.insert(row)
     where = one.partition
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
-    assert await storage.schedules.advance(advance(where, in_flight=frozenset({one.schedule_id}))) == APPLIED
+    assert await storage.schedules.commit(commit(where, in_flight=frozenset({one.schedule_id}))) == APPLIED
     for consistency in READS:
         page = await storage.schedules.read_page(where, consistency=consistency)
         assert [row.key for row in page.rows] == [one.key, other.key]

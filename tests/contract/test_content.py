@@ -14,7 +14,7 @@ from membership.conditional import APPLIED
 from scheduler_service.domain.clients import WriteConsistency
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Definition, Kind
-from tests.contract.builders import START, advance, cancelled, definition, edit
+from tests.contract.builders import START, cancelled, commit, definition, update
 from tests.contract.conftest import Names
 from tests.contract.forms import shown
 from tests.support.memory import InMemoryConnection
@@ -72,12 +72,12 @@ async def test_every_read_shows_the_same(storage: Storage, names: Names, other: 
     assert found[0][1].body == packed[1].body
 
 
-async def test_copies_of_an_advance_show_the_same(storage: Storage, names: Names) -> None:
+async def test_copies_of_a_commit_show_the_same(storage: Storage, names: Names) -> None:
     pollers = three(names, 1), three(names, 2)
     for rows, packs in zip(pollers, (True, False), strict=True):
         await insert(storage, rows[0], rows[2], packs=packs)
         copies = (replace(rows[1], **COPY),)
-        assert await storage.schedules.advance(advance(rows[0].partition, expect_epoch=None, copies=copies)) == APPLIED
+        assert await storage.schedules.commit(commit(rows[0].partition, expect_epoch=None, copies=copies)) == APPLIED
     assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
 
 
@@ -93,7 +93,7 @@ async def test_a_late_announcement_leaves_the_row_as_it_was_created(
     (row,) = (await storage.schedules.read_page(one.partition)).rows
     assert (row.defined, row.announced, row.url, row.body) == (False, True, one.url, one.body)
     await insert(storage, one, packs=created)
-    assert await storage.schedules.edit(edit(one.partition, 1, cancelled(one))) == APPLIED
+    assert await storage.schedules.update(update(one.partition, 1, cancelled(one))) == APPLIED
     (row,) = (await storage.schedules.read_page(one.partition)).rows
     await insert(storage, before, packs=announced)
     assert (await storage.schedules.read_page(one.partition)).rows == [row]
@@ -154,7 +154,7 @@ async def test_every_way_to_insert_takes_the_form_that_may_be_written(
     answer = asyncio.get_running_loop().create_future()
     storage.schedules.begin_insert(begun, answer.set_result, consistency=consistency)
     assert await answer is None
-    assert await storage.schedules.advance(advance(one.partition, expect_epoch=None, copies=(copy,))) == APPLIED
+    assert await storage.schedules.commit(commit(one.partition, expect_epoch=None, copies=(copy,))) == APPLIED
     rows = memory.rows("schedules")
     assert [row["content"] is not None for row in rows] == [packs] * 4
     assert [row["url"] is None for row in rows] == [packs] * 4

@@ -226,8 +226,8 @@ async def test_writes_and_progress_at_once(storage: Storage, names: Names) -> No
     await create(storage, *crons)
     calls: list[Any] = []
     for one in crons:
-        edit = storage.crons.write(cron(client, one.cron_id, revision=2), expected_revision=1)
-        calls += [storage.crons.advance(client, [progress(one)]), edit]
+        update = storage.crons.write(cron(client, one.cron_id, revision=2), expected_revision=1)
+        calls += [storage.crons.advance(client, [progress(one)]), update]
     answers = await asyncio.gather(*calls)
     assert all(answer == APPLIED for answer in answers[1::2])
     assert all(answer in (APPLIED, Rejected(None)) for answer in answers[::2])

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cql.schedule_rows import advance_items
+from cql.schedule_rows import commit_items
 from cql.storage import Storage
 from membership.conditional import APPLIED
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, State
-from tests.contract.builders import START, advance, definition, delivered, edit, redelivered, write
+from tests.contract.builders import START, commit, definition, delivered, redelivered, update, write
 from tests.contract.conftest import Names
 from tests.contract.forms import shown
 
@@ -34,8 +34,8 @@ async def recorded(storage: Storage, names: Names, poller: int, *, packs: bool, 
         await storage.schedules.insert(one)
     end = delivered(rows[1])
     end = replace(end, outcome=replace(end.outcome, **other))
-    record = advance(rows[0].partition, expect_epoch=None, writes=(end,))
-    assert await storage.schedules.advance(record) == APPLIED
+    record = commit(rows[0].partition, expect_epoch=None, writes=(end,))
+    assert await storage.schedules.commit(record) == APPLIED
     return rows
 
 
@@ -79,9 +79,9 @@ async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -
     for rows in pollers:
         one, where = rows[1], rows[0].partition
         stale = redelivered(one, at, expect=State.DELIVERED, ended_at=one.due + ENDED_AFTER_MS + 1)
-        assert await storage.schedules.edit(edit(where, 3, stale, known=False)) != APPLIED
+        assert await storage.schedules.update(update(where, 3, stale, known=False)) != APPLIED
         again = redelivered(one, at, expect=State.DELIVERED, ended_at=one.due + ENDED_AFTER_MS)
-        assert await storage.schedules.edit(edit(where, 4, again, known=False)) == APPLIED
+        assert await storage.schedules.update(update(where, 4, again, known=False)) == APPLIED
     assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
     one = pollers[0][1]
     _, found = await storage.schedules.read_rows(one.partition, [one.key])
@@ -91,7 +91,7 @@ async def test_what_comes_after_shows_the_same(storage: Storage, names: Names) -
     for rows in pollers:
         outcome = Outcome(state=State.FAILED, attempts=2, finished_at=at, last_status=500, fired_by="node-2@1")
         end = write(rows[1], outcome, expect=State.RETRYING, expect_next=at)
-        assert await storage.schedules.edit(edit(rows[0].partition, 5, end, known=False)) == APPLIED
+        assert await storage.schedules.update(update(rows[0].partition, 5, end, known=False)) == APPLIED
     assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
 
 
@@ -101,9 +101,9 @@ async def test_what_others_may_have_decided_is_not_packed(storage: Storage, name
     await storage.schedules.insert(one)
     storage.schedules.packs = lambda: True
     end = delivered(one, expect=State.SCHEDULED)
-    record = advance(one.partition, expect_epoch=None, writes=(end,))
-    (_, (name, _)) = advance_items(record, packs=True)
+    record = commit(one.partition, expect_epoch=None, writes=(end,))
+    (_, (name, _)) = commit_items(record, packs=True)
     assert name == "schedules.write_outcome_if_state"
-    assert await storage.schedules.advance(record) == APPLIED
+    assert await storage.schedules.commit(record) == APPLIED
     _, rows = await storage.schedules.read_rows(one.partition, [one.key], serial=True)
     assert (rows[one.key].attempts, rows[one.key].fired_by) == (1, "node-1@7")

@@ -9,7 +9,7 @@ import pytest_asyncio
 from cql.storage import Storage
 from membership.conditional import Applied
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of
-from scheduler_service.domain.schedules import Advance, Outcome, PartitionHeader, Row, RowWrite, State
+from scheduler_service.domain.schedules import Outcome, OwnerCommit, PartitionHeader, Row, RowWrite, State
 from tests.contract.conftest import Names
 from tests.support.api import NOW, ApiHarness, Reply, callback, schedule
 
@@ -38,8 +38,8 @@ async def seen(storage: Storage, client: ClientId, one: ScheduleId) -> tuple[Par
 
 async def recorded(storage: Storage, client: ClientId, one: ScheduleId, outcome: Outcome | None) -> None:
     """By the owner of epoch 1; without an outcome it claims."""
-    answer = await storage.schedules.advance(
-        Advance(
+    answer = await storage.schedules.commit(
+        OwnerCommit(
             partition=partition_of(client, one),
             epoch=1,
             expect_epoch=None,

@@ -26,7 +26,7 @@ from scheduler_service.domain.reconciliations import (
 )
 from scheduler_service.domain.schedules import Kind, State
 from scheduler_service.runtime.randomness import SystemRandomness
-from tests.contract.builders import MINUTE, START, advance, definition, delivered, edit, partition, redelivered
+from tests.contract.builders import MINUTE, START, commit, definition, delivered, partition, redelivered, update
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -140,10 +140,10 @@ async def test_pages_for_review_have_what_tells_whether_a_row_was_handled(storag
     copy = msgspec.structs.replace(definition(client, offset=9, tail=3), kind=Kind.COPY, origin_due=UnixMillis(START))
     for one in (copy, second, first):
         await storage.schedules.insert(one)
-    record = advance(first.partition, expect_epoch=None, writes=(delivered(first), delivered(second)))
-    assert await storage.schedules.advance(record) == APPLIED
+    record = commit(first.partition, expect_epoch=None, writes=(delivered(first), delivered(second)))
+    assert await storage.schedules.commit(record) == APPLIED
     again = redelivered(first, first.due + 900, expect=State.DELIVERED, ended_at=first.due + 5)
-    assert await storage.schedules.edit(edit(first.partition, 3, again, known=False)) == APPLIED
+    assert await storage.schedules.update(update(first.partition, 3, again, known=False)) == APPLIED
     page = await storage.schedules.review_page(first.partition, limit=2)
     assert page.more
     assert [(row.key, row.shown_state, row.finished_at, row.redelivered_at, row.original) for row in page.rows] == [

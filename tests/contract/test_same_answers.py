@@ -17,7 +17,7 @@ from scheduler_service.domain.ids import ClientId, Minute, UnixMillis
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, PartitionHeader, RowWrite, State
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from tests.contract.builders import MINUTE, START, advance, definition, edit, partition, write
+from tests.contract.builders import MINUTE, START, commit, definition, partition, update, write
 from tests.contract.conftest import real_settings
 from tests.support.cassandra import SuiteCassandra
 from tests.support.memory import InMemoryConnection
@@ -129,7 +129,7 @@ class Pair:
                 schedules.packs = lambda: packs
                 if as_read:
                     expect, version, edits = now.claim_epoch, now.version, now.edits
-                change = advance(
+                change = commit(
                     self.where,
                     epoch=epoch,
                     expect_epoch=expect,
@@ -140,13 +140,13 @@ class Pair:
                     writes=tuple(self.write(one, states) for one in writes),
                     copies=(self.rows[ROWS],) if with_copy else (),
                 )
-                return await schedules.advance(change)
+                return await schedules.commit(change)
             case ("edit", edits, version, as_read, known, writes):
                 tested = [one for one in (self.write(each, states) for each in writes) if one.expect_state]
                 if not tested or edits is None:
                     return None
                 version = now.version if as_read else version
-                return await schedules.edit(edit(self.where, edits.int, *tested, version=version, known=known))
+                return await schedules.update(update(self.where, edits.int, *tested, version=version, known=known))
             case ("page", after, limit, lean):
                 key = None if after is None else self.rows[after].key
                 return await schedules.read_page(self.where, after=key, limit=limit, lean=lean)

@@ -14,14 +14,14 @@ from scheduler_service.domain.schedules import NO_CONTENT, NO_HEADER, Kind, Row,
 from tests.contract.builders import (
     MINUTE,
     START,
-    advance,
     cancelled,
+    commit,
     definition,
     delivered,
-    edit,
     partition,
     redelivered,
     retrying,
+    update,
 )
 from tests.contract.conftest import Names
 
@@ -70,7 +70,7 @@ async def test_what_was_not_given_is_null(storage: Storage, names: Names) -> Non
 async def test_repeating_an_insert_changes_nothing(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     await storage.schedules.insert(one)
-    assert await storage.schedules.edit(edit(one.partition, 1, cancelled(one))) == APPLIED
+    assert await storage.schedules.update(update(one.partition, 1, cancelled(one))) == APPLIED
     before = await storage.schedules.read_page(one.partition)
     await storage.schedules.insert(one)
     assert await storage.schedules.read_page(one.partition) == before
@@ -132,7 +132,7 @@ async def test_a_header_without_rows_is_seen_by_every_read(storage: Storage, nam
     gone = definition(names.client())
     assert await storage.schedules.open(where, epoch=4, expect_epoch=None) == APPLIED
     claimed = frozenset({gone.schedule_id})
-    assert await storage.schedules.advance(advance(where, epoch=4, expect_epoch=4, in_flight=claimed)) == APPLIED
+    assert await storage.schedules.commit(commit(where, epoch=4, expect_epoch=4, in_flight=claimed)) == APPLIED
     for after in (None, gone.key):
         page = await storage.schedules.read_page(where, after=after)
         assert page.rows == []
@@ -161,7 +161,7 @@ async def test_many_rows_by_key(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     ids = frozenset(one.schedule_id for one in rows[:3])
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
-    assert await storage.schedules.advance(advance(where, in_flight=ids)) == APPLIED
+    assert await storage.schedules.commit(commit(where, in_flight=ids)) == APPLIED
     for serial in (False, True):
         header, found = await storage.schedules.read_rows(where, [one.key for one in rows + rows], serial=serial)
         assert set(found) == {one.key for one in rows[::2]}
@@ -175,7 +175,7 @@ async def test_a_single_row_comes_with_the_header(storage: Storage, names: Names
     one, other = definition(names.client(), tail=1), definition(names.client(), tail=2)
     await storage.schedules.insert(one)
     await storage.schedules.open(one.partition, epoch=1, expect_epoch=None)
-    await storage.schedules.advance(advance(one.partition, in_flight=frozenset({other.schedule_id})))
+    await storage.schedules.commit(commit(one.partition, in_flight=frozenset({other.schedule_id})))
     for serial in (False, True):
         header, rows = await storage.schedules.read_rows(one.partition, [one.key], serial=serial)
         assert list(rows) == [one.key]
@@ -190,11 +190,11 @@ async def test_lean_rows_and_their_content_are_the_rows(storage: Storage, names:
         await storage.schedules.insert(one)
     where, ids = made[0].partition, frozenset({made[5].schedule_id})
     edits = (retrying(made[0], START + 90_000), cancelled(made[1]))
-    assert await storage.schedules.edit(edit(where, 1, *edits)) == APPLIED
+    assert await storage.schedules.update(update(where, 1, *edits)) == APPLIED
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == APPLIED
     seen = (await storage.schedules.read_page(where)).header
-    claimed = advance(where, in_flight=ids, edits=seen.edits, writes=(delivered(made[2]),))
-    assert await storage.schedules.advance(claimed) == APPLIED
+    claimed = commit(where, in_flight=ids, edits=seen.edits, writes=(delivered(made[2]),))
+    assert await storage.schedules.commit(claimed) == APPLIED
     whole = await storage.schedules.read_page(where)
     keys = [row.key for row in whole.rows]
     assert len(keys) == 130
@@ -238,12 +238,12 @@ async def test_an_owner_s_pages_are_the_rows_as_far_as_they_go(storage: Storage,
         await storage.schedules.insert(one)
     where = partition(names.client())
     edits = (retrying(made[0], START + 90_000), cancelled(made[1]), retrying(pointer, START + 80_000))
-    assert await storage.schedules.edit(edit(where, 1, *edits)) == APPLIED
+    assert await storage.schedules.update(update(where, 1, *edits)) == APPLIED
     ids = frozenset({made[3].schedule_id})
-    record = advance(where, expect_epoch=None, edits=UUID(int=1), in_flight=ids, writes=(delivered(made[2]),))
-    assert await storage.schedules.advance(record) == APPLIED
+    record = commit(where, expect_epoch=None, edits=UUID(int=1), in_flight=ids, writes=(delivered(made[2]),))
+    assert await storage.schedules.commit(record) == APPLIED
     again = redelivered(made[2], START + 70_000, expect=State.DELIVERED, ended_at=made[2].due + 5)
-    assert await storage.schedules.edit(edit(where, 2, again, known=False)) == APPLIED
+    assert await storage.schedules.update(update(where, 2, again, known=False)) == APPLIED
     whole = await storage.schedules.read_page(where)
     to_call, swept = await storage.schedules.read_to_call(where), await storage.schedules.sweep_page(where)
     assert whole.header == to_call.header == swept.header
@@ -273,7 +273,7 @@ async def test_a_pointer_precedes_its_definition(storage: Storage, names: Names)
     """An outcome alone makes a row; the definition joins it later and leaves it as it is."""
     one = definition(names.client())
     at = START + 9_000
-    assert await storage.schedules.edit(edit(one.partition, 1, retrying(one, at))) == APPLIED
+    assert await storage.schedules.update(update(one.partition, 1, retrying(one, at))) == APPLIED
     pointer = (await storage.schedules.read_page(one.partition)).rows[0]
     assert (pointer.key, pointer.defined, pointer.state, pointer.next_attempt_at) == (
         one.key,
@@ -320,7 +320,7 @@ async def test_deleting_a_partition_deletes_all_that_belongs_to_it(storage: Stor
         await storage.schedules.insert(row)
     where = one.partition
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    await storage.schedules.advance(advance(where, writes=(delivered(one),)))
+    await storage.schedules.commit(commit(where, writes=(delivered(one),)))
     attempt = FailedAttempt(
         client_id=client,
         schedule_id=one.schedule_id,
@@ -372,9 +372,9 @@ async def test_unfinished_rows_are_those_due_and_without_outcome(storage: Storag
     assert await count(where, due_until=START + 2_000, limit=10) == (3, 3, False)
     assert await count(where, due_until=START + 60_000, limit=2) == (2, 2, True)
     edits = (cancelled(rows[0]), retrying(rows[1], START + 90_000))
-    assert await storage.schedules.edit(edit(where, 1, *edits)) == APPLIED
+    assert await storage.schedules.update(update(where, 1, *edits)) == APPLIED
     pointer = retrying(rows[5], START + 90_000)
-    assert await storage.schedules.edit(edit(where, 2, pointer)) == APPLIED
+    assert await storage.schedules.update(update(where, 2, pointer)) == APPLIED
     assert await count(where, due_until=START + 60_000, limit=10) == (3, 6, False)
 
 

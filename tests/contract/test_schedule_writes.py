@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from cql.partition_turns import ROWS_PER_EDIT
+from cql.partition_turns import ROWS_PER_UPDATE
 from cql.storage import Storage
 from membership.conditional import APPLIED, Rejected
 from scheduler_service.domain.errors import ContentTooLarge
@@ -20,7 +20,7 @@ from scheduler_service.domain.schedules import (
     State,
     WriteRejection,
 )
-from tests.contract.builders import START, advance, cancelled, definition, delivered, edit, partition, retrying, write
+from tests.contract.builders import START, cancelled, commit, definition, delivered, partition, retrying, update, write
 from tests.contract.conftest import Names
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -43,23 +43,23 @@ async def test_a_rejected_open_shows_the_whole_header(storage: Storage, names: N
     where = one.partition
     await storage.schedules.insert(one)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    assert await storage.schedules.edit(edit(where, 9, cancelled(definition(names.client(), tail=2)))) == APPLIED
-    claim = advance(where, edits=UUID(int=9), in_flight=frozenset({one.schedule_id}))
-    assert await storage.schedules.advance(claim) == APPLIED
+    assert await storage.schedules.update(update(where, 9, cancelled(definition(names.client(), tail=2)))) == APPLIED
+    claim = commit(where, edits=UUID(int=9), in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.commit(claim) == APPLIED
     everything = PartitionHeader(1, 1, frozenset({one.schedule_id}), UUID(int=9))
     assert await storage.schedules.open(where, epoch=2, expect_epoch=None) == Rejected(everything)
 
 
-async def test_an_advance_claims_and_records(storage: Storage, names: Names) -> None:
+async def test_a_commit_claims_and_records(storage: Storage, names: Names) -> None:
     first, second = definition(names.client(), tail=1), definition(names.client(), tail=2)
     where = first.partition
     for row in (first, second):
         await storage.schedules.insert(row)
     both = frozenset({first.schedule_id, second.schedule_id})
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    assert await storage.schedules.advance(advance(where, in_flight=both)) == APPLIED
-    record = advance(where, version=1, in_flight=frozenset({second.schedule_id}), writes=(delivered(first),))
-    assert await storage.schedules.advance(record) == APPLIED
+    assert await storage.schedules.commit(commit(where, in_flight=both)) == APPLIED
+    record = commit(where, version=1, in_flight=frozenset({second.schedule_id}), writes=(delivered(first),))
+    assert await storage.schedules.commit(record) == APPLIED
     page = await storage.schedules.read_page(where)
     assert page.header == PartitionHeader(1, 2, frozenset({second.schedule_id}))
     done, waiting = page.rows
@@ -75,10 +75,10 @@ async def test_an_advance_claims_and_records(storage: Storage, names: Names) -> 
     assert done.url == first.url
 
 
-async def test_an_advance_may_open_the_partition(storage: Storage, names: Names) -> None:
+async def test_a_commit_may_open_the_partition(storage: Storage, names: Names) -> None:
     one = definition(names.client())
-    claim = advance(one.partition, epoch=3, expect_epoch=None, in_flight=frozenset({one.schedule_id}))
-    assert await storage.schedules.advance(claim) == APPLIED
+    claim = commit(one.partition, epoch=3, expect_epoch=None, in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.commit(claim) == APPLIED
     assert (await storage.schedules.read_page(one.partition)).header == PartitionHeader(
         3, 1, frozenset({one.schedule_id})
     )
@@ -90,60 +90,60 @@ async def test_nothing_of_a_stale_owner_applies(storage: Storage, names: Names) 
     await storage.schedules.insert(one)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     await storage.schedules.open(where, epoch=2, expect_epoch=1)
-    stale = advance(where, in_flight=frozenset({one.schedule_id}), writes=(delivered(one),), copies=(_copy(one, 7),))
-    assert await storage.schedules.advance(stale) == Rejected(WriteRejection(PartitionHeader(2), {}))
+    stale = commit(where, in_flight=frozenset({one.schedule_id}), writes=(delivered(one),), copies=(_copy(one, 7),))
+    assert await storage.schedules.commit(stale) == Rejected(WriteRejection(PartitionHeader(2), {}))
     page = await storage.schedules.read_page(where)
     assert page.header == PartitionHeader(2)
     assert [row.state for row in page.rows] == [None]
 
 
-async def test_an_advance_repeated_word_for_word_meets_its_own_values(storage: Storage, names: Names) -> None:
+async def test_a_commit_repeated_word_for_word_meets_its_own_values(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     await storage.schedules.open(one.partition, epoch=1, expect_epoch=None)
-    claim = advance(one.partition, in_flight=frozenset({one.schedule_id}))
-    assert await storage.schedules.advance(claim) == APPLIED
+    claim = commit(one.partition, in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.commit(claim) == APPLIED
     met = PartitionHeader(1, 1, claim.in_flight)
-    assert await storage.schedules.advance(claim) == Rejected(WriteRejection(met, {}))
+    assert await storage.schedules.commit(claim) == Rejected(WriteRejection(met, {}))
 
 
-async def test_an_advance_fails_over_an_edit_it_does_not_know(storage: Storage, names: Names) -> None:
+async def test_a_commit_fails_over_an_external_update_it_does_not_know(storage: Storage, names: Names) -> None:
     one, other = definition(names.client(), tail=1), definition(names.client(), tail=2)
     where = one.partition
     for row in (one, other):
         await storage.schedules.insert(row)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    assert await storage.schedules.edit(edit(where, 8, cancelled(one))) == APPLIED
-    claim = advance(where, in_flight=frozenset({other.schedule_id}))
-    assert await storage.schedules.advance(claim) == Rejected(
+    assert await storage.schedules.update(update(where, 8, cancelled(one))) == APPLIED
+    claim = commit(where, in_flight=frozenset({other.schedule_id}))
+    assert await storage.schedules.commit(claim) == Rejected(
         WriteRejection(PartitionHeader(1, None, NOBODY, UUID(int=8)), {})
     )
-    past = advance(where, in_flight=frozenset({other.schedule_id}), edits_known=False)
-    assert await storage.schedules.advance(past) == APPLIED
-    knowing = advance(where, version=1, edits=UUID(int=8))
-    assert await storage.schedules.advance(knowing) == APPLIED
+    past = commit(where, in_flight=frozenset({other.schedule_id}), edits_known=False)
+    assert await storage.schedules.commit(past) == APPLIED
+    knowing = commit(where, version=1, edits=UUID(int=8))
+    assert await storage.schedules.commit(knowing) == APPLIED
     assert (await storage.schedules.read_page(where)).header == PartitionHeader(1, 2, NOBODY, UUID(int=8))
 
 
-async def test_an_advance_past_edits_still_needs_epoch_and_version(storage: Storage, names: Names) -> None:
+async def test_a_commit_past_edits_still_needs_epoch_and_version(storage: Storage, names: Names) -> None:
     where = partition(names.client())
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    for wrong in (advance(where, edits_known=False, version=1), advance(where, edits_known=False, expect_epoch=2)):
-        assert await storage.schedules.advance(wrong) == Rejected(WriteRejection(PartitionHeader(1), {}))
+    for wrong in (commit(where, edits_known=False, version=1), commit(where, edits_known=False, expect_epoch=2)):
+        assert await storage.schedules.commit(wrong) == Rejected(WriteRejection(PartitionHeader(1), {}))
 
 
-async def test_an_advance_with_row_conditions_is_all_or_nothing(storage: Storage, names: Names) -> None:
+async def test_a_commit_with_row_conditions_is_all_or_nothing(storage: Storage, names: Names) -> None:
     """Originals of copies are recorded only while they still name the copy."""
     good, moved, missing = (definition(names.client(), tail=tail) for tail in (1, 2, 3))
     where = good.partition
     at = START + 30_000
     for row in (good, moved):
         await storage.schedules.insert(row)
-    assert await storage.schedules.edit(edit(where, 1, retrying(good, at), retrying(moved, at + 1))) == APPLIED
+    assert await storage.schedules.update(update(where, 1, retrying(good, at), retrying(moved, at + 1))) == APPLIED
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     writes = tuple(delivered(row, expect=State.RETRYING, expect_next=at) for row in (good, moved, missing))
-    attempt = advance(where, edits=UUID(int=1), writes=(*writes, delivered(definition(names.client(), tail=4))))
+    attempt = commit(where, edits=UUID(int=1), writes=(*writes, delivered(definition(names.client(), tail=4))))
     header = PartitionHeader(1, None, NOBODY, UUID(int=1))
-    assert await storage.schedules.advance(attempt) == Rejected(
+    assert await storage.schedules.commit(attempt) == Rejected(
         WriteRejection(
             header,
             {good.key: ("retrying", at), moved.key: ("retrying", at + 1), missing.key: (None, None)},
@@ -152,8 +152,8 @@ async def test_an_advance_with_row_conditions_is_all_or_nothing(storage: Storage
     page = await storage.schedules.read_page(where)
     assert page.header == header
     assert [row.state for row in page.rows] == ["retrying", "retrying"]
-    only = advance(where, edits=UUID(int=1), writes=writes[:1])
-    assert await storage.schedules.advance(only) == APPLIED
+    only = commit(where, edits=UUID(int=1), writes=writes[:1])
+    assert await storage.schedules.commit(only) == APPLIED
     final = (await storage.schedules.read_page(where)).rows[0]
     assert (final.state, final.next_attempt_at, final.last_error, final.attempts) == ("delivered", None, None, 1)
 
@@ -164,8 +164,8 @@ async def test_pointer_and_copy_in_one_batch(storage: Storage, names: Names) -> 
     await storage.schedules.insert(one)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     copy = _copy(one, 20_000)
-    record = advance(where, writes=(retrying(one, copy.due),), copies=(copy,))
-    assert await storage.schedules.advance(record) == APPLIED
+    record = commit(where, writes=(retrying(one, copy.due),), copies=(copy,))
+    assert await storage.schedules.commit(record) == APPLIED
     original, placed = (await storage.schedules.read_page(where)).rows
     assert (original.state, original.next_attempt_at) == ("retrying", copy.due)
     assert (placed.key, placed.is_copy, placed.state, placed.origin_due) == (copy.key, True, None, one.due)
@@ -176,8 +176,8 @@ async def test_a_batch_of_many_rows(storage: Storage, names: Names) -> None:
     where = rows[0].partition
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     ids = frozenset(row.schedule_id for row in rows)
-    record = advance(where, in_flight=ids, writes=tuple(map(delivered, rows)))
-    assert await storage.schedules.advance(record) == APPLIED
+    record = commit(where, in_flight=ids, writes=tuple(map(delivered, rows)))
+    assert await storage.schedules.commit(record) == APPLIED
     page = await storage.schedules.read_page(where)
     assert {row.state for row in page.rows} == {"delivered"}
     assert len(page.rows) == 250
@@ -188,10 +188,10 @@ async def test_writes_over_the_bound_are_refused_unsent(storage: Storage, names:
     one = definition(names.client(), body=bytes(5 * 1024 * 1024))
     where = one.partition
     with pytest.raises(ContentTooLarge):
-        await storage.schedules.advance(advance(where, expect_epoch=None, copies=(one, one)))
+        await storage.schedules.commit(commit(where, expect_epoch=None, copies=(one, one)))
     elsewhere = definition(names.client(), poller_id=1)
     with pytest.raises(ValueError, match="own partition"):
-        await storage.schedules.advance(advance(where, expect_epoch=None, copies=(elsewhere,)))
+        await storage.schedules.commit(commit(where, expect_epoch=None, copies=(elsewhere,)))
     assert (await storage.schedules.read_page(where)).header == NO_HEADER
 
 
@@ -199,8 +199,8 @@ async def test_a_cancel_applies_once(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     where = one.partition
     await storage.schedules.insert(one)
-    assert await storage.schedules.edit(edit(where, 1, cancelled(one))) == APPLIED
-    again = await storage.schedules.edit(edit(where, 2, cancelled(one)))
+    assert await storage.schedules.update(update(where, 1, cancelled(one))) == APPLIED
+    again = await storage.schedules.update(update(where, 2, cancelled(one)))
     met = PartitionHeader(None, None, NOBODY, UUID(int=1))
     assert again == Rejected(WriteRejection(met, {one.key: ("cancelled", None)}))
     page = await storage.schedules.read_page(where)
@@ -209,34 +209,34 @@ async def test_a_cancel_applies_once(storage: Storage, names: Names) -> None:
     assert page.rows[0].ended
 
 
-async def test_an_edit_fails_over_an_advance(storage: Storage, names: Names) -> None:
+async def test_an_external_update_fails_over_a_commit(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     where = one.partition
     await storage.schedules.insert(one)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    # Opening is no advance: the version says whether rows were claimed.
-    assert await storage.schedules.edit(edit(where, 1, cancelled(definition(names.client(), tail=5)))) == APPLIED
-    claim = advance(where, edits=UUID(int=1), in_flight=frozenset({one.schedule_id}))
-    assert await storage.schedules.advance(claim) == APPLIED
-    late = await storage.schedules.edit(edit(where, 2, cancelled(one)))
+    # Opening is no commit: the version says whether rows were claimed.
+    assert await storage.schedules.update(update(where, 1, cancelled(definition(names.client(), tail=5)))) == APPLIED
+    claim = commit(where, edits=UUID(int=1), in_flight=frozenset({one.schedule_id}))
+    assert await storage.schedules.commit(claim) == APPLIED
+    late = await storage.schedules.update(update(where, 2, cancelled(one)))
     header = PartitionHeader(1, 1, claim.in_flight, UUID(int=1))
     assert late == Rejected(WriteRejection(header, {one.key: (None, None)}))
-    knowing = await storage.schedules.edit(edit(where, 3, cancelled(one), version=1))
+    knowing = await storage.schedules.update(update(where, 3, cancelled(one), version=1))
     assert knowing == APPLIED
 
 
-async def test_an_edit_of_a_retrying_row_needs_no_version(storage: Storage, names: Names) -> None:
+async def test_an_external_update_of_a_retrying_row_needs_no_version(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     where = one.partition
     at = START + 1
-    await storage.schedules.edit(edit(where, 1, retrying(one, at)))
-    await storage.schedules.advance(advance(where, expect_epoch=None, edits=UUID(int=1)))
+    await storage.schedules.update(update(where, 1, retrying(one, at)))
+    await storage.schedules.commit(commit(where, expect_epoch=None, edits=UUID(int=1)))
     header = PartitionHeader(1, 1, NOBODY, UUID(int=1))
     wrong = retrying(one, at + 9, expect=State.RETRYING, expect_next=at + 5)
     met = WriteRejection(header, {one.key: ("retrying", at)})
-    assert await storage.schedules.edit(edit(where, 2, wrong, known=False)) == Rejected(met)
+    assert await storage.schedules.update(update(where, 2, wrong, known=False)) == Rejected(met)
     right = retrying(one, at + 9, expect=State.RETRYING, expect_next=at)
-    assert await storage.schedules.edit(edit(where, 3, right, known=False)) == APPLIED
+    assert await storage.schedules.update(update(where, 3, right, known=False)) == APPLIED
     page = await storage.schedules.read_page(where)
     assert page.rows[0].next_attempt_at == at + 9
     assert page.header.edits == UUID(int=3)
@@ -248,14 +248,14 @@ async def test_a_rejection_shows_the_header_though_the_row_is_missing(storage: S
     where = one.partition
     change = retrying(one, START + 9, expect=State.RETRYING, expect_next=START + 5)
     for known in (True, False):
-        answer = await storage.schedules.edit(edit(where, 2, change, known=known))
+        answer = await storage.schedules.update(update(where, 2, change, known=known))
         assert answer == Rejected(WriteRejection(NO_HEADER, {one.key: (None, None)}))
     await storage.schedules.open(where, epoch=7, expect_epoch=None)
     for known in (True, False):
-        answer = await storage.schedules.edit(edit(where, 2, change, known=known))
+        answer = await storage.schedules.update(update(where, 2, change, known=known))
         assert answer == Rejected(WriteRejection(PartitionHeader(7), {one.key: (None, None)}))
     await storage.schedules.insert(definition(names.client(), tail=2))
-    answer = await storage.schedules.edit(edit(where, 2, change))
+    answer = await storage.schedules.update(update(where, 2, change))
     assert answer == Rejected(WriteRejection(PartitionHeader(7), {one.key: (None, None)}))
 
 
@@ -264,12 +264,12 @@ async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> 
     where = rows[0].partition
     for row in rows:
         await storage.schedules.insert(row)
-    assert await storage.schedules.edit(edit(where, 1, cancelled(rows[7]))) == APPLIED
-    answer = await storage.schedules.edit(edit(where, 2, *map(cancelled, rows)))
+    assert await storage.schedules.update(update(where, 1, cancelled(rows[7]))) == APPLIED
+    answer = await storage.schedules.update(update(where, 2, *map(cancelled, rows)))
     states: dict[object, tuple[str | None, UnixMillis | None]] = {row.key: (None, None) for row in rows}
     states[rows[7].key] = ("cancelled", None)
     assert answer == Rejected(WriteRejection(PartitionHeader(None, None, NOBODY, UUID(int=1)), states))  # type: ignore[arg-type]
-    assert await storage.schedules.edit(edit(where, 3, *map(cancelled, rows[:7] + rows[8:]))) == APPLIED
+    assert await storage.schedules.update(update(where, 3, *map(cancelled, rows[:7] + rows[8:]))) == APPLIED
     page = await storage.schedules.read_page(where)
     assert {row.state for row in page.rows} == {"cancelled"}
 
@@ -277,20 +277,20 @@ async def test_bulk_edits_are_all_or_nothing(storage: Storage, names: Names) -> 
 async def test_edits_at_once_share_writes_and_each_gets_its_own_answer(storage: Storage, names: Names) -> None:
     """More than one write holds, of rows that are retried; two edits come too late, one for a row that is missing."""
     client = names.client()
-    rows = [definition(client, offset=number, tail=number) for number in range(ROWS_PER_EDIT + 50)]
+    rows = [definition(client, offset=number, tail=number) for number in range(ROWS_PER_UPDATE + 50)]
     missing = definition(client, offset=999, tail=999)
     where, at = rows[0].partition, START + 90_000
     await storage.schedules.insert_many(rows)
     for start in range(0, len(rows), 100):
         pointed = (retrying(one, at) for one in rows[start : start + 100])
-        assert await storage.schedules.edit(edit(where, 1, *pointed)) == APPLIED
+        assert await storage.schedules.update(update(where, 1, *pointed)) == APPLIED
     late = cancelled(rows[3], expect=State.RETRYING)
-    assert await storage.schedules.edit(edit(where, 2, late, known=False)) == APPLIED
+    assert await storage.schedules.update(update(where, 2, late, known=False)) == APPLIED
     before = _conditional_edits(storage)
 
     async def end(one: Definition, number: int) -> object:
         write_ = delivered(one, expect=State.RETRYING, expect_next=at)
-        return await storage.schedules.edit(edit(where, number, write_, known=False))
+        return await storage.schedules.update(update(where, number, write_, known=False))
 
     answers = await asyncio.gather(*(end(one, number + 10) for number, one in enumerate([*rows, missing])))
     assert _conditional_edits(storage) - before <= 6
@@ -310,7 +310,7 @@ def _conditional_edits(storage: Storage) -> int:
     return sum(
         seconds.count
         for name, seconds in storage.measures.requests.seconds.items()
-        if name.startswith("schedules.edit")
+        if name.startswith("schedules.update")
     )
 
 
@@ -334,10 +334,10 @@ async def test_redelivery_clears_the_old_outcome_and_keeps_the_link_and_who_fire
         fired_epoch=4,
         rescheduled_to=successor,
     )
-    assert await storage.schedules.edit(edit(where, 1, write(one, full, expect=State.SCHEDULED))) == APPLIED
+    assert await storage.schedules.update(update(where, 1, write(one, full, expect=State.SCHEDULED))) == APPLIED
     assert _outcome((await storage.schedules.read_page(where)).rows[0]) == full
     bare = Outcome(state=State.RETRYING, next_attempt_at=UnixMillis(START + 1))
-    assert await storage.schedules.edit(edit(where, 2, write(one, bare, expect=State.FAILED))) == APPLIED
+    assert await storage.schedules.update(update(where, 2, write(one, bare, expect=State.FAILED))) == APPLIED
     left = _outcome((await storage.schedules.read_page(where)).rows[0])
     assert left == Outcome(
         state=State.RETRYING,
@@ -349,12 +349,12 @@ async def test_redelivery_clears_the_old_outcome_and_keeps_the_link_and_who_fire
     )
 
 
-async def test_an_edit_tests_every_row(storage: Storage, names: Names) -> None:
+async def test_an_external_update_tests_every_row(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     with pytest.raises(ValueError, match="tests the state"):
-        await storage.schedules.edit(edit(one.partition, 1, cancelled(one, expect=None)))
+        await storage.schedules.update(update(one.partition, 1, cancelled(one, expect=None)))
     with pytest.raises(ValueError, match="writes rows"):
-        await storage.schedules.edit(edit(one.partition, 1))
+        await storage.schedules.update(update(one.partition, 1))
 
 
 def _copy(one, offset):  # type: ignore[no-untyped-def]

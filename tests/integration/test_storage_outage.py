@@ -19,7 +19,7 @@ from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import PartitionHeader
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from tests.contract.builders import cancelled, definition, edit
+from tests.contract.builders import cancelled, definition, update
 from tests.contract.conftest import real_settings
 from tests.support.cassandra import SuiteCassandra
 
@@ -94,7 +94,7 @@ async def test_more_requests_than_may_wait(storage: Storage, server: RunningCass
     try:
         answers = await asyncio.gather(
             *(storage.schedules.read_page(row.partition) for _ in range(12)),
-            storage.schedules.edit(edit(row.partition, 1, cancelled(row))),
+            storage.schedules.update(update(row.partition, 1, cancelled(row))),
             return_exceptions=True,
         )
     finally:

@@ -20,7 +20,7 @@ from poller_cluster.minute.steps import Phase
 from scheduler_service.domain.books import MinuteBalance, Tally
 from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import Partition, RowKey, minute_end
-from scheduler_service.domain.schedules import Advance, Edit, Outcome, Row, State, WriteRejection
+from scheduler_service.domain.schedules import ExternalUpdate, Outcome, OwnerCommit, Row, State, WriteRejection
 from scheduler_service.usecases.balance import CountMinute
 from tests.support import memory
 from tests.support.cql_tables import Partition as Stored
@@ -94,24 +94,24 @@ def no_sweep(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PollerMinute, "_wants_page", never)
 
 
-def advance_without_edits(patch: pytest.MonkeyPatch) -> None:
+def commit_without_updates(patch: pytest.MonkeyPatch) -> None:
     """Claims don't notice that somebody edited the partition."""
-    advance = CqlScheduleStore.advance
+    advance = CqlScheduleStore.commit
 
-    async def blind(self: CqlScheduleStore, asked: Advance) -> Answer[WriteRejection]:
+    async def blind(self: CqlScheduleStore, asked: OwnerCommit) -> Answer[WriteRejection]:
         return await advance(self, msgspec.structs.replace(asked, edits_known=False))
 
-    patch.setattr(CqlScheduleStore, "advance", blind)
+    patch.setattr(CqlScheduleStore, "commit", blind)
 
 
-def edit_without_version(patch: pytest.MonkeyPatch) -> None:
+def update_without_version(patch: pytest.MonkeyPatch) -> None:
     """Edits don't notice that the owner advanced."""
-    edit = CqlScheduleStore.edit
+    edit = CqlScheduleStore.update
 
-    async def blind(self: CqlScheduleStore, asked: Edit) -> Answer[WriteRejection]:
+    async def blind(self: CqlScheduleStore, asked: ExternalUpdate) -> Answer[WriteRejection]:
         return await edit(self, msgspec.structs.replace(asked, version_known=False))
 
-    patch.setattr(CqlScheduleStore, "edit", blind)
+    patch.setattr(CqlScheduleStore, "update", blind)
 
 
 def copy_before_pointer(patch: pytest.MonkeyPatch) -> None:
@@ -206,8 +206,8 @@ PLANTS: dict[str, Plant] = {
         death_without_the_conditional_write,
         low_watermark_over_a_lagging_poller,
         no_sweep,
-        advance_without_edits,
-        edit_without_version,
+        commit_without_updates,
+        update_without_version,
         copy_before_pointer,
         settle_before_the_grace,
         balance_not_counted_anew,

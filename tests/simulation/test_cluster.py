@@ -95,7 +95,7 @@ def test_a_rolling_restart_under_load_loses_repeats_and_delays_nothing() -> None
 
 
 def claims(items: Sequence[Item]) -> bool:
-    return items[0][0].startswith("schedules.advance") and not records(items)
+    return items[0][0].startswith("schedules.commit") and not records(items)
 
 
 def records(items: Sequence[Item]) -> bool:

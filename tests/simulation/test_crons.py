@@ -105,7 +105,7 @@ def test_all_nodes_down_for_hours_what_is_within_the_catch_up_runs_and_the_rest_
     simulate(scenario)
 
 
-CONDITIONAL = ("crons.advance", "schedules.advance")
+CONDITIONAL = ("crons.advance", "schedules.commit")
 STEPS = ("crons.read", "cron_runs.insert", "schedules.insert", *CONDITIONAL)
 INTERRUPTED = [(step, fault) for step in STEPS for fault in ("crash-before", "crash-after", "refuse", "lose")]
 

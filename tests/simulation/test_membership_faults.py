@@ -116,10 +116,10 @@ def test_a_process_that_slept_and_finds_everybody_silent_declares_nobody_dead(se
 MEMBERSHIP_WRITES = ("lives.begin", "lives.renew", "lives.declare_dead")
 MINUTE_WRITES = (
     "schedules.open",
-    "schedules.advance",
-    "schedules.advance_past_edits",
-    "schedules.edit",
-    "schedules.edit_any_version",
+    "schedules.commit",
+    "schedules.commit_past_updates",
+    "schedules.update",
+    "schedules.update_any_version",
 )
 LEASE_WRITES = ("take", "clear lagging", "release")
 

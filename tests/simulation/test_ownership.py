@@ -108,7 +108,7 @@ def test_a_claim_that_arrives_after_the_new_owners_open_is_void() -> None:
         first = await world.create(SHOP, world.now_ms() + 8_000)
         asked = await world.create(SHOP, first.due + 9_000)
         await world.advance_to(first.due + 2_000)
-        claim = await crash_at(world, "a", lambda kind, items: items[0][0].startswith("schedules.advance"))
+        claim = await crash_at(world, "a", lambda kind, items: items[0][0].startswith("schedules.commit"))
         world.add_node("b")
         await moved(world, "b")
         await until(world, lambda: bool(asked.calls), within=10.0, step=0.01)
@@ -228,7 +228,7 @@ def test_a_create_that_only_the_dead_owner_saw_is_rehomed_in_doubt() -> None:
         await world.truth.schedules.insert(definition)
         partition, key = definition.partition, definition.key
         world.hint(partition, key)
-        claim = await crash_at(world, "a", lambda kind, items: items[0][0].startswith("schedules.advance"))
+        claim = await crash_at(world, "a", lambda kind, items: items[0][0].startswith("schedules.commit"))
         world.memory.tables["schedules"].partitions.clear()
         world.add_node("b")
         await moved(world, "b")
@@ -303,7 +303,7 @@ def test_cancels_that_cross_the_new_owners_first_claim_have_one_winner() -> None
         claiming = asyncio.Event()
 
         def notice(kind: str, items: Sequence[Item]) -> None:
-            if items[0][0].startswith("schedules.advance"):
+            if items[0][0].startswith("schedules.commit"):
                 claiming.set()
 
         world.nodes["b"].connection.plan.hook = notice

@@ -13,7 +13,7 @@ from poller_cluster.retention import Retention
 from scheduler_service.domain.archives import ArchivedDay, day_of
 from scheduler_service.domain.clients import ClientSettings, ClientState, RetrySettings
 from scheduler_service.domain.ids import ClientId, Minute, PollerId, UnixMillis, minute_of, partition_of
-from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from scheduler_service.usecases.edit_schedule import Cancelled
 from tests.simulation.asked import Asked
 from tests.simulation.world import World, simulate
@@ -291,14 +291,14 @@ async def stranded_redelivery(world: World) -> Asked:
     at = UnixMillis(world.now_ms())
     outcome = Outcome(state=State.RETRYING, attempts=1, next_attempt_at=at, redelivered_at=at, redelivered_after=1)
     write = RowWrite(key=row.key, outcome=outcome, expect_state=State.DELIVERED, expect_finished_at=row.finished_at)
-    edit = Edit(
+    update = ExternalUpdate(
         partition=partition_of(asked.client_id, asked.schedule_id),
         edits=UUID(int=7),
         version=None,
         version_known=False,
         writes=(write,),
     )
-    assert isinstance(await world.truth.schedules.edit(edit), Applied)
+    assert isinstance(await world.truth.schedules.update(update), Applied)
     return asked
 
 

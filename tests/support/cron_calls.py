@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, key_of, partition_of
-from scheduler_service.domain.schedules import Advance, Outcome, RowWrite
+from scheduler_service.domain.schedules import Outcome, OwnerCommit, RowWrite
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.place import Place
 from tests.support.api import ApiHarness, Reply, SeededRandomness, cron
@@ -51,8 +51,8 @@ async def end(api: ApiHarness, schedule_id: str, outcome: Outcome) -> None:
     id_ = ScheduleId(UUID(schedule_id))
     partition = partition_of(ClientId("shop"), id_)
     header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
-    await api.storage.schedules.advance(
-        Advance(
+    await api.storage.schedules.commit(
+        OwnerCommit(
             partition=partition,
             epoch=1,
             expect_epoch=header.claim_epoch,

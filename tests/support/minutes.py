@@ -18,8 +18,8 @@ from poller_cluster.minute.steps import (
     Stop,
     SweepPage,
     Wait,
-    WriteAdvance,
     WriteBalance,
+    WriteCommit,
 )
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.copies import copy_of
@@ -38,7 +38,16 @@ from scheduler_service.domain.ids import (
     minute_start,
     partition_of,
 )
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Outcome, PartitionHeader, Row, RowWrite, State
+from scheduler_service.domain.schedules import (
+    Definition,
+    ExternalUpdate,
+    Outcome,
+    OwnerCommit,
+    PartitionHeader,
+    Row,
+    RowWrite,
+    State,
+)
 from tests.support.memory import InMemoryConnection
 
 CLIENT = ClientId("shop")
@@ -131,8 +140,8 @@ class MinuteBench:
                 if effect:
                     opened = await store.open(self.partition, epoch=machine.epoch, expect_epoch=expect)
                 machine.opened(answer or opened)
-            case WriteAdvance(advance=advance):
-                advanced: Answer[Any] = await store.advance(advance) if effect else Unknown("not done")
+            case WriteCommit(commit=commit):
+                advanced: Answer[Any] = await store.commit(commit) if effect else Unknown("not done")
                 machine.advanced(answer or advanced)
             case WriteBalance():
                 self.balances += 1
@@ -172,10 +181,10 @@ class MinuteBench:
             await self.schedules.insert(one)
 
     async def edit(self, *writes: RowWrite, tail: int = 1, version_known: bool = True) -> Answer[Any]:
-        """Somebody else's edit, decided by what is there now."""
+        """Somebody else's external update, decided by what is there now."""
         header = await self.header()
-        return await self.schedules.edit(
-            Edit(
+        return await self.schedules.update(
+            ExternalUpdate(
                 partition=self.partition,
                 edits=compose_schedule_id(due=START, poller_id=0, tail=tail),
                 version=header.version,
@@ -193,7 +202,7 @@ class MinuteBench:
     ) -> None:
         """Another incarnation's advance."""
         header = await self.header()
-        advance = Advance(
+        commit = OwnerCommit(
             partition=self.partition,
             epoch=epoch,
             expect_epoch=header.claim_epoch,
@@ -203,7 +212,7 @@ class MinuteBench:
             in_flight=frozenset(one.schedule_id for one in in_flight),
             writes=tuple(writes),
         )
-        await self.schedules.advance(advance)
+        await self.schedules.commit(commit)
 
     async def header(self) -> PartitionHeader:
         return (await self.schedules.read_page(self.partition)).header

@@ -7,7 +7,7 @@ from cql.storage import Storage
 from membership.conditional import Applied
 from scheduler_service.domain.books import DeadLetter, FailedAttempt
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of, poller_of
-from scheduler_service.domain.schedules import Advance, Outcome, Row, RowWrite, State
+from scheduler_service.domain.schedules import Outcome, OwnerCommit, Row, RowWrite, State
 from tests.support.api import ApiHarness, schedule
 
 SHOP = ClientId("shop")
@@ -25,8 +25,8 @@ async def record(api: ApiHarness, schedule_id: ScheduleId, outcome: Outcome | No
     partition, key = partition_of(SHOP, schedule_id), key_of(schedule_id)
     schedules = Storage.over(api.storage.connection).schedules
     header, _ = await schedules.read_rows(partition, [key], serial=True)
-    answer = await schedules.advance(
-        Advance(
+    answer = await schedules.commit(
+        OwnerCommit(
             partition=partition,
             epoch=1,
             expect_epoch=header.claim_epoch,

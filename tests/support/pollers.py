@@ -109,7 +109,7 @@ class FaultySchedules:
             answer = None if fault == "refuse" else await getattr(self._inner, method)(*arguments, **named)
             if fault not in ("refuse", "lose"):
                 return answer
-            if method in ("open", "advance", "edit"):
+            if method in ("open", "commit", "update"):
                 return Unknown("planted")
             raise StoreUnavailable("planted")
 

@@ -22,7 +22,7 @@ STRICKEN, QUIET = "stricken", "quiet"
 NODES = ("one", "two")
 BATCH = 1_000
 RETRY = Retry(max_attempts=20)
-CARRYING = ("schedules.edit", "schedules.edit_any_version")
+CARRYING = ("schedules.update", "schedules.update_any_version")
 """Statements that begin an edit, which is what carries an outcome to its original."""
 BEAT = "nodes.write"
 

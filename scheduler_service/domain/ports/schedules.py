@@ -19,10 +19,10 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.reconciliations import ReviewPage
 from scheduler_service.domain.schedules import (
-    Advance,
     Content,
     Definition,
-    Edit,
+    ExternalUpdate,
+    OwnerCommit,
     Page,
     PartitionHeader,
     Row,
@@ -113,14 +113,15 @@ class ScheduleStore(Protocol):
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
         """Set claim_epoch = epoch if it is `expect_epoch` (None: null)."""
 
-    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+    async def commit(self, advance: OwnerCommit) -> Answer[WriteRejection]:
         """The owner's conditional batch, all or nothing. Refuses (ContentTooLarge) what the server would refuse."""
 
-    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
+    async def update(self, edit: ExternalUpdate) -> Answer[WriteRejection]:
         """Anyone's conditional batch, all or nothing."""
 
     async def occupy(self, partition: Partition) -> None:
-        """Write a partition's index row, for an edit that may be the first to write there. Raises StoreUnavailable."""
+        """Write a partition's index row, for an external update that may be the first to write there. Raises
+        StoreUnavailable."""
 
     async def occupied(
         self, client_id: ClientId, *, first: Minute, last: Minute, consistency: ReadConsistency = "LOCAL_QUORUM"

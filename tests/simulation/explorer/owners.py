@@ -28,7 +28,7 @@ from tests.simulation.explorer.store import now
 from tests.simulation.explorer.writers import Writers
 
 PREFETCH_MS = 5_000
-LOSABLE = ("WriteAdvance", "OpenPartition")
+LOSABLE = ("WriteCommit", "OpenPartition")
 
 
 class Owners:

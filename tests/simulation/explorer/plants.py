@@ -4,25 +4,32 @@ import msgspec
 
 from membership.conditional import Answer, Applied
 from poller_cluster.minute.machine import PollerMinute
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Page, PartitionHeader, WriteRejection
+from scheduler_service.domain.schedules import (
+    Definition,
+    ExternalUpdate,
+    OwnerCommit,
+    Page,
+    PartitionHeader,
+    WriteRejection,
+)
 from scheduler_service.usecases.place import Place
 from tests.simulation.explorer.scene import Plant
 from tests.simulation.explorer.store import LossySchedules
 
 
-class _AdvanceIgnoresEdits(LossySchedules):
-    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+class _CommitIgnoresUpdates(LossySchedules):
+    async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
         blind = msgspec.structs.replace(
-            advance,
+            commit,
             edits_known=False,
-            writes=tuple(msgspec.structs.replace(write, expect_state=None) for write in advance.writes),
+            writes=tuple(msgspec.structs.replace(write, expect_state=None) for write in commit.writes),
         )
         return await super().advance(blind)
 
 
-class _EditIgnoresVersion(LossySchedules):
-    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
-        return await super().edit(msgspec.structs.replace(edit, version_known=False))
+class _UpdateIgnoresVersion(LossySchedules):
+    async def update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
+        return await super().update(msgspec.structs.replace(update, version_known=False))
 
 
 class _PrefetchKept(PollerMinute):
@@ -82,8 +89,8 @@ class _LateRuleTrustsAnyClaim(Place):
 
 
 PLANTS = {
-    "advance ignores edits": Plant(owners_store=_AdvanceIgnoresEdits),
-    "edit ignores version": Plant(writers_store=_EditIgnoresVersion),
+    "a commit ignores external updates": Plant(owners_store=_CommitIgnoresUpdates),
+    "an external update ignores the version": Plant(writers_store=_UpdateIgnoresVersion),
     "prefetch kept over an open": Plant(machine=_PrefetchKept),
     "recovery ignores what is in flight": Plant(machine=_FlightIgnored),
     "no late rule": Plant(place=_NoLateRule),

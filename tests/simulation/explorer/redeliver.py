@@ -1,11 +1,11 @@
-"""An explicit redelivery as the protocol has it: an edit that makes the pointer, then the copy."""
+"""An explicit redelivery as the protocol has it: an external update that makes the pointer, then the copy."""
 
 from typing import Any
 
 from membership.conditional import Applied
 from scheduler_service.domain.copies import definition_of, outcome_after
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.schedules import Definition, Edit, RowWrite, State
+from scheduler_service.domain.schedules import Definition, ExternalUpdate, RowWrite, State
 from scheduler_service.usecases.place import Place
 
 
@@ -19,13 +19,13 @@ async def redeliver(schedules: Any, place: Place, circumstances: Any, definition
             return False
         outcome = outcome_after(row, state=State.RETRYING, at=UnixMillis(circumstances.wall_ms() + 1))
         write = RowWrite(key=key, outcome=outcome, expect_state=State.DELIVERED)
-        edit = Edit(
+        update = ExternalUpdate(
             partition=partition,
             edits=circumstances.uuid4(),
             version=header.version,
             version_known=True,
             writes=(write,),
         )
-        if isinstance(await schedules.edit(edit), Applied):
+        if isinstance(await schedules.update(update), Applied):
             await place.complete(definition_of(partition, row), outcome)
             return True

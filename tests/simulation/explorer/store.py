@@ -15,7 +15,14 @@ from cql.schedules import CqlScheduleStore
 from cql.settings import StorageSettings
 from membership.conditional import Answer, Unknown
 from scheduler_service.domain.ids import ClientId, Minute, Partition, hour_of, minute_start
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, PartitionHeader, WriteRejection
+from scheduler_service.domain.schedules import (
+    Definition,
+    ExternalUpdate,
+    Kind,
+    OwnerCommit,
+    PartitionHeader,
+    WriteRejection,
+)
 from tests.support.cql_tables import Key, Row
 from tests.support.cql_tables import Partition as Stored
 from tests.support.memory import InMemoryConnection
@@ -45,10 +52,10 @@ class AtOnce(PartitionTurns):
     """Requests at once: which of them share one is not explored, and what is waited for is the explorer's choice."""
 
     async def _queued(
-        self, partition: Partition, work: Edit | RowRead | Callable[[], Awaitable[Any]], *, reads: bool
+        self, partition: Partition, work: ExternalUpdate | RowRead | Callable[[], Awaitable[Any]], *, reads: bool
     ) -> Any:
-        if isinstance(work, Edit):
-            return await self._send_edit(work)
+        if isinstance(work, ExternalUpdate):
+            return await self._send_update(work)
         if isinstance(work, RowRead):
             header, rows = await self._read(partition, [work.key], work.lean)
             return header, rows.get(work.key)
@@ -64,18 +71,18 @@ class LossySchedules(CqlScheduleStore):
         directly = Directly(memory)
         nobody: dict[str, Any] = dict.fromkeys(("tasks", "clock", "randomness"))  # for turns, which are not taken
         super().__init__(memory, group_commit=directly, each_quorum=directly, settings=StorageSettings(), **nobody)
-        self._turns = AtOnce(edit=self._send_edit, read=self._read_serially, pauses=PauseCounts(), **nobody)
+        self._turns = AtOnce(update=self._send_update, read=self._read_serially, pauses=PauseCounts(), **nobody)
 
     async def open(self, partition: Partition, *, epoch: int, expect_epoch: int | None) -> Answer[PartitionHeader]:
         return self._heard(await super().open(partition, epoch=epoch, expect_epoch=expect_epoch))
 
-    async def advance(self, advance: Advance) -> Answer[WriteRejection]:
+    async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
         # The incarnations write rows in either form, each in one of them.
-        self.packs = lambda: advance.epoch == 1
-        return self._heard(await super().advance(advance))
+        self.packs = lambda: commit.epoch == 1
+        return self._heard(await super().advance(commit))
 
-    async def edit(self, edit: Edit) -> Answer[WriteRejection]:
-        return self._heard(await super().edit(edit))
+    async def update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
+        return self._heard(await super().update(update))
 
     def _heard(self, answer: Answer[Any]) -> Answer[Any]:
         lost, self.lose = self.lose, False

@@ -36,7 +36,7 @@ class Op:
 
     @property
     def conditional(self) -> bool:
-        return self.method in ("edit", "advance", "open")
+        return self.method in ("update", "commit", "open")
 
 
 class Port:

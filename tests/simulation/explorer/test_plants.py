@@ -13,8 +13,8 @@ WITHOUT_END = Scene(crash=False, writer_crash=False, losses=0, ticks=0)
 WITHOUT_CANCEL = dataclasses.replace(WITHOUT_END, cancel=False, ticks=1)
 """The same with an end of the minute, and no cancel."""
 FOUND_IN = {
-    "advance ignores edits": (WITHOUT_END, 1),
-    "edit ignores version": (WITHOUT_END, 2),
+    "a commit ignores external updates": (WITHOUT_END, 1),
+    "an external update ignores the version": (WITHOUT_END, 2),
     "prefetch kept over an open": (WITHOUT_END, 2),
     "recovery ignores what is in flight": (WITHOUT_END, 1),
     "no late rule": (WITHOUT_CANCEL, 1),
@@ -37,7 +37,7 @@ def test_a_plant_is_found(plant: str) -> None:
 
 
 def test_a_walk_finds_a_plant_and_the_same_seed_the_same_way() -> None:
-    assert first_find("edit ignores version") == first_find("edit ignores version")
+    assert first_find("an external update ignores the version") == first_find("an external update ignores the version")
 
 
 def first_find(plant: str) -> tuple[str, ...]:

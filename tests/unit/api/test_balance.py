@@ -8,7 +8,7 @@ import pytest
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis, key_of, partition_of
-from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from scheduler_service.usecases import balance
 from scheduler_service.usecases import balance as count_minute
 from tests.support.api import ApiHarness, SeededRandomness, schedule
@@ -41,8 +41,8 @@ async def end(api: ApiHarness, schedule_id: ScheduleId, state: State, *, late_ms
     key = key_of(schedule_id)
     first = None if late_ms is None else UnixMillis(key.due + late_ms)
     write = RowWrite(key=key, outcome=Outcome(state=state, first_attempt_at=first), expect_state=State.SCHEDULED)
-    await api.storage.schedules.edit(
-        Edit(
+    await api.storage.schedules.update(
+        ExternalUpdate(
             partition=partition_of(ClientId("shop"), schedule_id),
             edits=RANDOM.uuid4(),
             version=None,

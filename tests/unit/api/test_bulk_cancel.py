@@ -14,7 +14,7 @@ from tests.unit.usecases.late_rows import Meddled
 
 CANCEL = "/v1/clients/shop/schedules:cancel"
 UNKNOWN = "01a1fe7b-0a24-8000-81b0-6435e6edef00"
-EDITED = "schedules.edit"
+EDITED = "schedules.update"
 
 
 async def cancel(api: ApiHarness, key: str, **body: object) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class Lossy(Meddled):
 
 
 INSERTS = {"schedules.insert_definition", "occupied_minutes.insert"}
-EDITS = {"schedules.edit", "schedules.edit_any_version"}
+EDITS = {"schedules.update", "schedules.update_any_version"}
 
 
 @pytest.mark.parametrize("later", [1, 80, 200, 4 * 3_600], ids=["at-once", "past", "late", "hours"])

@@ -220,7 +220,7 @@ async def half_cancelled(api: ApiHarness, key: str, connection: Meddled, request
     async def die() -> None:
         raise AssertionError("dead")
 
-    connection.before["schedules.edit_any_version"] = die
+    connection.before["schedules.update_any_version"] = die
     if request == "reschedule":
         reply = await reschedule(api, key, one, due=LATER)
     else:

@@ -14,7 +14,7 @@ from scheduler_service.domain.ids import (
     partition_of,
 )
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.schedules import Advance, Definition, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import Definition, Outcome, OwnerCommit, RowWrite, State
 from tests.support.api import NOW, ApiHarness, callback, schedule
 
 SCHEDULES = "/v1/clients/shop/schedules"
@@ -31,8 +31,8 @@ async def advance(api: ApiHarness, schedule_id: str, outcome: Outcome | None, *,
     id_ = ScheduleId(UUID(schedule_id))
     partition = partition_of(ClientId("shop"), id_)
     header, _ = await api.storage.schedules.read_rows(partition, [key_of(id_)])
-    await api.storage.schedules.advance(
-        Advance(
+    await api.storage.schedules.commit(
+        OwnerCommit(
             partition=partition,
             epoch=1,
             expect_epoch=header.claim_epoch,

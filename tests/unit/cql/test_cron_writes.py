@@ -96,7 +96,7 @@ async def create(connection: Held, storage: Storage, *crons: Cron) -> None:
     connection.sent.clear()
 
 
-async def begin_advance(storage: Storage, *crons: Cron) -> asyncio.Task[Answer[None]]:
+async def begin_commit(storage: Storage, *crons: Cron) -> asyncio.Task[Answer[None]]:
     work = storage.crons.advance(crons[0].client_id, [progress(one) for one in crons])
     task = asyncio.get_running_loop().create_task(work)
     await turns()
@@ -155,13 +155,13 @@ async def test_large_crons_go_in_requests_of_their_own_and_in_their_turn() -> No
     assert connection.sizes == [1 + 2 + 20, 1, 2]
 
 
-async def test_an_advance_goes_alone_and_is_not_passed_twice() -> None:
+async def test_a_commit_goes_alone_and_is_not_passed_twice() -> None:
     connection, storage = opened()
     await create(connection, storage, *crons(3))
     tasks: list[asyncio.Task[Answer[Any]]] = await begin(storage, *crons(1, 10))
-    tasks.append(await begin_advance(storage, *crons(2)))
+    tasks.append(await begin_commit(storage, *crons(2)))
     tasks += await begin(storage, *crons(2, 11))
-    tasks.append(await begin_advance(storage, *crons(1, 2)))
+    tasks.append(await begin_commit(storage, *crons(1, 2)))
     tasks += await begin(storage, *crons(2, 13))
     await connection.let_all_go()
     assert await asyncio.gather(*tasks) == [APPLIED] * 7
@@ -173,17 +173,17 @@ async def test_an_advance_goes_alone_and_is_not_passed_twice() -> None:
     ]
 
 
-async def test_an_advance_that_full_requests_pass_is_next() -> None:
+async def test_a_commit_that_full_requests_pass_is_next() -> None:
     connection, storage = opened()
     await create(connection, storage, *crons(2))
     tasks: list[asyncio.Task[Answer[Any]]] = await begin(storage, *crons(1, 10))
-    tasks += [await begin_advance(storage, one) for one in crons(1)]
+    tasks += [await begin_commit(storage, one) for one in crons(1)]
     tasks += await begin(storage, *crons(1, 20))
-    tasks += [await begin_advance(storage, one) for one in crons(1, 1)]
+    tasks += [await begin_commit(storage, one) for one in crons(1, 1)]
     tasks += await begin(storage, *crons(2 * WRITES_PER_REQUEST, 30))
     await connection.let_all_go()
     assert await asyncio.gather(*tasks) == [APPLIED] * (4 + 2 * WRITES_PER_REQUEST)
-    # The first write was under way already; each advance is overtaken by what goes with an older one only.
+    # The first write was under way already; each commit is overtaken by what goes with an older one only.
     assert connection.sizes == [1, 1, 50, 1, 50, 1]
     assert [items[0][1][-4:-3] for items in connection.sent if items[0][0] == "crons.advance"] == [("c000",), ("c001",)]
 
@@ -197,7 +197,7 @@ async def test_an_unknown_answer_is_everybodys_and_nothing_is_sent_again() -> No
     assert await asyncio.gather(*tasks) == [Unknown("lost")] * 3
     assert await asyncio.gather(*others) == [APPLIED] * 2
     assert connection.sizes == [3, 2]
-    advance = await begin_advance(storage, *crons(1))
+    advance = await begin_commit(storage, *crons(1))
     await connection.let_go(Unknown("lost"))
     assert await advance == Unknown("lost")
 

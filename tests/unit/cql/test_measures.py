@@ -8,7 +8,7 @@ import pytest
 from cassandra import OperationTimedOut
 
 from cql.errors import StoreRefused
-from cql.metrics import ERROR_KINDS, EditCounts, MeasuredConnection, RequestCounts
+from cql.metrics import ERROR_KINDS, MeasuredConnection, RequestCounts, UpdateCounts
 from cql.settings import StorageSettings
 from cql.statement import load_statements
 from cql.storage import Storage
@@ -16,7 +16,7 @@ from membership.conditional import APPLIED, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.errors import ContentTooLarge, Overloaded
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis, compose_schedule_id
-from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from tests.contract.builders import definition
 from tests.support.api import NOW, ManualClock
 from tests.support.memory import InMemoryConnection
@@ -49,9 +49,9 @@ async def test_every_request_is_timed_by_its_statement() -> None:
     await connection.select("nodes.read", ())
     await connection.write("nodes.write", ())
     await connection.write_batch([("occupied_minutes.insert", ()), ("nodes.write", ())])
-    await connection.conditional([("schedules.advance", ()), ("schedules.insert_definition", ())])
+    await connection.conditional([("schedules.commit", ()), ("schedules.insert_definition", ())])
     assert {name: (one.count, one.sum) for name, one in counts.seconds.items()} == dict.fromkeys(
-        ("nodes.read", "nodes.write", "occupied_minutes.insert", "schedules.advance"), (1, 0.25)
+        ("nodes.read", "nodes.write", "occupied_minutes.insert", "schedules.commit"), (1, 0.25)
     )
     assert counts.errors == {}
 
@@ -130,11 +130,11 @@ async def test_rows_that_are_refused_are_counted() -> None:
     await storage.close()
 
 
-def edit_of(state: State, *, expect: State = State.SCHEDULED, copy: bool = False) -> Edit:
+def update_of(state: State, *, expect: State = State.SCHEDULED, copy: bool = False) -> ExternalUpdate:
     schedule_id = compose_schedule_id(due=NOW, poller_id=0, tail=1)
     outcome = Outcome(state=state, reason="missed" if state is State.SKIPPED else None)
     key = RowKey(UnixMillis(NOW + copy), schedule_id)
-    return Edit(
+    return ExternalUpdate(
         partition=Partition(ClientId("shop"), PollerId(0), Minute(NOW // 60_000)),
         edits=schedule_id,
         version=None,
@@ -144,15 +144,15 @@ def edit_of(state: State, *, expect: State = State.SCHEDULED, copy: bool = False
 
 
 def test_what_edits_end_is_counted_once_a_schedule() -> None:
-    counts = EditCounts()
+    counts = UpdateCounts()
     for edit in (
-        edit_of(State.CANCELLED),
-        edit_of(State.CANCELLED, expect=State.RETRYING),
-        edit_of(State.CANCELLED, copy=True),
-        edit_of(State.SKIPPED),
-        edit_of(State.SKIPPED, expect=State.RETRYING),
-        edit_of(State.DELIVERED, expect=State.RETRYING),
-        edit_of(State.RETRYING),
+        update_of(State.CANCELLED),
+        update_of(State.CANCELLED, expect=State.RETRYING),
+        update_of(State.CANCELLED, copy=True),
+        update_of(State.SKIPPED),
+        update_of(State.SKIPPED, expect=State.RETRYING),
+        update_of(State.DELIVERED, expect=State.RETRYING),
+        update_of(State.RETRYING),
     ):
         counts.applied(edit)
     assert counts.ended == {"cancelled": 2, "skipped": 1}

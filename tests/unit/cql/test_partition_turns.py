@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from cql.connection import AnswerRows, Item, Parameters
-from cql.partition_turns import ROWS_PER_EDIT
+from cql.partition_turns import ROWS_PER_UPDATE
 from cql.storage import Storage
 from membership.conditional import APPLIED, Answer, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.backoff import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
-from tests.contract.builders import START, advance, cancelled, definition, delivered, edit, redelivered, retrying
+from tests.contract.builders import START, cancelled, commit, definition, delivered, redelivered, retrying, update
 from tests.simulation.sim_clock import SimClock
 from tests.support.memory import InMemoryConnection
 from tests.support.virtual_loop import run_virtual, virtual_loop
@@ -92,7 +92,7 @@ class Ground:
         if pointed:
             for start in range(0, count, 100):
                 some = rows[start : start + 100]
-                await self.schedules.edit(edit(some[0].partition, 1, *(retrying(one, NEXT) for one in some)))
+                await self.schedules.update(update(some[0].partition, 1, *(retrying(one, NEXT) for one in some)))
         self.connection.sent.clear()
         return rows
 
@@ -101,8 +101,8 @@ class Ground:
         loop = asyncio.get_running_loop()
         return [
             loop.create_task(
-                self.schedules.edit(
-                    edit(
+                self.schedules.update(
+                    update(
                         one.partition,
                         number + 1,
                         delivered(one, expect=State.RETRYING, expect_next=expect_next),
@@ -132,7 +132,7 @@ def test_hundreds_of_ends_take_few_writes_one_at_a_time() -> None:
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(700)
         assert await asyncio.gather(*ground.ends(rows)) == [APPLIED] * 700
-        assert ground.connection.sizes == [ROWS_PER_EDIT + 1, ROWS_PER_EDIT + 1, 201]
+        assert ground.connection.sizes == [ROWS_PER_UPDATE + 1, ROWS_PER_UPDATE + 1, 201]
         assert ground.connection.most == 1
         assert set(await ground.states()) == {State.DELIVERED}
         assert len(ground.storage.tasks) == 0
@@ -171,11 +171,11 @@ def test_edits_that_test_different_versions_do_not_share() -> None:
     async def scenario(ground: Ground) -> None:
         rows = await ground.rows(4, pointed=False)
         where = rows[0].partition
-        await ground.schedules.advance(advance(where, expect_epoch=None))
+        await ground.schedules.commit(commit(where, expect_epoch=None))
         ground.connection.sent.clear()
-        known = [edit(where, number + 1, cancelled(one), version=1) for number, one in enumerate(rows[:2])]
-        old = [edit(where, number + 3, cancelled(one), version=None) for number, one in enumerate(rows[2:])]
-        answers = await asyncio.gather(*map(ground.schedules.edit, (known[0], old[0], known[1], old[1])))
+        known = [update(where, number + 1, cancelled(one), version=1) for number, one in enumerate(rows[:2])]
+        old = [update(where, number + 3, cancelled(one), version=None) for number, one in enumerate(rows[2:])]
+        answers = await asyncio.gather(*map(ground.schedules.update, (known[0], old[0], known[1], old[1])))
         assert [type(answer) for answer in answers] == [type(APPLIED), Rejected, type(APPLIED), Rejected]
         assert ground.connection.sizes == [3, 3]
 
@@ -203,7 +203,7 @@ def test_a_rejection_that_cannot_tell_is_each_ones_own() -> None:
         await asyncio.gather(*ground.ends(rows))
         ground.connection.sent.clear()
         edits = [
-            edit(
+            update(
                 one.partition,
                 number + 1,
                 redelivered(one, NEXT + 1, expect=State.DELIVERED, ended_at=one.due + (5 if number else 6)),
@@ -211,7 +211,7 @@ def test_a_rejection_that_cannot_tell_is_each_ones_own() -> None:
             )
             for number, one in enumerate(rows)
         ]
-        answers = await asyncio.gather(*map(ground.schedules.edit, edits))
+        answers = await asyncio.gather(*map(ground.schedules.update, edits))
         assert isinstance(answers[0], Rejected)
         assert answers[1] == APPLIED
         assert ground.connection.sizes == [2, 2]
@@ -246,7 +246,7 @@ def test_without_answers_a_partition_is_left_alone_longer_and_longer() -> None:
 
         async def carry(one: Definition) -> None:
             write_ = delivered(one, expect=State.RETRYING, expect_next=NEXT)
-            while isinstance(await ground.schedules.edit(edit(one.partition, 1, write_, known=False)), Unknown):
+            while isinstance(await ground.schedules.update(update(one.partition, 1, write_, known=False)), Unknown):
                 pass
 
         await asyncio.gather(*map(carry, rows))

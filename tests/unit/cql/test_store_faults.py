@@ -17,7 +17,7 @@ from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, Poll
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.schedules import PartitionHeader, ScheduleId
-from tests.contract.builders import advance, definition
+from tests.contract.builders import commit, definition
 from tests.contract.test_books import balance
 from tests.support.memory import InMemoryConnection
 
@@ -71,19 +71,19 @@ def client(revision: int = 1) -> Client:
 
 
 async def test_a_page_and_its_in_flight_are_of_one_version() -> None:
-    """An advance between the two reads: both are repeated, and the answer is of one moment."""
+    """A commit between the two reads: both are repeated, and the answer is of one moment."""
     connection = Scripted()
     storage = Storage.over(connection)
     one = definition("shop")
     ids = [frozenset({definition("shop", tail=tail).schedule_id}) for tail in range(9)]
     await storage.schedules.insert(one)
-    await storage.schedules.advance(advance(one.partition, expect_epoch=None, in_flight=ids[0]))
+    await storage.schedules.commit(commit(one.partition, expect_epoch=None, in_flight=ids[0]))
     overtakers = iter(range(1, 3))
 
     def overtake(name: str) -> Any:
         if name != "schedules.read_header" or (version := next(overtakers, None)) is None:
             return None
-        return storage.schedules.advance(advance(one.partition, version=version, in_flight=ids[version]))
+        return storage.schedules.commit(commit(one.partition, version=version, in_flight=ids[version]))
 
     connection.before = overtake
     page = await storage.schedules.read_page(one.partition)
@@ -96,13 +96,13 @@ async def test_a_partition_that_never_stands_still_is_given_up() -> None:
     storage = Storage.over(connection)
     one = definition("shop")
     await storage.schedules.insert(one)
-    await storage.schedules.advance(advance(one.partition, expect_epoch=None))
+    await storage.schedules.commit(commit(one.partition, expect_epoch=None))
     versions = iter(range(1, 99))
 
     def overtake(name: str) -> Any:
         if name != "schedules.read_header":
             return None
-        return storage.schedules.advance(advance(one.partition, version=next(versions)))
+        return storage.schedules.commit(commit(one.partition, version=next(versions)))
 
     connection.before = overtake
     with pytest.raises(StoreUnavailable, match="changed during"):
@@ -130,12 +130,12 @@ async def test_rows_nobody_claimed_cost_one_read() -> None:
 
 async def test_a_lost_answer_is_unknown_and_what_happened_can_be_read() -> None:
     connection = Scripted()
-    connection.lost = ["schedules.open", "schedules.advance"]
+    connection.lost = ["schedules.open", "schedules.commit"]
     storage = Storage.over(connection)
     where = definition("shop").partition
     assert await storage.schedules.open(where, epoch=1, expect_epoch=None) == Unknown("lost")
     nobody = frozenset[ScheduleId]()
-    assert await storage.schedules.advance(advance(where)) == Unknown("lost")
+    assert await storage.schedules.commit(commit(where)) == Unknown("lost")
     assert (await storage.schedules.read_page(where)).header == PartitionHeader(1, 1, nobody)
     await storage.close()
 

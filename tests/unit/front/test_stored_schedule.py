@@ -14,7 +14,7 @@ from minutehand.cli import stored_schedule as module
 from minutehand.cli.stored_schedule import BYTES_SHOWN, NoSuchRow, flat, stored_schedule
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.schedules import Definition
-from tests.contract.builders import START, advance, definition, delivered
+from tests.contract.builders import START, commit, definition, delivered
 from tests.support.memory import InMemoryConnection
 
 SEALED = "sealed:1:2026-11:9cN2"
@@ -46,10 +46,10 @@ async def stored(memory: InMemoryConnection, *, packs: bool, **other: Any) -> De
     schedules.packs = lambda: packs
     one, claimed = definition(ClientId("shop"), headers=SEALED, **other), definition(ClientId("shop"), tail=2)
     await schedules.insert(one)
-    record = advance(
+    record = commit(
         one.partition, expect_epoch=None, in_flight=frozenset({claimed.schedule_id}), writes=(delivered(one),)
     )
-    assert await schedules.advance(record) == APPLIED
+    assert await schedules.commit(record) == APPLIED
     return one
 
 

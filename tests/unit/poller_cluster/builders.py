@@ -11,7 +11,7 @@ import msgspec
 from membership.conditional import APPLIED, Rejected
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.steps import ReadPage, ReadStrays, Step, SweepPage, WriteAdvance
+from poller_cluster.minute.steps import ReadPage, ReadStrays, Step, SweepPage, WriteCommit
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import (
     ClientId,
@@ -25,9 +25,9 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.schedules import (
-    Advance,
     Kind,
     Outcome,
+    OwnerCommit,
     Page,
     PartitionHeader,
     Row,
@@ -154,12 +154,12 @@ def expect(kind: type[S], minute: PollerMinute, seconds: float, room: int = ROOM
     return found
 
 
-def advance(minute: PollerMinute, seconds: float, room: int = ROOM) -> Advance:
+def advance(minute: PollerMinute, seconds: float, room: int = ROOM) -> OwnerCommit:
     """The advance that the machine asks to write; not answered yet."""
-    return expect(WriteAdvance, minute, seconds, room).advance
+    return expect(WriteCommit, minute, seconds, room).commit
 
 
-def apply(minute: PollerMinute, seconds: float, room: int = ROOM) -> Advance:
+def apply(minute: PollerMinute, seconds: float, room: int = ROOM) -> OwnerCommit:
     """The advance that the machine asks to write; answered 'applied'."""
     written = advance(minute, seconds, room)
     minute.advanced(APPLIED)
@@ -177,6 +177,6 @@ def rejected(header: PartitionHeader, *rows: Row) -> Rejected[WriteRejection]:
     return Rejected(WriteRejection(header, {each.key: (each.state, each.next_attempt_at) for each in rows}))
 
 
-def met_by(written: Advance, *in_flight: Row, edits: UUID | None) -> PartitionHeader:
+def met_by(written: OwnerCommit, *in_flight: Row, edits: UUID | None) -> PartitionHeader:
     """The header that `written` was conditional on, but for `edits`."""
     return PartitionHeader(written.expect_epoch, written.version, ids(*in_flight), edits)

@@ -15,7 +15,7 @@ from scheduler_service.domain.crons.row import Cron, CronOptions, CronState
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
 from scheduler_service.usecases.expand_crons import CHANGED
-from tests.contract.builders import advance
+from tests.contract.builders import commit
 from tests.contract.cron_builders import cron as any_cron
 from tests.support.api import NOW
 from tests.unit.usecases.cron_world import SHOP, CronWorld
@@ -56,8 +56,8 @@ class Fires:
         outcome = Outcome(state=state, attempts=columns.pop("attempts", 1), **columns)
         version = self.versions.get(of.partition)
         self.versions[of.partition] = (version or 0) + 1
-        answer = await self.world.storage.schedules.advance(
-            advance(
+        answer = await self.world.storage.schedules.commit(
+            commit(
                 of.partition,
                 expect_epoch=None if version is None else 1,
                 version=version,

@@ -158,7 +158,7 @@ def test_a_minute_of_rows_put_off_settles() -> None:
 
 
 def test_a_row_cancelled_before_it_was_put_off_stays_cancelled() -> None:
-    """The write tests that the row has no outcome as soon as an edit is known of."""
+    """The write tests that the row has no outcome as soon as an external update is known of."""
     judge, dead = Judge(), row(1)
     judge.verdicts[dead] = PUT_OFF
     minute = judged(judge, dead)

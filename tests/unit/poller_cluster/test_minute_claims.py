@@ -3,7 +3,7 @@ from uuid import UUID
 import pytest
 
 from membership.conditional import APPLIED, Unknown
-from poller_cluster.minute.steps import OpenPartition, Phase, ReadPage, Stop, Wait, WriteAdvance
+from poller_cluster.minute.steps import OpenPartition, Phase, ReadPage, Stop, Wait, WriteCommit
 from scheduler_service.domain.schedules import PartitionHeader, State
 from tests.unit.poller_cluster.builders import (
     EDITS,
@@ -36,7 +36,7 @@ def test_reads_first_and_then_waits_for_its_earliest_row() -> None:
     assert minute.phase is Phase.RUNNING
     assert step(minute, -5) == Wait(at(9))
     assert step(minute, 8.999) == Wait(at(9))
-    assert isinstance(step(minute, 9), WriteAdvance)
+    assert isinstance(step(minute, 9), WriteCommit)
 
 
 def test_a_read_that_ended_without_trust_does_not_count() -> None:
@@ -78,7 +78,7 @@ def test_claims_the_earliest_that_there_is_room_for() -> None:
     assert apply(minute, 12, room=1).in_flight == ids(*rows)
 
 
-def test_hands_out_nothing_before_the_advance_is_applied() -> None:
+def test_hands_out_nothing_before_the_commit_is_applied() -> None:
     soon = row(10)
     minute = reading(soon)
     advance(minute, 9)
@@ -92,7 +92,7 @@ def test_hands_out_nothing_before_the_advance_is_applied() -> None:
     assert minute.take_claims() == []
 
 
-def test_one_advance_claims_and_records() -> None:
+def test_one_commit_claims_and_records() -> None:
     first, second, third = row(10, 1), row(10, 2), row(16, 3)
     minute = reading(first, second, third)
     assert len(claim(minute, 9)) == 2
@@ -123,7 +123,7 @@ def test_the_last_outcome_is_recorded_at_once() -> None:
     assert advance(minute, 10).in_flight == frozenset()
 
 
-def test_an_advance_records_a_bounded_number_of_outcomes() -> None:
+def test_a_commit_records_a_bounded_number_of_outcomes() -> None:
     rows = [row(10, number) for number in range(5)]
     minute = reading(*rows, record_rows=2)
     claim(minute, 9)
@@ -144,7 +144,7 @@ def test_the_first_outcome_of_a_row_stays() -> None:
     assert [write.outcome.state for write in advance(minute, 11).writes] == [State.DELIVERED]
 
 
-def test_an_unknown_advance_is_repeated_word_for_word() -> None:
+def test_an_unknown_commit_is_repeated_word_for_word() -> None:
     first, second = row(10, 1), row(11, 2)
     minute = reading(first, second)
     claim(minute, 9, room=1)
@@ -158,7 +158,7 @@ def test_an_unknown_advance_is_repeated_word_for_word() -> None:
     assert written.writes == ()
 
 
-def test_draining_repeats_an_unknown_advance_first() -> None:
+def test_draining_repeats_an_unknown_commit_first() -> None:
     minute = reading(row(10))
     written = advance(minute, 9)
     minute.draining = True

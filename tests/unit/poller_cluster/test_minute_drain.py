@@ -57,7 +57,7 @@ def test_unclaimed_rows_leave_in_flight_before_the_drain_ends() -> None:
     assert minute.phase is Phase.DRAINED
 
 
-def test_what_is_given_back_while_an_advance_is_out_needs_one_of_its_own() -> None:
+def test_what_is_given_back_while_a_commit_is_out_needs_one_of_its_own() -> None:
     first, second = row(10, 1), row(16, 2)
     minute = reading(first, second)
     claim(minute, 9)

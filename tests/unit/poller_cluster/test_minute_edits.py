@@ -34,7 +34,7 @@ def edited_before_the_claim(*rows: Row) -> PollerMinute:
     return minute
 
 
-def test_moved_edits_make_the_advance_go_without_their_test() -> None:
+def test_moved_edits_make_the_commit_go_without_their_test() -> None:
     soon = row(10)
     minute = edited_before_the_claim(soon)
     again = advance(minute, 9)
@@ -91,7 +91,7 @@ def test_an_outcome_already_on_its_way_tests_its_row_in_the_fallback() -> None:
     assert len(minute.rows) == 0
 
 
-def test_an_outcome_is_never_written_over_one_that_an_edit_made() -> None:
+def test_an_outcome_is_never_written_over_one_that_an_external_update_made() -> None:
     edited, other = row(10, 1), row(10, 2)
     minute = edited_before_the_claim(edited, other)
     apply(minute, 9)

@@ -97,7 +97,7 @@ def test_rows_found_late_are_fired() -> None:
     assert step(minute, SWEEP) == Wait(None)
 
 
-def test_the_books_are_stamped_with_the_edits_of_the_first_page_and_the_version_of_the_last_advance() -> None:
+def test_the_books_are_stamped_with_the_external_update_of_the_first_page_and_the_version_of_the_last_commit() -> None:
     slow = row(59)
     minute = reading(slow)
     claim(minute, 58)

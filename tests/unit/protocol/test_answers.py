@@ -1,9 +1,9 @@
-"""Applied, rejected, unknown: what the machine makes of each answer to an open or an advance."""
+"""Applied, rejected, unknown: what the machine makes of each answer to an open or a commit."""
 
 import pytest
 
 from membership.conditional import Unknown
-from poller_cluster.minute.steps import OpenPartition, Phase, ReadPage, Stop, WriteAdvance
+from poller_cluster.minute.steps import OpenPartition, Phase, ReadPage, Stop, WriteCommit
 from scheduler_service.domain.schedules import RowWrite, State
 from tests.support.minutes import DELIVERED, START, SWEEP, MinuteBench, definition
 
@@ -15,17 +15,17 @@ def bench() -> MinuteBench:
     return MinuteBench()
 
 
-async def claimed(bench: MinuteBench) -> WriteAdvance:
+async def claimed(bench: MinuteBench) -> WriteCommit:
     """The bench right before it writes its claim."""
     await bench.create(definition(20.0))
     bench.now = START + 20_000
     await bench.step()
     step = bench.peek()
-    assert isinstance(step, WriteAdvance)
+    assert isinstance(step, WriteCommit)
     return step
 
 
-async def test_an_unknown_advance_is_repeated_word_for_word(bench: MinuteBench) -> None:
+async def test_an_unknown_commit_is_repeated_word_for_word(bench: MinuteBench) -> None:
     first = await claimed(bench)
     await bench.step(answer=UNKNOWN, effect=False)
     bench.now += 5_000
@@ -40,7 +40,7 @@ async def test_an_unknown_advance_is_repeated_word_for_word(bench: MinuteBench) 
     assert not bench.machine.write_unanswered
 
 
-async def test_an_applied_advance_whose_answer_was_lost_counts_as_applied(bench: MinuteBench) -> None:
+async def test_an_applied_commit_whose_answer_was_lost_counts_as_applied(bench: MinuteBench) -> None:
     first = await claimed(bench)
     await bench.step(answer=UNKNOWN)
     assert bench.claims == []
@@ -100,7 +100,7 @@ async def test_what_was_read_before_an_older_owner_opened_is_thrown_away(bench: 
     call = definition(20.0)
     await bench.as_owner(epoch=1, in_flight=[call])
     await bench.as_owner(epoch=1, writes=[RowWrite(key=call.key, outcome=DELIVERED)])
-    assert await successor.run() == ["WriteAdvance", "ReadPage"]
+    assert await successor.run() == ["WriteCommit", "ReadPage"]
     assert successor.claims == []
     assert await successor.at(SWEEP) == ["SweepPage", "WriteBalance"]
 
@@ -111,7 +111,7 @@ async def test_a_partition_of_an_older_owner_is_opened_then_read_again() -> None
     await bench.create(call)
     await bench.as_owner(epoch=1)
     bench.now = START + 20_000
-    assert await bench.run() == ["ReadPage", "OpenPartition", "ReadPage", "WriteAdvance"]
+    assert await bench.run() == ["ReadPage", "OpenPartition", "ReadPage", "WriteCommit"]
     assert bench.keys() == [call.key]
 
 
@@ -149,7 +149,7 @@ async def test_an_unknown_open_is_repeated_and_never_trusted(applied: bool) -> N
     assert bench.peek() == OpenPartition(1)
     await bench.step()
     assert isinstance(bench.peek(), ReadPage)
-    assert await bench.run() == ["ReadPage", "WriteAdvance"]
+    assert await bench.run() == ["ReadPage", "WriteCommit"]
     assert len(bench.claims) == 1
 
 

@@ -33,7 +33,7 @@ def debts(bench: MinuteBench) -> list[FollowUp]:
 async def test_a_copy_that_its_original_names_is_called(bench: MinuteBench) -> None:
     again = copy(await original(bench, retrying(AT)), AT)
     await bench.create(again)
-    assert await bench.at(AT - 1_000) == ["ReadPage", "CheckRows", "WriteAdvance"]
+    assert await bench.at(AT - 1_000) == ["ReadPage", "CheckRows", "WriteCommit"]
     assert bench.keys() == [again.key]
 
 
@@ -58,7 +58,7 @@ async def test_a_copy_knows_when_its_schedule_was_first_attempted(bench: MinuteB
 async def test_a_copy_whose_schedule_has_ended_is_dropped_with_that_end(bench: MinuteBench, end: State) -> None:
     again = copy(await original(bench, Outcome(state=end)), AT)
     await bench.create(again)
-    assert await bench.at(AT) == ["ReadPage", "CheckRows", "WriteAdvance"]
+    assert await bench.at(AT) == ["ReadPage", "CheckRows", "WriteCommit"]
     assert bench.claims == []
     row = await bench.row(again)
     assert (row.state, row.reason) == (end, SUPERSEDED)
@@ -83,7 +83,7 @@ async def test_a_copy_left_behind_is_dropped_and_the_named_one_is_seen_to(bench:
     assert (owed.key, owed.outcome.next_attempt_at) == (call.key, AT + 90_000)
 
 
-async def test_a_drop_loses_to_an_edit_of_the_copy(bench: MinuteBench) -> None:
+async def test_a_drop_loses_to_an_external_update_of_the_copy(bench: MinuteBench) -> None:
     again = copy(await original(bench, Outcome(state=State.DELIVERED)), AT)
     await bench.create(again)
     bench.now = AT

@@ -3,7 +3,7 @@
 import pytest
 
 from membership.conditional import Unknown
-from poller_cluster.minute.steps import Phase, WriteAdvance
+from poller_cluster.minute.steps import Phase, WriteCommit
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.schedules import RowWrite, State
 from tests.support.minutes import DELIVERED, END, START, SWEEP, MinuteBench, copy, definition, retrying
@@ -45,7 +45,7 @@ async def test_ids_in_doubt_stay_in_flight_until_their_outcome_is_recorded() -> 
             await bench.step()
         assert (await bench.header()).in_flight == set(ids[n:])
         bench.ended(bench.claims[n])
-        assert isinstance(bench.peek(), WriteAdvance)
+        assert isinstance(bench.peek(), WriteCommit)
         await bench.step()
     assert all(claim.redelivery for claim in bench.claims)
     assert (await bench.header()).in_flight == frozenset()
@@ -59,7 +59,7 @@ async def test_a_row_in_doubt_that_is_given_back_unsent_stays_in_doubt(bench: Mi
     bench.machine.draining = True
     for claim in bench.claims:
         bench.machine.unclaimed(claim.row.key)
-    assert await bench.run() == ["WriteAdvance"]
+    assert await bench.run() == ["WriteCommit"]
     assert bench.machine.phase is Phase.DRAINED
     assert (await bench.header()).in_flight == {sent.schedule_id}
     third = MinuteBench(storage=bench.storage, epoch=3)
@@ -78,7 +78,7 @@ async def test_a_row_in_doubt_that_was_not_claimed_stays_in_doubt_over_a_drain(b
     assert (await bench.header()).in_flight == {far.schedule_id}
 
 
-async def test_what_is_given_back_while_an_advance_is_unanswered_leaves_with_the_next(bench: MinuteBench) -> None:
+async def test_what_is_given_back_while_a_commit_is_unanswered_leaves_with_the_next(bench: MinuteBench) -> None:
     done, waiting = definition(20.0), definition(21.0)
     await bench.create(done, waiting)
     await bench.at(NOW)
@@ -87,11 +87,11 @@ async def test_what_is_given_back_while_an_advance_is_unanswered_leaves_with_the
     await bench.step(answer=Unknown("lost"))
     bench.machine.draining = True
     bench.machine.unclaimed(waiting.key)
-    assert await bench.run() == ["WriteAdvance", "WriteAdvance"]
+    assert await bench.run() == ["WriteCommit", "WriteCommit"]
     assert (await bench.header()).in_flight == frozenset()
 
 
-async def test_the_same_when_that_advance_is_rejected(bench: MinuteBench) -> None:
+async def test_the_same_when_that_commit_is_rejected(bench: MinuteBench) -> None:
     done, waiting = definition(20.0), definition(21.0)
     await bench.create(done, waiting)
     await bench.at(NOW)
@@ -160,5 +160,5 @@ async def test_rows_in_doubt_beyond_the_end_of_the_minute_are_called_however_lat
     await bench.at(END + 3_600_000)
     assert [claim.redelivery for claim in bench.claims] == [True]
     bench.ended(bench.claims[0])
-    assert await bench.run() == ["WriteAdvance", "WriteBalance"]
+    assert await bench.run() == ["WriteCommit", "WriteBalance"]
     assert bench.machine.phase is Phase.SETTLED

@@ -1,11 +1,11 @@
-"""An advance and an edit over a real store: exactly one wins, and each learns of the other."""
+"""A commit and an external update over a real store: exactly one wins, and each learns of the other."""
 
 import pytest
 
 from membership.conditional import Rejected, Unknown
-from poller_cluster.minute.steps import RecheckClaimed, WriteAdvance
+from poller_cluster.minute.steps import RecheckClaimed, WriteCommit
 from scheduler_service.domain.ids import UnixMillis
-from scheduler_service.domain.schedules import Edit, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import ExternalUpdate, Outcome, RowWrite, State
 from tests.support.minutes import END, START, SWEEP, MinuteBench, definition
 
 NOW = START + 20_000
@@ -21,7 +21,7 @@ async def test_a_row_cancelled_after_it_was_read_is_never_handed_out(bench: Minu
     await bench.create(call, other)
     await bench.run()
     await bench.cancel(call)
-    assert await bench.at(NOW) == ["WriteAdvance", "WriteAdvance", "RecheckClaimed", "WriteAdvance", "ReadHinted"]
+    assert await bench.at(NOW) == ["WriteCommit", "WriteCommit", "RecheckClaimed", "WriteCommit", "ReadHinted"]
     assert bench.keys() == [other.key]
     assert (await bench.header()).in_flight == {other.schedule_id}
     bench.ended(bench.claims[0])
@@ -30,12 +30,12 @@ async def test_a_row_cancelled_after_it_was_read_is_never_handed_out(bench: Minu
     assert bench.machine.account.counts == {State.CANCELLED: 1, State.DELIVERED: 1}
 
 
-async def test_an_edit_decided_before_a_claim_loses_to_it(bench: MinuteBench) -> None:
+async def test_an_external_update_decided_before_a_claim_loses_to_it(bench: MinuteBench) -> None:
     call = definition(20.0)
     await bench.create(call)
     await bench.run()
     cancelled = RowWrite(key=call.key, outcome=Outcome(state=State.CANCELLED), expect_state=State.SCHEDULED)
-    decided = Edit(
+    decided = ExternalUpdate(
         partition=bench.partition,
         edits=definition(tail=9).schedule_id,
         version=(await bench.header()).version,
@@ -43,11 +43,11 @@ async def test_an_edit_decided_before_a_claim_loses_to_it(bench: MinuteBench) ->
         writes=(cancelled,),
     )
     await bench.at(NOW)
-    assert isinstance(await bench.schedules.edit(decided), Rejected)
+    assert isinstance(await bench.schedules.update(decided), Rejected)
     assert await bench.state(call) is None
 
 
-async def test_an_outcome_is_never_written_over_one_that_an_edit_made(bench: MinuteBench) -> None:
+async def test_an_outcome_is_never_written_over_one_that_an_external_update_made(bench: MinuteBench) -> None:
     call, other = definition(20.0), definition(20.1)
     await bench.create(call, other)
     await bench.at(NOW)
@@ -87,8 +87,8 @@ async def test_a_claim_without_edits_whose_answer_was_lost_is_rechecked_too(benc
     bench.now = NOW
     await bench.step()
     step = await bench.step(answer=Unknown("lost"))
-    assert isinstance(step, WriteAdvance)
-    assert not step.advance.edits_known
+    assert isinstance(step, WriteCommit)
+    assert not step.commit.edits_known
     await bench.run()
     assert bench.claims == []
 
@@ -102,10 +102,10 @@ async def test_only_a_read_of_the_whole_partition_brings_the_test_of_edits_back(
     known: list[bool] = []
     for call in calls:
         bench.now = call.due
-        while isinstance(step := bench.peek(), WriteAdvance | RecheckClaimed):
+        while isinstance(step := bench.peek(), WriteCommit | RecheckClaimed):
             await bench.step()
-            if isinstance(step, WriteAdvance):
-                known.append(step.advance.edits_known)
+            if isinstance(step, WriteCommit):
+                known.append(step.commit.edits_known)
         bench.ended(bench.claims[-1])
     assert known[0]
     assert not any(known[1:])
@@ -114,11 +114,11 @@ async def test_only_a_read_of_the_whole_partition_brings_the_test_of_edits_back(
     await bench.at(SWEEP)
     bench.ended(bench.claims[-1])
     step = bench.peek()
-    assert isinstance(step, WriteAdvance)
-    assert (step.advance.edits_known, step.advance.edits) == (True, (await bench.header()).edits)
+    assert isinstance(step, WriteCommit)
+    assert (step.commit.edits_known, step.commit.edits) == (True, (await bench.header()).edits)
 
 
-async def test_an_edit_after_the_first_page_of_a_pass_is_not_taken_for_known() -> None:
+async def test_an_external_update_after_the_first_page_of_a_pass_is_not_taken_for_known() -> None:
     bench = MinuteBench(page_rows=1)
     first, second = definition(20.0), definition(20.1)
     await bench.create(first, second)
@@ -128,8 +128,9 @@ async def test_an_edit_after_the_first_page_of_a_pass_is_not_taken_for_known() -
     assert bench.keys() == [second.key]
 
 
-async def test_rows_of_an_unopened_minute_are_read_anew_with_the_edits_that_they_are_claimed_by() -> None:
-    """Without room nothing was claimed until the sweep began; its first page shows an edit of a row further on."""
+async def test_rows_of_an_unopened_minute_are_read_anew_with_the_external_update_that_they_are_claimed_by() -> None:
+    """Without room nothing was claimed until the sweep began; its first page shows an external update of a row further
+    on."""
     bench = MinuteBench(page_rows=1)
     first, second = definition(20.0), definition(20.1)
     await bench.create(first, second)

@@ -24,7 +24,7 @@ def test_after_an_error_with_a_write_of_unknown_fate_the_poller_needs_a_new_epoc
     async def scenario(bench: PollerBench) -> None:
         await bench.create(definition(20.0))
         await bench.begin()
-        bench.schedules.hook = lambda method: "lose" if method == "advance" else None
+        bench.schedules.hook = lambda method: "lose" if method == "commit" else None
         await bench.advance(19.05)
         (run,) = bench.pollers.pollers[POLLER].runs.values()
 
@@ -45,11 +45,11 @@ def test_work_goes_on_with_growing_pauses_when_the_store_does_not_answer() -> No
         call = definition(20.0)
         await bench.create(call)
         await bench.begin()
-        bench.schedules.hook = lambda method: "lose" if method == "advance" else None
+        bench.schedules.hook = lambda method: "lose" if method == "commit" else None
         await bench.advance(20)
-        before = bench.schedules.asked.count("advance")
+        before = bench.schedules.asked.count("commit")
         await bench.advance(60)
-        assert 20 <= bench.schedules.asked.count("advance") - before <= 65
+        assert 20 <= bench.schedules.asked.count("commit") - before <= 65
         bench.schedules.hook = lambda method: None
         await bench.advance(3.5)
         assert bench.jobs.keys() == [call.key]
@@ -63,7 +63,7 @@ def test_without_trust_only_a_write_of_unknown_fate_is_repeated() -> None:
     async def scenario(bench: PollerBench) -> None:
         await bench.create(definition(20.0), definition(40.0))
         await bench.begin()
-        bench.schedules.hook = lambda method: "lose" if method == "advance" else None
+        bench.schedules.hook = lambda method: "lose" if method == "commit" else None
         await bench.advance(19.05)
         bench.is_trusted = False
         bench.schedules.hook = lambda method: None

@@ -157,7 +157,7 @@ def test_a_minute_never_has_two_machines_under_one_epoch() -> None:
         call = definition(20.0)
         await bench.create(call)
         await bench.begin()
-        bench.schedules.hook = lambda method: "refuse" if method == "advance" else None
+        bench.schedules.hook = lambda method: "refuse" if method == "commit" else None
         await bench.advance(20)
         (run,) = bench.pollers.pollers[POLLER].runs.values()
         assert run.machine.write_unanswered

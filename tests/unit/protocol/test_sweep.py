@@ -2,7 +2,7 @@
 
 import pytest
 
-from poller_cluster.minute.steps import Phase, Stop, SweepPage, Wait, WriteAdvance
+from poller_cluster.minute.steps import Phase, Stop, SweepPage, Wait, WriteCommit
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS
 from scheduler_service.domain.schedules import Outcome, RowWrite, State
@@ -43,15 +43,15 @@ async def test_a_row_created_after_the_prefetch_is_found_by_the_sweep_without_an
     await bench.run()
     call = definition(59.0)
     await bench.create(call)
-    assert await bench.at(SWEEP) == ["SweepPage", "ReadStrays", "WriteAdvance"]
+    assert await bench.at(SWEEP) == ["SweepPage", "ReadStrays", "WriteCommit"]
     assert bench.keys() == [call.key]
 
 
 async def test_a_minute_read_first_after_its_grace_needs_one_pass(bench: MinuteBench) -> None:
     await bench.create(definition(20.0))
-    assert await bench.at(SWEEP) == ["ReadPage", "WriteAdvance"]
+    assert await bench.at(SWEEP) == ["ReadPage", "WriteCommit"]
     bench.ended(bench.claims[0])
-    assert await bench.run() == ["WriteAdvance", "WriteBalance"]
+    assert await bench.run() == ["WriteCommit", "WriteBalance"]
 
 
 async def test_no_minute_settles_with_a_row_on_the_wire(bench: MinuteBench) -> None:
@@ -61,7 +61,7 @@ async def test_no_minute_settles_with_a_row_on_the_wire(bench: MinuteBench) -> N
     assert bench.machine.phase is Phase.SWEEPING
     assert bench.peek() == Wait(None)
     bench.ended(bench.claims[0])
-    assert await bench.run() == ["WriteAdvance", "WriteBalance"]
+    assert await bench.run() == ["WriteCommit", "WriteBalance"]
     assert bench.peek() == Stop()
 
 
@@ -71,7 +71,7 @@ async def test_no_minute_settles_with_a_row_for_which_there_is_no_room(bench: Mi
     await bench.at(SWEEP)
     assert bench.peek() == Wait(None)
     bench.room = 1
-    assert await bench.run() == ["WriteAdvance"]
+    assert await bench.run() == ["WriteCommit"]
 
 
 async def test_every_row_is_counted_once_whenever_it_ends() -> None:
@@ -126,7 +126,7 @@ async def test_a_second_owner_counts_the_whole_minute(bench: MinuteBench) -> Non
     await bench.create(done, open_)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=done.key, outcome=DELIVERED)])
     successor = MinuteBench(storage=bench.storage, epoch=2)
-    assert await successor.at(SWEEP) == ["ReadPage", "OpenPartition", "ReadPage", "WriteAdvance"]
+    assert await successor.at(SWEEP) == ["ReadPage", "OpenPartition", "ReadPage", "WriteCommit"]
     successor.ended(successor.claims[0])
     await successor.run()
     assert successor.machine.account.counts == {State.DELIVERED: 2}
@@ -176,11 +176,11 @@ async def test_a_drain_waits_for_started_attempts_and_empties_what_is_in_flight(
     await bench.at(NOW)
     bench.machine.draining = True
     bench.machine.unclaimed(unsent.key)
-    assert await bench.run() == ["WriteAdvance"]
+    assert await bench.run() == ["WriteCommit"]
     assert (await bench.header()).in_flight == {started.schedule_id}
     assert bench.peek() == Wait(None)
     bench.ended(bench.claims[0])
-    assert await bench.run() == ["WriteAdvance"]
+    assert await bench.run() == ["WriteCommit"]
     assert bench.machine.phase is Phase.DRAINED
     assert (await bench.header()).in_flight == frozenset()
     successor = MinuteBench(storage=bench.storage, epoch=2)
@@ -207,7 +207,7 @@ async def test_a_drain_finishes_an_unanswered_write_first(bench: MinuteBench) ->
     step = bench.peek()
     bench.machine.draining = True
     assert bench.peek() == step
-    assert isinstance(step, WriteAdvance)
+    assert isinstance(step, WriteCommit)
 
 
 async def test_a_drain_taken_back_goes_on_where_it_was(bench: MinuteBench) -> None:
@@ -229,4 +229,4 @@ async def test_records_wait_no_longer_than_configured() -> None:
     await bench.create(definition(20.0), definition(50.0))
     await bench.at(NOW)
     bench.ended(bench.claims[0])
-    assert await bench.run() == ["WriteAdvance"]
+    assert await bench.run() == ["WriteCommit"]

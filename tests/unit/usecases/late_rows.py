@@ -13,7 +13,7 @@ from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
 from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.place import LATE_AFTER_MS, Place
-from tests.contract.builders import MINUTE, START, advance, definition
+from tests.contract.builders import MINUTE, START, commit, definition
 from tests.support.api import ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
 
@@ -64,13 +64,13 @@ class Meddled(InMemoryConnection):
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
         name = items[0][0]
         await self._meddle(name)
-        if name.startswith("schedules.edit") and self.refused:
+        if name.startswith("schedules.update") and self.refused:
             self.refused -= 1
             return Unknown("refused")
         answer = await super().conditional(items)
         if isinstance(answer, Applied):
             self.written.append(name)
-        if name.startswith("schedules.edit") and self.lost:
+        if name.startswith("schedules.update") and self.lost:
             self.lost -= 1
             return Unknown("lost")
         return answer
@@ -124,8 +124,8 @@ class LateWorld:
 
     async def record(self, of: Definition, *outcomes: Outcome, in_flight: bool = False, epoch: int = 1) -> None:
         """The owner's advance, the first of this partition: these outcomes, and whether the row is claimed."""
-        answer = await self.store.advance(
-            advance(
+        answer = await self.store.commit(
+            commit(
                 of.partition,
                 epoch=epoch,
                 expect_epoch=None,

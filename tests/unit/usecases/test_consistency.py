@@ -10,7 +10,7 @@ from membership.conditional import APPLIED
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.schedules import State
-from tests.contract.builders import START, advance, definition, delivered, edit, redelivered
+from tests.contract.builders import START, commit, definition, delivered, redelivered, update
 from tests.support.api import ApiHarness
 from tests.support.api_story import ROUTE, Story
 from tests.support.memory import InMemoryConnection
@@ -104,9 +104,9 @@ async def test_what_one_replica_says_is_shown_and_not_acted_upon() -> None:
         for storage in (api.storage, replica):
             await storage.schedules.insert(ROW)
             assert await storage.schedules.open(ROW.partition, epoch=1, expect_epoch=None) == APPLIED
-            assert await storage.schedules.advance(advance(ROW.partition, writes=(ended,))) == APPLIED
+            assert await storage.schedules.commit(commit(ROW.partition, writes=(ended,))) == APPLIED
         assert (await api.send("GET", PATH, key=key)).json["state"] == "delivered"
-        assert await replica.schedules.edit(edit(ROW.partition, 1, again, version=1)) == APPLIED
+        assert await replica.schedules.update(update(ROW.partition, 1, again, version=1)) == APPLIED
         rows = api.connection.rows("schedules")
         assert (await api.send("GET", PATH, key=key)).json["state"] == "delivered"
         assert api.connection.rows("schedules") == rows, "nothing was placed"
@@ -121,9 +121,9 @@ async def test_replicas_that_disagree_about_a_page_are_asked_together() -> None:
         for storage in (api.storage, replica):
             await storage.schedules.insert(ROW)
             assert await storage.schedules.open(ROW.partition, epoch=1, expect_epoch=None) == APPLIED
-            assert await storage.schedules.advance(advance(ROW.partition)) == APPLIED
-        second = advance(ROW.partition, version=1, writes=(delivered(ROW),))
-        assert await api.storage.schedules.advance(second) == APPLIED
+            assert await storage.schedules.commit(commit(ROW.partition)) == APPLIED
+        second = commit(ROW.partition, version=1, writes=(delivered(ROW),))
+        assert await api.storage.schedules.commit(second) == APPLIED
         window = {"from": format_instant(START), "to": format_instant(START + 60_000)}
         reply = await api.send("GET", "/v1/clients/shop/schedules", key=key, params=window)
         assert [item["state"] for item in reply.json["items"]] == ["delivered"]

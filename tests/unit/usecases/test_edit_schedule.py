@@ -18,7 +18,7 @@ from scheduler_service.usecases.edit_schedule import (
     WasRescheduled,
 )
 from scheduler_service.usecases.place import MAX_TURNS
-from tests.contract.builders import edit, write
+from tests.contract.builders import update, write
 from tests.unit.usecases.late_rows import (
     CLIENT,
     LATE,
@@ -32,8 +32,8 @@ from tests.unit.usecases.late_rows import (
     second_copy,
 )
 
-EDITED = "schedules.edit"
-MOVED = "schedules.edit_any_version"
+EDITED = "schedules.update"
+MOVED = "schedules.update_any_version"
 
 
 async def cancel(late: LateWorld) -> CancelResult:
@@ -271,7 +271,7 @@ async def test_whoever_cancelled_the_copy_has_said_why(late: LateWorld) -> None:
     await late.retrying(original(), T1)
     outcome = Outcome(state=State.CANCELLED, attempts=1, finished_at=T1, reason="other", rescheduled_to=UUID(int=9))
     moved = write(first_copy(), outcome, expect=State.SCHEDULED)
-    assert isinstance(await late.store.edit(edit(first_copy().partition, 1, moved)), Applied)
+    assert isinstance(await late.store.update(update(first_copy().partition, 1, moved)), Applied)
     result = await cancel(late)
     assert isinstance(result, WasRescheduled)
     assert (result.row.reason, result.row.rescheduled_to) == ("other", UUID(int=9))

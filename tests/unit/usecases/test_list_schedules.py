@@ -19,7 +19,7 @@ from scheduler_service.domain.ids import (
     minute_start,
     new_schedule_id,
 )
-from scheduler_service.domain.schedules import Advance, Definition, Edit, Kind, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind, Outcome, OwnerCommit, RowWrite, State
 from scheduler_service.usecases import list_schedules, reading_steps
 from scheduler_service.usecases.list_schedules import Listed, ListSchedules, Position, Window
 from tests.support.api import NOW, ApiHarness, SeededRandomness
@@ -111,8 +111,8 @@ async def test_copies_and_pointers_without_definition_are_hidden(world: ApiHarne
     (shown,) = await insert(world, [definition(NOW + 1)])
     await insert(world, [definition(NOW + 2, kind=Kind.COPY, origin_due=UnixMillis(NOW - 60_000), attempt_base=1)])
     pointer = definition(NOW + 3)
-    await world.storage.schedules.edit(
-        Edit(
+    await world.storage.schedules.update(
+        ExternalUpdate(
             partition=pointer.partition,
             edits=RANDOM.uuid4(),
             version=None,
@@ -133,8 +133,8 @@ async def test_filters(world: ApiHarness) -> None:
             definition(NOW + 4),
         ],
     )
-    await world.storage.schedules.advance(
-        Advance(
+    await world.storage.schedules.commit(
+        OwnerCommit(
             partition=made[0].partition,
             epoch=1,
             expect_epoch=None,

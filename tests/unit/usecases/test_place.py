@@ -10,7 +10,7 @@ from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
 from scheduler_service.domain.schedules import Definition, RowWrite, State
 from scheduler_service.usecases.place import HINT_AHEAD_MS, MAX_TURNS
-from tests.contract.builders import START, cancelled, definition, edit
+from tests.contract.builders import START, cancelled, definition, update
 from tests.unit.usecases.late_rows import (
     CLIENT,
     END,
@@ -27,8 +27,8 @@ from tests.unit.usecases.late_rows import (
 
 ENDS = [State.DELIVERED, State.FAILED, State.SKIPPED, State.CANCELLED]
 INSERTED = "schedules.insert_definition"
-EDITED = "schedules.edit"
-MOVED = "schedules.edit_any_version"
+EDITED = "schedules.update"
+MOVED = "schedules.update_any_version"
 
 
 async def copy_at(late: LateWorld, at: int, *, in_doubt: bool) -> Definition:
@@ -184,7 +184,7 @@ async def test_an_edit_that_came_first_stands(late: LateWorld) -> None:
     """The re-home is rejected; what it reads then is an end."""
 
     async def cancel() -> None:
-        await late.store.edit(edit(original().partition, 1, cancelled(original())))
+        await late.store.update(update(original().partition, 1, cancelled(original())))
 
     late.connection.before[EDITED] = cancel
     await late.place(original())
@@ -265,7 +265,7 @@ async def test_an_original_nobody_answers_about_is_asked_for_once(late: LateWorl
 
 async def test_an_original_that_ended_is_not_moved(late: LateWorld) -> None:
     await late.store.insert(original())
-    await late.store.edit(edit(original().partition, 1, cancelled(original())))
+    await late.store.update(update(original().partition, 1, cancelled(original())))
     assert not await late.place.move_original(first_copy(), pointer(T2))
     assert (await late.found(original())).state == State.CANCELLED
 
@@ -279,8 +279,8 @@ async def test_completing_a_chain_twice_is_harmless(late: LateWorld) -> None:
 
 async def test_completing_does_not_undo_the_end_of_a_copy(late: LateWorld) -> None:
     await late.retrying(original(), T1)
-    await late.store.edit(
-        edit(
+    await late.store.update(
+        update(
             first_copy().partition,
             1,
             RowWrite(key=first_copy().key, outcome=ended(State.CANCELLED), expect_state=State.SCHEDULED),
@@ -362,7 +362,7 @@ async def test_a_row_that_was_left_behind_is_rehomed(late: LateWorld, in_doubt: 
 
 async def test_a_row_that_was_left_behind_and_has_ended_is_left_alone(late: LateWorld) -> None:
     await late.store.insert(original())
-    await late.store.edit(edit(original().partition, 1, cancelled(original())))
+    await late.store.update(update(original().partition, 1, cancelled(original())))
     before = late.rows()
     await late.place.rehome(original(), in_doubt=False)
     assert late.rows() == before

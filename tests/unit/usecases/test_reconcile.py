@@ -32,7 +32,7 @@ from scheduler_service.domain.reconciliations import (
     Seen,
     new_reconciliation_id,
 )
-from scheduler_service.domain.schedules import Definition, Edit, Kind, Outcome, RowWrite, State
+from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind, Outcome, RowWrite, State
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
@@ -120,8 +120,10 @@ class Bench:
         outcome = Outcome(state=state, attempts=1, finished_at=UnixMillis(due + 5))
         write = RowWrite(key=definition.key, outcome=outcome, expect_state=State.SCHEDULED)
         edits = self.randomness.uuid4()
-        await self.storage.schedules.edit(
-            Edit(partition=definition.partition, edits=edits, version=None, version_known=True, writes=(write,))
+        await self.storage.schedules.update(
+            ExternalUpdate(
+                partition=definition.partition, edits=edits, version=None, version_known=True, writes=(write,)
+            )
         )
 
     async def asked(self, action: Action, *states: State, end: int, start: int = START) -> Reconciliation:
@@ -325,8 +327,8 @@ async def test_what_is_being_retried_is_cancelled_only_if_that_was_asked_for(
         outcome = Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(due + 90_000))
         write = RowWrite(key=key_of(ids[0]), outcome=outcome, expect_state=State.SCHEDULED)
         where, edits = partition_of(client_id, ids[0]), bench.randomness.uuid4()
-        await bench.storage.schedules.edit(
-            Edit(partition=where, edits=edits, version=None, version_known=True, writes=(write,))
+        await bench.storage.schedules.update(
+            ExternalUpdate(partition=where, edits=edits, version=None, version_known=True, writes=(write,))
         )
         return await cancel(self, client_id, ids, retrying=retrying, turn=turn)
 

@@ -16,7 +16,7 @@ from scheduler_service.domain.schedules import Definition, Kind, Outcome, RowWri
 from scheduler_service.usecases import balance as count_minute
 from scheduler_service.usecases import balance as show_balance
 from scheduler_service.usecases.balance import Books, Position, ShowBalance
-from tests.contract.builders import MINUTE, START, definition, edit
+from tests.contract.builders import MINUTE, START, definition, update
 from tests.unit.usecases.late_rows import CLIENT, END, LateWorld
 
 FIRST, LAST = Minute(MINUTE), Minute(MINUTE + 1439)
@@ -61,7 +61,7 @@ async def insert(world: LateWorld, count: int, **columns: Any) -> list[Definitio
 
 async def end(world: LateWorld, row: Definition, *, number: int, state: State = State.CANCELLED, **other: Any) -> None:
     write = RowWrite(key=row.key, outcome=Outcome(state=state, **other), expect_state=State.SCHEDULED)
-    assert await world.store.edit(edit(row.partition, number, write)) == APPLIED
+    assert await world.store.update(update(row.partition, number, write)) == APPLIED
 
 
 async def stored(world: LateWorld) -> list[MinuteBalance]:
