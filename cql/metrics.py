@@ -67,7 +67,7 @@ class CommitCounts:
 
 class UpdateCounts:
     """Schedules that ended by an external update: cancelled ones, and those created as skipped. Of a retrying schedule
-    the original counts, not its copy."""
+    the original counts, not its retry row."""
 
     __slots__ = ("ended", "skipped")
 
@@ -220,7 +220,7 @@ METRICS: Final[tuple[Metric[StorageMeasures], ...]] = (
     Metric(
         "minutehand_group_commit_stored_rows_total",
         Kind.COUNTER,
-        "Rows of schedules that storage acknowledged: creates, fires of crons, copies for retries.",
+        "Rows of schedules that storage acknowledged: creates, fires of crons, retry rows.",
         lambda measures: measures.commits.stored,
     ),
     Metric(

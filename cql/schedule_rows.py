@@ -225,7 +225,7 @@ def commit_items(commit: OwnerCommit, *, packs: bool = False) -> list[Item]:
             outcome, key = write.outcome, write.key
             values = outcome.state.value, outcome.finished_at, delivery
             items.append(("schedules.write_delivery", (*values, *keys, key.due, key.schedule_id)))
-    items.extend(definition_item(copy, packs=packs) for copy in commit.copies)
+    items.extend(definition_item(retry_row, packs=packs) for retry_row in commit.retry_rows)
     return items
 
 
@@ -234,7 +234,7 @@ def commit_bytes(commit: OwnerCommit) -> int:
     return (
         OUTCOME_BYTES * (1 + len(commit.writes))
         + _ID_BYTES * len(commit.in_flight)
-        + sum(map(definition_bytes, commit.copies))
+        + sum(map(definition_bytes, commit.retry_rows))
     )
 
 

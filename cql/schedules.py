@@ -266,8 +266,8 @@ class CqlScheduleStore:
         return Rejected(rejected_header(answer.current)) if isinstance(answer, Rejected) else answer
 
     async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
-        self._check_size(commit_bytes(commit), 1 + len(commit.writes) + len(commit.copies))
-        if any(copy.partition != commit.partition for copy in commit.copies):
+        self._check_size(commit_bytes(commit), 1 + len(commit.writes) + len(commit.retry_rows))
+        if any(retry_row.partition != commit.partition for retry_row in commit.retry_rows):
             raise ValueError("a commit inserts copies into its own partition only")
         items = commit_items(commit, packs=self.packs())
         answer = await self._turns.write_alone(commit.partition, lambda: self._connection.conditional(items))

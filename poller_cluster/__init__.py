@@ -12,7 +12,7 @@ Why a row is called by one owner at a time, and never forgotten:
 
 - A row is sent only after the commit that names it in `in_flight` was applied, under the lease's epoch, and only while
   this incarnation is trusted (see `membership`).
-- A commit tests claim_epoch, version and edits; an external update (cancel, re-home) tests the row's state and version.
+- A commit tests claim_epoch, version and edits; an external update (cancel, requeue) tests the row's state and version.
   So between a commit and an external update exactly one wins, and each learns of the other. When only `edits` moved,
   the commit goes without that test; the rows it claims are then read again serially before they are sent, and the
   outcomes it carries test that their rows have none yet.
@@ -26,14 +26,14 @@ Why a row is called by one owner at a time, and never forgotten:
   must know more (nobody told of them, or they owe something that was not handed out) are read by key, serially; before
   that the pass has not seen them, so what is in doubt stays so.
 - A minute is settled when a whole pass begun after the grace saw every row, each has an end or is retrying with its
-  copy acknowledged, every copy's end has reached its original, and what a rescheduled row names is created
+  retry row acknowledged, every retry row's end has reached its original, and what a rescheduled row names is created
   (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
 
-Retries are copies, pointer first: the commit that records a failed attempt points the row to an instant, then the copy
-is placed there (`scheduler_service.usecases.place`). A copy's outcome is written to the copy, then carried to its
-original: by an external update that tests that the original still names this copy. The copy's outcome is the decision,
-made once under the fence; carrying it is repeatable by anybody, so it needs neither an epoch nor an open of the
-original's partition, which may be long settled.
+Retries are rows of their own, pointer first: the commit that records a failed attempt points the row to an instant,
+then the retry row is placed there (`scheduler_service.usecases.place`). A retry row's outcome is written to the retry
+row, then carried to its original: by an external update that tests that the original still names this retry row. The
+retry row's outcome is the decision, made once under the fence; carrying it is repeatable by anybody, so it needs
+neither an epoch nor an open of the original's partition, which may be long settled.
 
 What is owed to one partition shares writes (`cql.partition_turns`): of this process one conditional write or serial
 read of a partition is under way, hundreds of ends go in one, and without answers the partition is left alone for a
@@ -44,14 +44,14 @@ The books of a minute are written when it is settled, from the sweep's own count
 `version` and `edits`, one of which changes with every outcome. So whether a stored balance still holds is a matter of
 one small read, for anybody (`domain.books` has the argument), and nobody has to see to it that it does:
 
-- Settled minutes go on changing: a copy's end reaches its original, a late create is re-homed, a retrying schedule is
-  cancelled, a missed fire is placed as skipped, a schedule is delivered again. Each is an external update, or found in
-  a partition that an owner has advanced since. So the stamp is another from that very write on, before anybody is
+- Settled minutes go on changing: a retry row's end reaches its original, a late create is requeued, a retrying schedule
+  is cancelled, a missed fire is placed as skipped, a schedule is delivered again. Each is an external update, or found
+  in a partition that an owner has advanced since. So the stamp is another from that very write on, before anybody is
   answered, and whoever dies then leaves a balance that is known to be out of date.
-- An owner who carries a copy's end, or finds a copy whose original has ended, counts the original's minute anew, after
-  a while and from its rows (`bookkeeping.Recounts`). So does whoever shows the books and finds one out of date. Both
-  only spare others the count. Two who do so at once write the same, or one of them a stamp that nobody takes for the
-  present one.
+- An owner who carries a retry row's end, or finds a retry row whose original has ended, counts the original's minute
+  anew, after a while and from its rows (`bookkeeping.Recounts`). So does whoever shows the books and finds one out of
+  date. Both only spare others the count. Two who do so at once write the same, or one of them a stamp that nobody takes
+  for the present one.
 - A count is stored only if it began after the grace, by a clock that is not in doubt: until then rows are created
   without a trace in the stamp.
 - Writers of one balance are ordered by epoch: a settling owner and its recounts write under the lease's, whoever shows
@@ -78,7 +78,7 @@ Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admi
 - Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
   minute had been read whole (its hint was lost, or its poller was empty) from when it was found. So nothing that was
   created in time is skipped by a late policy for our own delay; what an outage or a takeover made late is.
-- A host that fails again and again is left alone for a while. Its rows are put off: re-homed like a retry, with no
+- A host that fails again and again is left alone for a while. Its rows are put off: requeued like a retry, with no
   attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
   unclaimed. A row whose retries' deadline would pass meanwhile fails; but no row fails without one attempt.
 
@@ -90,8 +90,8 @@ Ordering keys (`minute.ordering`): rows of one key share a poller and start one 
   That number is each key's own: the first row of a key is never put off because of other keys, nor because their
   rows fill the minute's window (the rest of the minute is then read for its order alone).
 - A new owner knows nothing of the old one's lines. It starts no row with a key before it has read what may stand before
-  it: every unsettled minute up to the row's own, and in minutes to come the copies that the old owner left there. That
-  is everything, since an unfinished schedule always has its newest row or pointer in a minute that is not settled.
+  it: every unsettled minute up to the row's own, and in minutes to come the retry rows that the old owner left there.
+  That is everything, since an unfinished schedule always has its newest row or pointer in a minute that is not settled.
 - In order means: by due among the rows that exist when the minute of the later one is read, 5 s before it begins. A row
   created later than that for an earlier instant goes when it is found. It means starts and recorded ends; a receiver
   may still see the redelivery of a call whose owner died before it could record the end, but never after a later row
@@ -114,8 +114,8 @@ so that an expansion is claimed, retried, taken over and recovered like any call
 
 Reconciliations (`reconciliation`): one action on everything due in a window, slice by slice, by the owner of one poller
 of the client. `usecases.reconcile` says why a slice may be cut short anywhere, and be done by two nodes, and handles
-each row once. What it redelivers arrives as copies at instants of their own, so it is claimed, paced and recovered like
-all other calls, within a share of what each poller is guaranteed.
+each row once. What it redelivers arrives as retry rows at instants of their own, so it is claimed, paced and recovered
+like all other calls, within a share of what each poller is guaranteed.
 
 - A row that comes into the window behind the place where it is looked at is not met.
 - What is stopped ends with the slice under way, whose doings are counted by whoever owns the poller then.

@@ -1,9 +1,9 @@
 """One budget for all that a node asks of storage for the past, so that it never costs the present its share.
 
-The past is: walks and reads of minutes in recovery, ends of copies on their way to their originals, recounts, rows that
-are re-homed, what ordering keys look for in other minutes, the search for forgotten crons, slices of reconciliations,
-retention. All of it can wait, and after an outage there is much of it at once, on every node. Each kind of it
-asks for a slot first and holds it for one request, or for one short run of requests that follow each other:
+The past is: walks and reads of minutes in recovery, ends of retry rows on their way to their originals, recounts, rows
+that are requeued, what ordering keys look for in other minutes, the search for forgotten crons, slices of
+reconciliations, retention. All of it can wait, and after an outage there is much of it at once, on every node. Each
+kind of it asks for a slot first and holds it for one request, or for one short run of requests that follow each other:
 
     async with budget.slot(client_id):
         page = await schedules.read_page(...)

@@ -159,8 +159,8 @@ class Bookkeeper:
 class Recounts:
     """Counting minutes anew whose rows have changed since they were settled.
 
-    The end of a copy is carried to its original, whose minute may have been settled hours ago: its stored balance is
-    out of date from then on. Whoever carried it asks for a recount. It waits a while for others of the same minute,
+    The end of a retry row is carried to its original, whose minute may have been settled hours ago: its stored balance
+    is out of date from then on. Whoever carried it asks for a recount. It waits a while for others of the same minute,
     then the minute is counted from its rows, never added to. What is asked for is kept in memory only, and may be lost
     with this process, or be too much for it: a balance that is out of date is known by its stamp (`domain.books`), so
     it misleads nobody, and the next who wants it counts for himself.

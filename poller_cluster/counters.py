@@ -9,9 +9,9 @@ from typing import Final
 
 from poller_cluster.delivery.result import AttemptError, AttemptResult
 from poller_cluster.dispatch.job import Job
-from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId, due_of
+from scheduler_service.domain.retry_rows import SUPERSEDED
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.runtime.busiest import Busiest
 from scheduler_service.runtime.metrics import Distribution
@@ -98,14 +98,14 @@ class CallCounts:
         self.duration.observe(result.duration_seconds)
         if job.claim.first_attempt_at is None and not row.attempt_base:
             late = max(result.started_at_ms - due_of(row.schedule_id), 0) / 1000.0
-            share = PUT_OFF if row.is_copy else BEYOND if job.over_quota else GUARANTEED
+            share = PUT_OFF if row.is_retry_row else BEYOND if job.over_quota else GUARANTEED
             self.lateness[share].observe(late)
             client = self.clients.account(job.owner.client_id)
             client.fires += 1
             client.lateness_seconds += late
 
     def recorded(self, client_id: ClientId, outcome: Outcome) -> None:
-        """An outcome of ours is durable. A copy that nothing names any more ends without a schedule that does."""
+        """An outcome of ours is durable. A retry row that nothing names any more ends without a schedule that does."""
         state = outcome.state
         if client_id == CRON_CLIENT or state is State.RETRYING or outcome.reason == SUPERSEDED:
             return

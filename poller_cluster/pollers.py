@@ -49,7 +49,7 @@ class PollerWork:
     Bookkeeping of a held poller. `walk` covers what recovery has not looked at; `entered` is False until the minutes
     under way at the grant were looked up. `stands`: while draining, how far it had come when that began; the client's
     sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over. `order`: its
-    ordering keys as far as known; `looked_ahead` is False until copies in minutes to come were looked for, and
+    ordering keys as far as known; `looked_ahead` is False until retry rows in minutes to come were looked for, and
     `looking` is True while something is.
     """
 

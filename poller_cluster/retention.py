@@ -20,7 +20,6 @@ from membership.errors import StoreUnavailable
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.clients import ServedClient
 from scheduler_service.domain.archives import ArchivedDay, day_of
-from scheduler_service.domain.copies import outcome_after
 from scheduler_service.domain.ids import (
     DAY_MS,
     MINUTES_PER_HOUR,
@@ -35,6 +34,7 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.ports import ArchiveStore, ScheduleStore
+from scheduler_service.domain.retry_rows import outcome_after
 from scheduler_service.domain.schedules import ExternalUpdate, Page, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness

@@ -21,7 +21,7 @@ told what a fair part would be. That takes as long as their attempts do, so the 
 clients that have less than `SMALL_PART` of it.
 
 A ready row whose destination has no room (see `destinations`) waits aside, so that rows for other hosts pass it. One
-whose destination is held back ends at once without an attempt: it is re-homed (`put_off`), and so is one whose headers
+whose destination is held back ends at once without an attempt: it is requeued (`put_off`), and so is one whose headers
 this node's key ring does not open.
 """
 
@@ -41,10 +41,10 @@ from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, put_off, u
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
 from poller_cluster.settings import DestinationSettings, MinuteSettings
-from scheduler_service.domain.copies import says_in_doubt
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
 from scheduler_service.domain.options import ScheduleOptions, Undecodable, decode_options
+from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.job import Claim
 from scheduler_service.domain.clients import ClientSettings
-from scheduler_service.domain.copies import IN_DOUBT
 from scheduler_service.domain.ids import UnixMillis, due_of
 from scheduler_service.domain.options import ScheduleOptions
 from scheduler_service.domain.retry import Decision, GiveUp, RetryAt, decide
+from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Outcome, State
 
 DESTINATION_OPEN = "destination-open"
@@ -101,7 +101,7 @@ def until_open_again(
     first = claim.first_attempt_at
     if at > options.deadline_from(due_of(row.schedule_id), first) + deadline_ms:
         if not options.attempts_counted(row.attempt_base or 0):
-            return None if row.is_copy else put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
+            return None if row.is_retry_row else put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
         return Outcome(
             state=State.FAILED,
             # The number of an attempt that may have been made is not used again.
@@ -119,11 +119,11 @@ def put_off(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Out
     """Retrying at `at` or right after its own instant, whichever is later: a row that named itself would wait for ever.
     No attempt is counted; what the last one came to stays as it is.
 
-    Rows that may not be called now, re-homed without counting an attempt so that their minute can settle. Pure.
+    Rows that may not be called now, requeued without counting an attempt so that their minute can settle. Pure.
 
-    The row becomes a pointer like a failed attempt's, `retrying` with the same number of attempts; its copy comes back
-    at the instant named. Nothing was sent for it, so nothing may be forgotten either: a row in doubt stays in doubt.
-    """
+    The row becomes a pointer like a failed attempt's, `retrying` with the same number of attempts; its retry row comes
+    back at the instant named. Nothing was sent for it, so nothing may be forgotten either: a row in doubt stays in
+    doubt."""
     return Outcome(
         state=State.RETRYING,
         attempts=claim.row.attempt_base or 0,

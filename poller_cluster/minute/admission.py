@@ -1,7 +1,7 @@
 """Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
 
 A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its line (a key,
-a host) may have moved, or put off without having been claimed at all: then the next commit re-homes it. So rows for a
+a host) may have moved, or put off without having been claimed at all: then the next commit requeues it. So rows for a
 host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
 
     behind its key   held while the head is about to come or under way; put off behind the head's next instant where
@@ -25,8 +25,8 @@ from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, put_off
 from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import HOST, KEY, Again, Hold, Line, OpenRow, Verdict
 from poller_cluster.settings import MinuteSettings
-from scheduler_service.domain.copies import says_in_doubt
 from scheduler_service.domain.ids import Minute, UnixMillis, key_of
+from scheduler_service.domain.retry_rows import says_in_doubt
 from scheduler_service.domain.schedules import Kind, Outcome, Row, State, SweptRow
 
 HOLD_MS = 10_000
@@ -206,7 +206,7 @@ class MinuteAdmission:
             self._order.read(row)
 
     def swept(self, row: SweptRow) -> None:
-        if row.ordering_key is not None and row.kind != Kind.COPY and row.state != State.RETRYING:
+        if row.ordering_key is not None and row.kind != Kind.RETRY_ROW and row.state != State.RETRYING:
             self._order.ended(row.ordering_key, row.schedule_id)
 
     def recorded(self, row: Row, outcome: Outcome) -> None:

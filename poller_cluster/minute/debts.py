@@ -2,8 +2,8 @@
 
 from poller_cluster.minute.rows import OpenRow
 from poller_cluster.minute.steps import FollowUp
-from scheduler_service.domain.copies import SUPERSEDED, definition_of, outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, partition_of
+from scheduler_service.domain.retry_rows import SUPERSEDED, definition_of, outcome_of
 from scheduler_service.domain.schedules import Outcome, Row, State
 
 
@@ -22,9 +22,9 @@ class Debts:
         return len(self._open) + len(self._announced)
 
     def owe(self, row: Row, outcome: Outcome) -> None:
-        """A defined row of this minute has this outcome. Retrying rows owe their next copy, copies the news to their
-        original, failed ones a dead letter, rescheduled ones the row that replaces them."""
-        owes = row.is_copy or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
+        """A defined row of this minute has this outcome. Retrying rows owe their next retry row, retry rows the news to
+        their original, failed ones a dead letter, rescheduled ones the row that replaces them."""
+        owes = row.is_retry_row or outcome.state in (State.RETRYING, State.FAILED) or outcome.rescheduled_to is not None
         if owes and outcome.reason != SUPERSEDED and row.key not in self._paid:
             self._add(FollowUp(definition_of(self._partition, row), outcome))
 
@@ -47,8 +47,8 @@ class Debts:
         """Whether this announced row was to be created is known, and it is."""
         self._announced.discard(row.key)
 
-    def copy_checked(self, entry: OpenRow, original: Row | None) -> Outcome | None:
-        """A copy met its original. None: the original names it, and it may be called."""
+    def retry_row_checked(self, entry: OpenRow, original: Row | None) -> Outcome | None:
+        """A retry row met its original. None: the original names it, and it may be called."""
         if original is not None:
             entry.learn(original)
             if original.state == State.RETRYING:
@@ -58,7 +58,7 @@ class Debts:
         return superseded(entry.row, original)
 
     def _owe_for_original(self, original: Row) -> None:
-        """A retrying original names another copy than the one found: see that the named one is placed."""
+        """A retrying original names another retry row than the one found: see that the named one is placed."""
         outcome = outcome_of(original)
         assert outcome is not None
         home = partition_of(self._partition.client_id, original.schedule_id)
@@ -79,8 +79,8 @@ class Debts:
             self._new.append(follow_up)
 
 
-def superseded(copy: Row, original: Row | None) -> Outcome:
-    """The outcome of a copy that its original does not name: the original's own end, else cancelled."""
+def superseded(retry_row: Row, original: Row | None) -> Outcome:
+    """The outcome of a retry row that its original does not name: the original's own end, else cancelled."""
     fate = original.state if original is not None and original.ended else None
     state = State(fate) if fate is not None else State.CANCELLED
-    return Outcome(state=state, reason=SUPERSEDED, attempts=copy.attempt_base or 0)
+    return Outcome(state=state, reason=SUPERSEDED, attempts=retry_row.attempt_base or 0)

@@ -37,8 +37,8 @@ from poller_cluster.minute.steps import (
 )
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.books import Stamp, Tally
-from scheduler_service.domain.copies import outcome_of
 from scheduler_service.domain.ids import Partition, RowKey, ScheduleId, UnixMillis, minute_end
+from scheduler_service.domain.retry_rows import outcome_of
 from scheduler_service.domain.schedules import (
     Kind,
     Outcome,
@@ -341,7 +341,7 @@ class PollerMinute:
             self.rows.forget(row.key)
         if row.state is None:
             return True
-        owes = row.kind == Kind.COPY or row.state in _OWING or row.rescheduled_to is not None
+        owes = row.kind == Kind.RETRY_ROW or row.state in _OWING or row.rescheduled_to is not None
         if owes and row.created_at is not None and not self.debts.known(row.key):
             return True
         if row.ordering_key is not None:
@@ -415,18 +415,18 @@ class PollerMinute:
     def rows_checked(
         self, asked: Iterable[Row], originals: Mapping[ScheduleId, Row], outcomes: Mapping[RowKey, Outcome]
     ) -> None:
-        """Originals of the copies asked for, and what became of the fires that must not be called. A copy that its
-        original does not name is dropped."""
+        """Originals of the retry rows asked for, and what became of the fires that must not be called. A retry row that
+        its original does not name is dropped."""
         for row in asked:
             entry = self.rows.unchecked.pop(row.key, None)
             if entry is None:
                 continue
             entry.checked = True
             outcome = outcomes.get(row.key)
-            if row.is_copy:
+            if row.is_retry_row:
                 if (original := originals.get(row.schedule_id)) is not None:
                     self._admission.read(original)
-                outcome = self.debts.copy_checked(entry, original) or outcome
+                outcome = self.debts.retry_row_checked(entry, original) or outcome
             if outcome is not None:
                 self.rows.end(entry, outcome, at=0)
 

@@ -1,9 +1,9 @@
 """What a new owner of a poller must know of its ordering keys and can't learn from the past: rows that are retried
 later.
 
-A row that failed before the takeover stands in line until it has ended, but its minute may be settled: then its copy
-waits in a minute to come, no further ahead than retries and put-off rows are placed. Those minutes are looked through
-once, when the first row with a key is met; pollers without keys never pay for it.
+A row that failed before the takeover stands in line until it has ended, but its minute may be settled: then its retry
+row waits in a minute to come, no further ahead than retries and put-off rows are placed. Those minutes are looked
+through once, when the first row with a key is met; pollers without keys never pay for it.
 
 What an API or an earlier owner places meanwhile is not missed: its pointer is in a minute that is not settled, which
 recovery reads. A schedule that asks for longer pauses than its client (`retry.cap_seconds`), or a client whose own were
@@ -20,7 +20,7 @@ OVERDUE_AT_ONCE = 100
 
 
 def ahead_minutes(*, cap_seconds: float, breaker_longest_seconds: float) -> int:
-    """How many minutes ahead copies may have been placed."""
+    """How many minutes ahead retry rows may have been placed."""
     longest = max(cap_seconds, 2 * breaker_longest_seconds)
     return int(longest // 60) + 3
 
@@ -35,7 +35,7 @@ async def look_ahead(
     last: Minute,
     budget: BackgroundBudget,
 ) -> None:
-    """Tell `order` of the poller's copies with a key in [first, last]. Raises StoreUnavailable."""
+    """Tell `order` of the poller's retry rows with a key in [first, last]. Raises StoreUnavailable."""
     async with budget.slot(client_id):
         occupied = await schedules.occupied(client_id, first=first, last=last)
     for minute in sorted(occupied):
@@ -47,7 +47,7 @@ async def look_ahead(
             async with budget.slot(client_id):
                 page = await schedules.read_page(partition, after=after, limit=_PAGE_ROWS, lean=True)
             for row in page.rows:
-                if row.is_copy:
+                if row.is_retry_row:
                     order.read(row)
             after = page.rows[-1].key if page.rows else after
             more = page.more

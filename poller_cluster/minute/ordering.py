@@ -8,8 +8,8 @@ its schedule's end is recorded, so a head that is retried keeps everybody behind
     ended (recorded, or found ended)           --> out of line, never to come back
 
 The line is as good as what this owner has read. `PollerWork.knows_order` says from when on that is everything: recovery
-has begun every older minute, each of them and the row's own was read to its end once, and copies waiting in minutes to
-come were looked for (`order_ahead`). Until then rows with a key are held.
+has begun every older minute, each of them and the row's own was read to its end once, and retry rows waiting in minutes
+to come were looked for (`order_ahead`). Until then rows with a key are held.
 
 Ids that ended are remembered for a while, since a page that was read before may still say otherwise. Redeliveries are
 not in line: they were asked for one by one.
@@ -20,8 +20,8 @@ Bounds: `LINE_IDS` ids of a poller stand in lines; a row beyond is not waited fo
 from bisect import bisect_left, insort
 from collections.abc import Callable
 
-from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.ids import Minute, ScheduleId
+from scheduler_service.domain.retry_rows import SUPERSEDED
 from scheduler_service.domain.schedules import Outcome, Row, State
 
 LINE_IDS = 50_000

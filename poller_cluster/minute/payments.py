@@ -1,4 +1,4 @@
-"""Paying what a minute's outcomes owe other partitions (`debts`): copies to be placed, ends to be carried, letters.
+"""Paying what a minute's outcomes owe other partitions (`debts`): retry rows to be placed, ends to be carried, letters.
 
 Debts to one partition are paid together, up to `TOGETHER` at a time, each such group in one slot of the node's
 background budget: storage joins what is asked of one partition at once into one conditional write. What found no answer
@@ -98,7 +98,7 @@ async def pay(follow_up: FollowUp, *, place: Place, reschedules: CompleteResched
         return
     if outcome.state is State.FAILED:
         await books.dead_letter(definition, outcome)
-    if definition.kind is Kind.COPY:
+    if definition.kind is Kind.RETRY_ROW:
         await place.move_original(definition, outcome)
     if outcome.rescheduled_to is not None:
         new, at = ScheduleId(outcome.rescheduled_to), outcome.finished_at or definition.due

@@ -36,7 +36,7 @@ class OpenRow:
         self.key = row.key
         self.found_at = found_at
         self.redelivery = redelivery
-        self.checked = not row.is_copy and (row.cron_id is None or redelivery)
+        self.checked = not row.is_retry_row and (row.cron_id is None or redelivery)
         self.claimed = False
         self.forgotten = False
         self.outcome: Outcome | None = None
@@ -53,7 +53,7 @@ class OpenRow:
         return Claim(self.row, self.redelivery, self.first_attempt_at, *self.last, self.found_at)
 
     def learn(self, original: Row) -> None:
-        """What a copy's original says of earlier attempts."""
+        """What a retry row's original says of earlier attempts."""
         self.first_attempt_at = original.first_attempt_at
         self.last = (original.last_status, original.last_error)
 

@@ -321,7 +321,7 @@ class MinuteRun:
                 rows = await schedules.find_rows(partition, keys, serial=True, lean=True)
                 machine.claims_rechecked(rows)
             case CheckRows(rows=rows):
-                originals = await self._read_originals(row for row in rows if row.is_copy)
+                originals = await self._read_originals(row for row in rows if row.is_retry_row)
                 outcomes = await self._firing.cron_children.judge(
                     partition.client_id, rows, now=self._firing.clock.wall_ms()
                 )
@@ -372,18 +372,18 @@ class MinuteRun:
         if isinstance(answer, Unknown):
             raise StoreUnavailable(answer.reason)
 
-    async def _read_originals(self, copies: Iterable[Row]) -> dict[ScheduleId, Row]:
-        """Grouped by partition: copies of one minute mostly come from few."""
+    async def _read_originals(self, retry_rows: Iterable[Row]) -> dict[ScheduleId, Row]:
+        """Grouped by partition: retry rows of one minute mostly come from few."""
         wanted: dict[Partition, list[RowKey]] = {}
-        for copy in copies:
-            home = partition_of(self.machine.partition.client_id, copy.schedule_id)
-            wanted.setdefault(home, []).append(key_of(copy.schedule_id))
+        for retry_row in retry_rows:
+            home = partition_of(self.machine.partition.client_id, retry_row.schedule_id)
+            wanted.setdefault(home, []).append(key_of(retry_row.schedule_id))
         originals: dict[ScheduleId, Row] = {}
         for home, keys in wanted.items():
             rows = await self._firing.schedules.find_rows(home, keys)
             originals.update((row.schedule_id, row) for row in rows.values())
             if any(row.ended for row in rows.values()):
-                # Whoever ended a schedule whose copy is still to come may not have told.
+                # Whoever ended a schedule whose retry row is still to come may not have told.
                 self._firing.recount(home, self.machine.epoch)
         return originals
 
@@ -425,7 +425,7 @@ class MinuteRun:
 
     def _paid(self, follow_up: FollowUp) -> None:
         definition = follow_up.definition
-        if definition.kind is Kind.COPY and follow_up.outcome.state.ended:
+        if definition.kind is Kind.RETRY_ROW and follow_up.outcome.state.ended:
             self._firing.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
         self.machine.debts.paid(follow_up)
         self._wake.set()

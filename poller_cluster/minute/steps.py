@@ -60,7 +60,8 @@ class RecheckClaimed:
 
 @dataclass(frozen=True, slots=True)
 class CheckRows:
-    """Of rows about to be claimed, read the originals of copies and judge the fires of crons; report `rows_checked`."""
+    """Of rows about to be claimed, read the originals of retry rows and judge the fires of crons; report
+    `rows_checked`."""
 
     rows: tuple[Row, ...]
 
@@ -113,8 +114,8 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What a recorded outcome still owes other partitions: the next copy of a retrying row, for a copy the news to its
-    original, a dead letter for what failed, for a rescheduled row the one that replaces it. Repeatable; the minute
+    """What a recorded outcome still owes other partitions: the next copy of a retrying row, for a retry row the news to
+    its original, a dead letter for what failed, for a rescheduled row the one that replaces it. Repeatable; the minute
     settles only after it was acknowledged."""
 
     definition: Definition

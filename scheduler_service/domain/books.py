@@ -136,12 +136,12 @@ class Tally:
 
     def add(self, row: Row, outcome: Outcome) -> None:
         """A defined row whose outcome is known."""
-        if not row.is_copy:
+        if not row.is_retry_row:
             self._add(outcome.state, row.due, outcome.first_attempt_at)
 
     def add_read(self, row: CountedRow | SweptRow) -> None:
         """A row as it was read. A pointer whose definition is to come is nobody's create yet."""
-        if row.created_at is not None and row.kind != Kind.COPY:
+        if row.created_at is not None and row.kind != Kind.RETRY_ROW:
             self._add(_STATES[row.state or State.SCHEDULED], row.due, row.first_attempt_at)
 
     def add_balance(self, balance: MinuteBalance) -> None:
@@ -212,7 +212,7 @@ def may_be_stored(minute: Minute, *, counted_from: int) -> bool:
 
 
 class FailedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt that did not deliver. Stored with the original row, whichever copy made it. `attempt` is from 1.
+    """One attempt that did not deliver. Stored with the original row, whichever retry row made it. `attempt` is from 1.
 
     So is one that did deliver, once its schedule is redelivered: then the original's row tells of another.
     """

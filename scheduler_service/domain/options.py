@@ -47,8 +47,8 @@ class CronChild(msgspec.Struct, frozen=True, gc=False):
 
 
 class Redelivery(msgspec.Struct, frozen=True, gc=False):
-    """A copy that somebody asked for after the schedule had ended, `at` this instant (Unix milliseconds) and after so
-    many `attempts`."""
+    """A retry row that somebody asked for after the schedule had ended, `at` this instant (Unix milliseconds) and after
+    so many `attempts`."""
 
     at: int
     attempts: int
@@ -58,10 +58,9 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     """A schedule's own options.
 
     `timeout_seconds`: of one attempt. `skip_after_seconds`: a call that would start later than this after its due is
-    skipped, whatever the client's late policy says. `in_doubt`: set in copies of rows that an earlier owner may have
-    called (see `copies`). `cron`: set in the fires of a cron, not in runs that were triggered. `redelivery`: set in
-    copies made by an explicit redelivery, and in their retries.
-    """
+    skipped, whatever the client's late policy says. `in_doubt`: set in retry rows of rows that an earlier owner may
+    have called (see `retry rows`). `cron`: set in the fires of a cron, not in runs that were triggered. `redelivery`:
+    set in retry rows made by an explicit redelivery, and in their retries."""
 
     retry: RetryOverride | None = None
     timeout_seconds: float | None = None

@@ -158,7 +158,7 @@ class ReviewedRow(NamedTuple):
     @property
     def original(self) -> bool:
         """Copies stand for originals; a pointer whose definition is to come is nobody's create yet."""
-        return self.created_at is not None and self.kind != Kind.COPY
+        return self.created_at is not None and self.kind != Kind.RETRY_ROW
 
     @property
     def shown_state(self) -> State:

@@ -7,7 +7,7 @@ is still to come.
 A row is `scheduled` while it has no outcome. From there:
 
     scheduled --commit---> delivered | failed | skipped | retrying      (by the poller's owner)
-    scheduled --update---> cancelled | retrying (re-homed)              (by anyone)
+    scheduled --update---> cancelled | retrying (requeued)              (by anyone)
     retrying  -----------> delivered | failed | cancelled | skipped, or retrying at a later instant
     delivered | failed | skipped --redeliver--> retrying
 """
@@ -32,10 +32,10 @@ from scheduler_service.domain.ids import (
 
 
 class Kind(StrEnum):
-    """A call is what a user asked for; a copy stands for its next attempt in a later minute."""
+    """A call is what a user asked for; a retry row stands for its next attempt in a later minute."""
 
     CALL = "call"
-    COPY = "copy"
+    RETRY_ROW = "copy"
 
 
 class State(StrEnum):
@@ -57,10 +57,9 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row as inserted. `headers` and `options` are JSON text, decoded where they are used, so that a row
     that cannot be decoded fails alone.
 
-    `due` is the row's clustering key: the schedule's due for a call, the attempt's instant for a copy. Copies also say
-    where their original is (`origin_due`; its minute and key follow) and how many attempts came before. `created_at`
-    None: the row is only announced (see `usecases.complete_reschedule`).
-    """
+    `due` is the row's clustering key: the schedule's due for a call, the attempt's instant for a retry row. Copies also
+    say where their original is (`origin_due`; its minute and key follow) and how many attempts came before.
+    `created_at` None: the row is only announced (see `usecases.complete_reschedule`)."""
 
     client_id: ClientId
     poller_id: PollerId
@@ -97,12 +96,12 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The outcome columns, written together. `state` is never SCHEDULED here.
 
-    `attempts` counts attempts made so far, `next_attempt_at` is the instant of the copy while retrying, `reason` is a
-    stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the incarnation
-    as text.
+    `attempts` counts attempts made so far, `next_attempt_at` is the instant of the retry row while retrying, `reason`
+    is a stable word for why (`in-doubt`, `late`, `exhausted`, ...), `last_error` a stable code, `fired_by` the
+    incarnation as text.
 
     `redelivered_at` is the instant of the last explicit redelivery, `redelivered_after` how many attempts had been made
-    by then: what came after counts anew. Originals have them, copies carry a mark instead (see `copies`).
+    by then: what came after counts anew. Originals have them, retry rows carry a mark instead (see `retry rows`).
 
     Written over a row that may have had an outcome, None clears a column, except `first_attempt_at`, `fired_by`,
     `fired_epoch`, `rescheduled_to` and those of redeliveries: None leaves those as they are.
@@ -195,8 +194,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return self.created_at is None and self.rescheduled_from is not None and self.state is None
 
     @property
-    def is_copy(self) -> bool:
-        return self.kind == Kind.COPY
+    def is_retry_row(self) -> bool:
+        return self.kind == Kind.RETRY_ROW
 
     @property
     def ended(self) -> bool:
@@ -204,9 +203,10 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def over(self) -> bool:
-        """Whether this row of a settled minute is needed by nobody any more: it has ended, it is a copy that points on,
-        which its original and the next copy have left behind for good, or it was announced and never created."""
-        return self.ended or self.announced or (self.is_copy and self.state == State.RETRYING)
+        """Whether this row of a settled minute is needed by nobody any more: it has ended, it is a retry row that
+        points on, which its original and the next retry row have left behind for good, or it was announced and never
+        created."""
+        return self.ended or self.announced or (self.is_retry_row and self.state == State.RETRYING)
 
     def stranded(self, settled: Minute) -> bool:
         """Whether this row of a minute before `settled` has no end that anybody would still give it, where all minutes
@@ -289,7 +289,7 @@ class RowWrite(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class OwnerCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The owner's one write: claims exactly `in_flight`, records outcomes, inserts copies of the same partition.
+    """The owner's one write: claims exactly `in_flight`, records outcomes, inserts retry rows of the same partition.
 
     Applied only if the partition's claim_epoch is `expect_epoch` (None: nobody opened it yet; the commit opens it), its
     version is `version` and, unless `edits_known` is False, its external update are `edits`, and every row condition
@@ -303,7 +303,7 @@ class OwnerCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     edits_known: bool
     in_flight: frozenset[ScheduleId]
     writes: tuple[RowWrite, ...] = ()
-    copies: tuple[Definition, ...] = ()
+    retry_rows: tuple[Definition, ...] = ()
 
 
 class ExternalUpdate(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -4,7 +4,7 @@ A reschedule makes three writes, and their writer may die after each:
 
     announce   the new row's definition, all but `created_at`: every reader passes over such a row
     cancel     the old row, naming the new one: one conditional write, which competes with the owner's claim. Of a
-               retrying schedule that is the copy; its original follows
+               retrying schedule that is the retry row; its original follows
     create     the same definition with `created_at`, as every create is placed
 
 Without the cancel the announced row is nobody's, and the old schedule is called. With it the new row is created by
@@ -21,9 +21,15 @@ Creating it twice is one row. A row that is neither announced nor there was dele
 
 import msgspec
 
-from scheduler_service.domain.copies import copy_of, definition_of, outcome_of, successor_key, successor_partition
 from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
 from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.retry_rows import (
+    definition_of,
+    outcome_of,
+    retry_row_of,
+    successor_key,
+    successor_partition,
+)
 from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.place import Place
 
@@ -49,23 +55,24 @@ class CompleteReschedule:
         home = partition_of(partition.client_id, old)
         known = await self._find(home, key_of(old))
         if known is not None and known.state == State.RETRYING:
-            known = await self._cancelled_copy(home, known, new=row.schedule_id)
+            known = await self._cancelled_retry_row(home, known, new=row.schedule_id)
         if known is None or known.state != State.CANCELLED or known.rescheduled_to != row.schedule_id:
             return False
         await self._create(partition, row, at=known.finished_at or known.due)
         return True
 
-    async def _cancelled_copy(self, home: Partition, original: Row, *, new: ScheduleId) -> Row | None:
-        """The copy that a retrying original names, if it was cancelled in favour of `new`. The original follows it."""
+    async def _cancelled_retry_row(self, home: Partition, original: Row, *, new: ScheduleId) -> Row | None:
+        """The retry row that a retrying original names, if it was cancelled in favour of `new`. The original follows
+        it."""
         at = original.next_attempt_at
         assert at is not None
-        copy = await self._find(successor_partition(home, at), successor_key(original.schedule_id, at))
-        outcome = None if copy is None or copy.rescheduled_to != new else outcome_of(copy)
+        retry_row = await self._find(successor_partition(home, at), successor_key(original.schedule_id, at))
+        outcome = None if retry_row is None or retry_row.rescheduled_to != new else outcome_of(retry_row)
         if outcome is None:
             return None
-        following = copy_of(definition_of(home, original), at=at, attempts=original.attempts or 0)
+        following = retry_row_of(definition_of(home, original), at=at, attempts=original.attempts or 0)
         await self._place.move_original(following, outcome)
-        return copy
+        return retry_row
 
     async def _find(self, partition: Partition, key: RowKey) -> Row | None:
         return (await self._schedules.find_rows(partition, [key], serial=True)).get(key)

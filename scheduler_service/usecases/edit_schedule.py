@@ -4,7 +4,7 @@ An external update reads row and the header serially, decides, and writes on con
 
     no outcome, id not in flight -> cancelled IF state = null AND version = as read      (200)
     no outcome, id in flight     -> the owner has it                                     (409 in-flight)
-    retrying                     -> the same on the copy it names, then the original IF it still names that copy
+    retrying                     -> the same on the retry row it names, then the original IF it still names it
     retrying, in doubt           -> cancelled with reason in-doubt: it is not called again, and may have been called
                                     before; refused if something else is to be called instead (409 in-doubt)
     ended                        -> cancelled before: 200, rescheduled: 409 rescheduled, else 409 already-finished
@@ -23,17 +23,17 @@ import msgspec
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import ReadConsistency
-from scheduler_service.domain.copies import (
+from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
+from scheduler_service.domain.ports import ScheduleStore
+from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
-    copy_of,
     definition_of,
     outcome_after,
     outcome_of,
+    retry_row_of,
     successor_key,
     successor_partition,
 )
-from scheduler_service.domain.ids import ClientId, Partition, RowKey, ScheduleId, UnixMillis, key_of, partition_of
-from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, PartitionHeader, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
@@ -47,7 +47,7 @@ TOGETHER = 100
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """An original row with what the copy that it names adds: whether an owner may be sending it right now."""
+    """An original row with what the retry row that it names adds: whether an owner may be sending it right now."""
 
     row: Row
     in_flight: bool
@@ -123,11 +123,10 @@ class EditSchedule:
     ) -> Resolved | None:
         """One read; a second one only while the schedule is retrying. Raises StoreUnavailable.
 
-        What was left half done is completed: a pointer whose copy is missing, a cancel that reached only the copy, a
-        reschedule without its new row, a row without an outcome in a minute that its poller has left behind.
+        What was left half done is completed: a pointer whose retry row is missing, a cancel that reached only the retry
+        row, a reschedule without its new row, a row without an outcome in a minute that its poller has left behind.
         `consistency` LOCAL_ONE is for clients that look: what one replica does not have, and what would be acted upon,
-        is read again at LOCAL_QUORUM.
-        """
+        is read again at LOCAL_QUORUM."""
         partition, key = partition_of(client_id, schedule_id), key_of(schedule_id)
         header, rows = await self._schedules.read_rows(partition, [key], consistency=consistency)
         row = rows.get(key)
@@ -147,20 +146,20 @@ class EditSchedule:
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
         next_key = successor_key(schedule_id, row.next_attempt_at)
-        header, copies = await self._schedules.read_rows(there, [next_key], consistency=consistency)
-        copy = copies.get(next_key)
+        header, retry_rows = await self._schedules.read_rows(there, [next_key], consistency=consistency)
+        retry_row = retry_rows.get(next_key)
         outcome = outcome_of(row)
-        if copy is not None and copy.state == State.CANCELLED:
+        if retry_row is not None and retry_row.state == State.CANCELLED:
             if consistency == "LOCAL_QUORUM":
-                await self._carry(partition, row, copy)
+                await self._carry(partition, row, retry_row)
             return await self.resolve(client_id, schedule_id)
-        if outcome is not None and (copy is None or not copy.defined):
+        if outcome is not None and (retry_row is None or not retry_row.defined):
             if consistency != "LOCAL_QUORUM":
                 return await self.resolve(client_id, schedule_id)
             await self._place.complete(definition_of(partition, row), outcome)
-        elif copy is not None and copy.state is None:
-            await self._place.rescue(definition_of(there, copy), header)
-        return Resolved(row, schedule_id in header.in_flight and (copy is None or copy.state is None))
+        elif retry_row is not None and retry_row.state is None:
+            await self._place.rescue(definition_of(there, retry_row), header)
+        return Resolved(row, schedule_id in header.in_flight and (retry_row is None or retry_row.state is None))
 
     async def _see_rescheduled(self, client_id: ClientId, row: Row) -> None:
         if row.state == State.CANCELLED and row.rescheduled_to is not None:
@@ -230,17 +229,17 @@ class EditSchedule:
                 return False
 
     async def _cancel_retrying(self, partition: Partition, row: Row, why: "_Why") -> InFlight | InDoubt | None:
-        """One turn at the copy first, then at the original. None: read the original again and see."""
+        """One turn at the retry row first, then at the original. None: read the original again and see."""
         assert row.next_attempt_at is not None
         there = successor_partition(partition, row.next_attempt_at)
         key = successor_key(row.schedule_id, row.next_attempt_at)
-        header, copies = await self._schedules.read_rows(there, [key], serial=True)
-        copy = copies.get(key)
-        if copy is not None and copy.state is not None:
-            if copy.state == State.CANCELLED:
-                await self._cancel_original(partition, row, _Why(copy.reason, copy.rescheduled_to))
+        header, retry_rows = await self._schedules.read_rows(there, [key], serial=True)
+        retry_row = retry_rows.get(key)
+        if retry_row is not None and retry_row.state is not None:
+            if retry_row.state == State.CANCELLED:
+                await self._cancel_original(partition, row, _Why(retry_row.reason, retry_row.rescheduled_to))
                 return None
-            await self._carry(partition, row, copy)
+            await self._carry(partition, row, retry_row)
             return None
         if row.schedule_id in header.in_flight:
             return InFlight(row)
@@ -248,7 +247,7 @@ class EditSchedule:
             if why.reason is not None:
                 return InDoubt(row)
             why = _Why(IN_DOUBT, None)
-        if copy is None or not copy.defined:
+        if retry_row is None or not retry_row.defined:
             # This external update may be the partition's only write, and retention finds partitions by their index
             # rows.
             await self._schedules.occupy(there)
@@ -256,12 +255,12 @@ class EditSchedule:
             await self._cancel_original(partition, row, why)
         return None
 
-    async def _carry(self, partition: Partition, row: Row, copy: Row) -> None:
-        """What the copy came to is carried to its original, `row`, and on to the copy that it names."""
-        known = outcome_of(copy)
+    async def _carry(self, partition: Partition, row: Row, retry_row: Row) -> None:
+        """What the retry row came to is carried to its original, `row`, and on to the retry row that it names."""
+        known = outcome_of(retry_row)
         assert known is not None
-        following = copy_of(definition_of(partition, row), at=copy.due, attempts=row.attempts or 0)
-        if copy.ended:
+        following = retry_row_of(definition_of(partition, row), at=retry_row.due, attempts=row.attempts or 0)
+        if retry_row.ended:
             await self._place.move_original(following, known)
         else:
             await self._place.complete(following, known)

@@ -16,11 +16,11 @@ from uuid import UUID
 from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.copies import definition_of, outcome_of
 from scheduler_service.domain.errors import FieldError, Invalid, KeyReused
 from scheduler_service.domain.idempotency import NOTHING, Kept, Keyed
 from scheduler_service.domain.ids import DAY_MS, ScheduleId, UnixMillis, due_of, minute_end, minute_of
 from scheduler_service.domain.ports import IdempotencyStore
+from scheduler_service.domain.retry_rows import definition_of, outcome_of
 from scheduler_service.domain.schedules import Definition, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently

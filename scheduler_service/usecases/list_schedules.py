@@ -1,8 +1,8 @@
 """List: the schedules of a client by due time, out of as many partitions as a window has.
 
 The index of occupied minutes says which pollers have rows in which minute. Within a minute the pollers' pages are
-merged by (due, id); copies and pointers without a definition are hidden. One call does a bounded amount of work, so it
-may answer fewer rows than asked for, even none, and still say where to go on.
+merged by (due, id); retry rows and pointers without a definition are hidden. One call does a bounded amount of work, so
+it may answer fewer rows than asked for, even none, and still say where to go on.
 
 Rows are judged without their content, which may be long: only what is answered is read whole, afterwards and a few rows
 at a time, as nobody knows how long they are. The caller is told of everything that is read, when it is.
@@ -303,7 +303,7 @@ def _before(position: Position) -> RowKey | None:
 
 def _wanted(window: Window, listed: Listed) -> bool:
     row = listed.row
-    if not row.defined or row.is_copy:
+    if not row.defined or row.is_retry_row:
         return False
     if window.state is not None and (row.state or State.SCHEDULED) != window.state:
         return False

@@ -5,18 +5,18 @@ acknowledged later than minute end + 2 s cannot: before it answers, it looks for
 
     acknowledged in time ------------------------------------------------------------> placed
     acknowledged late, serial read of the header and row:
-        end state (a copy's is carried over to its original) ---------------------------> placed
-        retrying: see that the copy it names is placed (the same rule) -----------------> placed
+        end state (a retry row's is carried over to its original) ---------------------------> placed
+        retrying: see that the retry row it names is placed (the same rule) -----------------> placed
         in flight under the poller's present epoch: the owner has it ---------------------> placed
-        in flight under an older epoch: a zombie's claim that no owner may ever see ----> re-home, in doubt
-        nothing: nobody may ever look here again ---------------------------------------> re-home
+        in flight under an older epoch: a zombie's claim that no owner may ever see ----> requeue, in doubt
+        nothing: nobody may ever look here again ---------------------------------------> requeue
 
-Re-home is an edit to `retrying, next_attempt_at = now`, then the copy. So it competes with the owner's claim and
-exactly one of them wins: an acknowledged create is swept by its owner or re-homed, never both, never neither. A copy
-that must itself point on moves its original first, then the next copy is inserted.
+Requeue is an edit to `retrying, next_attempt_at = now`, then the retry row. So it competes with the owner's claim and
+exactly one of them wins: an acknowledged create is swept by its owner or requeued, never both, never neither. A retry
+row that must itself point on moves its original first, then the next retry row is inserted.
 
-A client's create may ask for a stronger insert (`consistency`). Nothing else here does: copies, and everything that is
-looked at to decide, stay as they are.
+A client's create may ask for a stronger insert (`consistency`). Nothing else here does: retry rows, and everything that
+is looked at to decide, stay as they are.
 
 When storage gives no answer, StoreUnavailable leaves the create unacknowledged: it may or may not take place. A process
 whose clock is in doubt can't say what is late, so it places nothing that others left half done either.
@@ -32,17 +32,17 @@ from membership.identity import NodeIncarnation, PollerKey
 from membership.lease import start_of
 from membership.ports import LeaseStore
 from scheduler_service.domain.clients import WriteConsistency
-from scheduler_service.domain.copies import (
+from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_of, minute_start, partition_of
+from scheduler_service.domain.ports import HintSender, ScheduleStore
+from scheduler_service.domain.ports.schedules import Answered
+from scheduler_service.domain.retry_rows import (
     IN_DOUBT,
-    copy_of,
     definition_of,
     is_in_doubt,
     outcome_after,
     outcome_of,
+    retry_row_of,
 )
-from scheduler_service.domain.ids import UnixMillis, key_of, minute_end, minute_of, minute_start, partition_of
-from scheduler_service.domain.ports import HintSender, ScheduleStore
-from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import (
     Definition,
     ExternalUpdate,
@@ -133,7 +133,7 @@ class Place:
         else:
             answered(None)
 
-    async def rehome(self, definition: Definition, *, in_doubt: bool) -> None:
+    async def requeue(self, definition: Definition, *, in_doubt: bool) -> None:
         """See to a row that is there already, in a minute that nobody looks at any more: under the late rule, though
         nothing is inserted. `in_doubt`: it may have been called. Raises StoreUnavailable."""
         following = await self._look_after(definition, in_doubt=in_doubt)
@@ -142,7 +142,7 @@ class Place:
 
     async def rescue(self, definition: Definition, header: PartitionHeader) -> bool:
         """See to a row that has no outcome where its poller is past its minute, so that nobody will look there again:
-        its create, or its placing, was never answered. True: it was re-homed, or had an outcome by then.
+        its create, or its placing, was never answered. True: it was requeued, or had an outcome by then.
 
         Where an owner had opened the minute the row is in doubt from then on: its outcome may have been lost.
         """
@@ -155,7 +155,7 @@ class Place:
         low_watermark = None if lease.owner is None else self._low_watermark_of(lease.owner)
         if start_of(lease, owners_low_watermark=low_watermark) <= minute:
             return False
-        await self.rehome(definition, in_doubt=header.version is not None)
+        await self.requeue(definition, in_doubt=header.version is not None)
         return True
 
     async def many(
@@ -186,9 +186,8 @@ class Place:
     async def ended(self, definition: Definition, *, state: State, reason: str) -> None:
         """Create a row that is not to be called: its end is recorded along with it, unless it has come to one.
 
-        What somebody else has begun with it (a chain of copies, a claim that no owner may ever see) is seen to. Raises
-        StoreUnavailable; between the two writes the row is one like any other, so ask again.
-        """
+        What somebody else has begun with it (a chain of retry rows, a claim that no owner may ever see) is seen to.
+        Raises StoreUnavailable; between the two writes the row is one like any other, so ask again."""
         await self._schedules.insert(definition)
         for _ in range(MAX_TURNS):
             header, rows = await self._schedules.read_rows(
@@ -237,7 +236,7 @@ class Place:
         return None
 
     async def _acknowledged(self, definition: Definition, *, at: int) -> Definition | None:
-        """What an acknowledgement at `at` is worth; answers the copy to insert next, or None when all is well."""
+        """What an acknowledgement at `at` is worth; answers the retry row to insert next, or None when all is well."""
         return None if self._in_time(definition, at=at) else await self._look_after(definition)
 
     def _in_time(self, definition: Definition, *, at: int) -> bool:
@@ -254,7 +253,7 @@ class Place:
             raise StoreUnavailable("this process's clock is in doubt: the row's owner places it, or another process")
 
     async def _look_after(self, definition: Definition, *, in_doubt: bool = False) -> Definition | None:
-        """Decide what a late insert came to; answers the next copy to insert, or None when all is well."""
+        """Decide what a late insert came to; answers the next retry row to insert, or None when all is well."""
         partition, key = definition.partition, definition.key
         in_doubt = in_doubt or is_in_doubt(definition)
         for _ in range(MAX_TURNS):
@@ -265,13 +264,14 @@ class Place:
                 raise StoreUnavailable("the minute of this schedule was deleted while it was being created")
             if row.state is not None:
                 if row.state != State.RETRYING:
-                    if definition.kind is Kind.COPY:
+                    if definition.kind is Kind.RETRY_ROW:
                         await self.move_original(definition, _outcome(row))
                     return None
-                # Its copies are made from what the row says: it may be a redelivery's by now, known to who asks late.
+                # Its retry rows are made from what the row says: it may be a redelivery's by now, known to who asks
+                # late.
                 redelivered = row.redelivered_at is not None and row.defined
                 told = definition_of(partition, row.filled(definition.content)) if redelivered else definition
-                return await self._next_copy(told, _outcome(row))
+                return await self._next_retry_row(told, _outcome(row))
             if key.schedule_id in header.in_flight:
                 if await self._owner_has_it(definition, header):
                     return None
@@ -279,7 +279,7 @@ class Place:
             at = UnixMillis(self._clock.wall_ms())
             outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else "late-create")
             if await self._edit_open_row(definition, header, outcome):
-                return await self._next_copy(definition, outcome)
+                return await self._next_retry_row(definition, outcome)
         raise StoreUnavailable("the minute of this schedule changes too often")
 
     async def _owner_has_it(self, definition: Definition, header: PartitionHeader) -> bool:
@@ -303,33 +303,33 @@ class Place:
             case Rejected() | Unknown():
                 return False
 
-    async def _next_copy(self, definition: Definition, outcome: Outcome) -> Definition | None:
-        """For a row with a retrying outcome: the copy it names, to be placed; None when the chain has moved past it.
+    async def _next_retry_row(self, definition: Definition, outcome: Outcome) -> Definition | None:
+        """For a row with a retrying outcome: the retry row it names, to be placed; None when the chain has moved past
+        it.
 
-        A copy that points on first moves its original.
+        A retry row that points on first moves its original.
         """
         assert outcome.next_attempt_at is not None
-        if definition.kind is Kind.COPY and not await self.move_original(definition, outcome):
+        if definition.kind is Kind.RETRY_ROW and not await self.move_original(definition, outcome):
             return None
-        return copy_of(
+        return retry_row_of(
             definition,
             at=outcome.next_attempt_at,
             attempts=outcome.attempts,
             in_doubt=outcome.reason == IN_DOUBT,
         )
 
-    async def move_original(self, copy: Definition, outcome: Outcome) -> bool:
-        """Carry a copy's outcome over to its original, if that still names the copy. Repeatable by anybody.
+    async def move_original(self, retry_row: Definition, outcome: Outcome) -> bool:
+        """Carry a retry row's outcome over to its original, if that still names the retry row. Repeatable by anybody.
 
         Asked once: raises StoreUnavailable when there is no answer. Whether the write took effect is known when it is
         repeated, by the state that it tests; and who repeats it chooses when, and holds no slot meanwhile. True: the
-        original now says what the copy says (it may have said so before). False: it names another instant or has ended
-        otherwise, so this copy no longer counts.
-        """
-        partition = partition_of(copy.client_id, copy.schedule_id)
-        key = key_of(copy.schedule_id)
+        original now says what the retry row says (it may have said so before). False: it names another instant or has
+        ended otherwise, so this retry row no longer counts."""
+        partition = partition_of(retry_row.client_id, retry_row.schedule_id)
+        key = key_of(retry_row.schedule_id)
         write = RowWrite(
-            key=key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=UnixMillis(copy.due)
+            key=key, outcome=outcome, expect_state=State.RETRYING, expect_next_attempt_at=UnixMillis(retry_row.due)
         )
         update = ExternalUpdate(
             partition=partition,
@@ -348,7 +348,7 @@ class Place:
 
     async def complete(self, definition: Definition, outcome: Outcome) -> None:
         """See that what a retrying row names is placed, whoever left it half done. Harmless to repeat."""
-        following = await self._next_copy(definition, outcome)
+        following = await self._next_retry_row(definition, outcome)
         if following is not None:
             await self(following)
 

@@ -332,7 +332,7 @@ class Reconcile:
 
 
 def _is_done(reconciliation: Reconciliation, row: ReviewedRow) -> bool:
-    """Handled, with nothing left to complete: what is retrying may be a pointer without its copy."""
+    """Handled, with nothing left to complete: what is retrying may be a pointer without its retry row."""
     return handled(reconciliation, row) and row.shown_state is not State.RETRYING
 
 

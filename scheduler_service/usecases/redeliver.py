@@ -1,17 +1,17 @@
 """Redeliver: a schedule that has ended is called again, now, under the same id.
 
-    delivered, failed, skipped -> retrying at t IF it has the very end that was read; then the copy of t   (202)
+    delivered, failed, skipped -> retrying at t IF it has the very end that was read; then the retry row of t   (202)
     scheduled, retrying        -> it is open already                                                       (409)
     cancelled                  -> it stays so                                                              (409)
 
 An end is known by its state and its instant, so an external update that arrives late, or twice, finds another end and
 changes nothing: of many callers one wins, and the others find it open (those who asked in the same millisecond are
 one). t is later than now and than every instant that the schedule has named before, since no end comes before the
-instant it is the end of; so a copy of old is never taken for the new one.
+instant it is the end of; so a retry row of old is never taken for the new one.
 
-The original's minute may be settled long ago, and nobody but its caller may ever look there: the copy is placed before
-the answer. A caller that dies between the two leaves a pointer; whoever asks for the schedule again, or looks at it,
-places what it names. Attempts are numbered on, and counted anew by the retry policy: the original says from where.
+The original's minute may be settled long ago, and nobody but its caller may ever look there: the retry row is placed
+before the answer. A caller that dies between the two leaves a pointer; whoever asks for the schedule again, or looks at
+it, places what it names. Attempts are numbered on, and counted anew by the retry policy: the original says from where.
 """
 
 import heapq
@@ -23,7 +23,6 @@ from membership.conditional import Applied, Rejected, Unknown
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.books import DeadLetter, FailedAttempt, LetterKey
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.copies import REDELIVERY, definition_of, outcome_of
 from scheduler_service.domain.ids import (
     DAY_MS,
     HOUR_MS,
@@ -39,6 +38,7 @@ from scheduler_service.domain.ids import (
     partition_of,
 )
 from scheduler_service.domain.ports import AttemptStore, DeadLetterStore, ScheduleStore
+from scheduler_service.domain.retry_rows import REDELIVERY, definition_of, outcome_of
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, Row, RowWrite, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
@@ -192,7 +192,7 @@ class RedeliverSchedule:
 
     async def _complete(self, partition: Partition, row: Row) -> None:
         """See that what a redelivery has come to is placed; of other pointers the poller's owner does. It may point on
-        already: a copy that was placed late is re-homed, by whoever placed it."""
+        already: a retry row that was placed late is requeued, by whoever placed it."""
         outcome = outcome_of(row)
         if outcome is not None and row.state == State.RETRYING and row.redelivered_at is not None:
             await self._place.complete(definition_of(partition, row), outcome)

@@ -16,7 +16,6 @@ import msgspec
 
 from membership.errors import StoreUnavailable
 from scheduler_service.domain.clients import Client
-from scheduler_service.domain.copies import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import (
     DAY_MS,
@@ -33,6 +32,7 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.ports import ScheduleStore, SecretBox
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
+from scheduler_service.domain.retry_rows import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import (

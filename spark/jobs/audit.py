@@ -7,9 +7,9 @@
 
 Live traffic is never a finding. Rows move while they are read, so a row is judged only where its minute was settled
 before the reading began: owners are done there, and whoever writes there still (a create that came late, a redelivery,
-a cancel) writes pointer and copy within moments of each other. Therefore whatever was found is looked at once more,
-`--again-after` seconds later, partition by partition as the first time, and what is not found twice is not reported.
-"""
+a cancel) writes pointer and retry row within moments of each other. Therefore whatever was found is looked at once
+more, `--again-after` seconds later, partition by partition as the first time, and what is not found twice is not
+reported."""
 
 import asyncio
 from argparse import ArgumentParser, Namespace
@@ -26,9 +26,9 @@ from pyspark.sql import functions as F
 from cql.storage import Storage, open_storage
 from membership.errors import MinutehandError
 from scheduler_service.domain.audits import SHOWN, Audit, AuditCounts, AuditFinding, AuditId, new_audit_id, together
-from scheduler_service.domain.copies import definition_of, outcome_of
 from scheduler_service.domain.ids import ClientId, Partition, PollerId, RowKey, ScheduleId, UnixMillis, minute_of
 from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.retry_rows import definition_of, outcome_of
 from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.concurrently import concurrently
@@ -73,17 +73,17 @@ class Broken(NamedTuple):
 
 
 async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, randomness: Randomness) -> dict[str, int]:
-    """How many were re-homed, completed, or had moved on. Raises StoreUnavailable; what was done until then stays.
+    """How many were requeued, completed, or had moved on. Raises StoreUnavailable; what was done until then stays.
 
     Repair: what the use cases can put right.
 
-        stranded               re-homed, as `usecases.place` does with a row that came too late: it is called
-        pointer-without-copy   its copy is placed
-        pointer-left-behind    what the copy came to is carried over
+        stranded               requeued, as `usecases.place` does with a row that came too late: it is called
+        pointer-without-copy   its retry row is placed
+        pointer-left-behind    what the retry row came to is carried over
 
     Each row is read anew, serially, and left alone where it has moved on. All of it competes with owners and with
     cancels by the very conditions that those go by, so exactly one of them wins. A row whose minute an owner has opened
-    may have been called before its outcome was lost, so it is re-homed in doubt: clients with at most one call get
+    may have been called before its outcome was lost, so it is requeued in doubt: clients with at most one call get
     none. Rows of which the books say that they had an outcome (lost-outcome) are left to a person.
     """
     place = Place(
@@ -103,8 +103,8 @@ async def _repair(storage: Storage, place: Place, broken: Broken) -> str:
         return "moved-on"
     definition, outcome = definition_of(broken.partition, row), outcome_of(row)
     if outcome is None:
-        await place.rehome(definition, in_doubt=header.version is not None)
-        return "rehomed"
+        await place.requeue(definition, in_doubt=header.version is not None)
+        return "requeued"
     if row.state == State.RETRYING and outcome.next_attempt_at is not None:
         await place.complete(definition, outcome)
         return "completed"
@@ -112,7 +112,7 @@ async def _repair(storage: Storage, place: Place, broken: Broken) -> str:
 
 
 class _Unsaid:
-    """Nobody is told of the copies: the sweep of their minute finds them."""
+    """Nobody is told of the retry rows: the sweep of their minute finds them."""
 
     def hint(self, partition: Partition, key: RowKey) -> None: ...
 

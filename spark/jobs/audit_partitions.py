@@ -1,7 +1,7 @@
 """One look at the rows of some partitions: what they add up to, and what must not be.
 
 The rows are read once and kept while they are looked at; what is found leads to few others, which are read by their
-keys: the copies that schedules name, the schedules that copies are of.
+keys: the retry rows that schedules name, the schedules that retry rows are of.
 
 What the rows of the index can't tell: partitions that are missing from it, and crons that nobody has looked at.
 """
@@ -86,9 +86,9 @@ def _beside_others(tables: Tables, suspects: DataFrame, pollers: DataFrame) -> S
     suspicions = {row.suspicion for row in suspects.select("suspicion").distinct().collect()}
     told = []
     if findings.POINTER in suspicions:
-        named = findings.named_copies(suspects).localCheckpoint()
-        copies = tables.by_key(named, "schedules", ("created_at", "state")).localCheckpoint()
-        told.append(findings.unfollowed(suspects, with_settled(copies, pollers)))
+        named = findings.named_retry_rows(suspects).localCheckpoint()
+        retry_rows = tables.by_key(named, "schedules", ("created_at", "state")).localCheckpoint()
+        told.append(findings.unfollowed(suspects, with_settled(retry_rows, pollers)))
     if suspicions & {findings.WAITING, findings.UNDEFINED}:
         named = findings.named_originals(suspects).localCheckpoint()
         originals = tables.by_key(named, "schedules", ("state", "next_attempt_at")).localCheckpoint()

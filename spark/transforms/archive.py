@@ -61,13 +61,13 @@ def digest() -> Column:
 def is_open() -> Column:
     """Whether somebody may still act on a row of a settled minute; see `domain.schedules.Row.over`."""
     state = F.coalesce("state", F.lit(State.SCHEDULED.value))
-    left_behind = F.coalesce(F.col("kind") == Kind.COPY.value, F.lit(False)) & (state == State.RETRYING.value)
+    left_behind = F.coalesce(F.col("kind") == Kind.RETRY_ROW.value, F.lit(False)) & (state == State.RETRYING.value)
     announced = F.col("created_at").isNull() & (state == State.SCHEDULED.value)
     return ~(state.isin(*ENDED) | left_behind | announced)
 
 
 def schedules(frame: DataFrame) -> DataFrame:
-    """What users asked for, without the copies that stand for its later attempts."""
+    """What users asked for, without the retry rows that stand for its later attempts."""
     return frame.where(is_accepted(F.col("kind"), F.col("created_at"))).select(*frame.columns)
 
 

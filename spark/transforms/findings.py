@@ -33,8 +33,8 @@ READS = ("kind", "created_at", "state", "next_attempt_at", "origin_due", "cron_i
 """The columns of `schedules` that the findings take beside the key."""
 ROW = ("client_id", "poller_id", "minute", "due", "schedule_id")
 POINTER, WAITING, UNDEFINED, LOST = "pointer", "waiting-copy", "undefined", "stranded"
-"""What `suspects` calls rows that are to be compared with others: a schedule that names its next attempt, a copy that
-waits, an outcome where a copy would be."""
+"""What `suspects` calls rows that are to be compared with others: a schedule that names its next attempt, a retry row
+that waits, an outcome where a retry row would be."""
 
 _NULLS = {"minute": "timestamp", "due": "timestamp", "schedule_id": "string"}
 
@@ -43,8 +43,8 @@ def suspects(rows: DataFrame) -> DataFrame:
     """The rows that are wrong by themselves, or may be beside others: `rows`' columns and `suspicion`, which is the
     kind of the finding but for POINTER, WAITING and UNDEFINED."""
     defined, settled, state = F.col("created_at").isNotNull(), F.col("settled"), F.col("state")
-    copy = F.coalesce(F.col("kind") == Kind.COPY.value, F.lit(False))
-    named = F.when(copy, F.col("origin_due")).otherwise(F.col("due"))
+    retry_row = F.coalesce(F.col("kind") == Kind.RETRY_ROW.value, F.lit(False))
+    named = F.when(retry_row, F.col("origin_due")).otherwise(F.col("due"))
     elsewhere = (
         (poller_of(F.col("schedule_id")) != F.col("poller_id"))
         | (F.date_trunc("minute", "due") != F.col("minute"))
@@ -54,14 +54,14 @@ def suspects(rows: DataFrame) -> DataFrame:
         F.when(state.isNotNull() & ~state.isin(*ENDED, State.RETRYING.value), "unknown-state")
         .when(elsewhere, "misplaced")
         .when(settled & ~defined & state.isNotNull(), UNDEFINED)
-        .when(settled & defined & state.isNull(), F.when(copy, WAITING).otherwise(LOST))
-        .when(settled & (state == State.RETRYING.value) & ~copy, POINTER)
+        .when(settled & defined & state.isNull(), F.when(retry_row, WAITING).otherwise(LOST))
+        .when(settled & (state == State.RETRYING.value) & ~retry_row, POINTER)
     )
     return rows.select(*rows.columns, suspicion.alias("suspicion")).where(F.col("suspicion").isNotNull())
 
 
 def wrong_by_itself(suspects: DataFrame) -> DataFrame:
-    """Unknown states, misplaced and stranded rows, and undefined ones where no copy would be."""
+    """Unknown states, misplaced and stranded rows, and undefined ones where no retry row would be."""
     simple = ~F.col("suspicion").isin(POINTER, WAITING) & ((F.col("suspicion") != UNDEFINED) | is_call())
     detail = (
         F.when(F.col("suspicion") == "unknown-state", F.concat(F.lit("is in a state that there is not: "), "state"))
@@ -72,17 +72,17 @@ def wrong_by_itself(suspects: DataFrame) -> DataFrame:
     return _findings(suspects.where(simple), F.col("suspicion"), detail)
 
 
-def named_copies(suspects: DataFrame) -> DataFrame:
-    """The keys of the copies that schedules name."""
+def named_retry_rows(suspects: DataFrame) -> DataFrame:
+    """The keys of the retry rows that schedules name."""
     at = F.col("next_attempt_at")
     pointers = suspects.where((F.col("suspicion") == POINTER) & at.isNotNull())
     return pointers.select("client_id", "poller_id", _minute(at), at.alias("due"), "schedule_id").distinct()
 
 
-def unfollowed(suspects: DataFrame, copies: DataFrame) -> DataFrame:
-    """Schedules whose next attempt is missing, or over. `copies`: the rows at `named_copies`, with created_at, state
-    and `settled`."""
-    there = copies.select(
+def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
+    """Schedules whose next attempt is missing, or over. `retry rows`: the rows at `named_retry rows`, with created_at,
+    state and `settled`."""
+    there = retry_rows.select(
         "client_id",
         "schedule_id",
         F.col("due").alias("next_attempt_at"),
@@ -104,19 +104,18 @@ def unfollowed(suspects: DataFrame, copies: DataFrame) -> DataFrame:
 
 
 def named_originals(suspects: DataFrame) -> DataFrame:
-    """The keys of the schedules that waiting copies, and outcomes in their place, are of."""
+    """The keys of the schedules that waiting retry rows, and outcomes in their place, are of."""
     of = suspects.where(F.col("suspicion").isin(WAITING, UNDEFINED))
     due = due_of(F.col("schedule_id"))
     return of.select("client_id", "poller_id", _minute(due), due.alias("due"), "schedule_id").distinct()
 
 
 def unpointed(suspects: DataFrame, originals: DataFrame) -> DataFrame:
-    """What became of rows in the place of copies. `originals`: the rows at `named_originals`, with state and
+    """What became of rows in the place of retry rows. `originals`: the rows at `named_originals`, with state and
     next_attempt_at.
 
-    A copy that waits is stranded if its schedule names it, and nobody's if not. An outcome without a definition is as
-    it should be where the schedule has come to the same end: it was cancelled before its copy was written.
-    """
+    A retry row that waits is stranded if its schedule names it, and nobody's if not. An outcome without a definition is
+    as it should be where the schedule has come to the same end: it was cancelled before its retry row was written."""
     known = originals.select(
         "client_id",
         "schedule_id",
@@ -201,7 +200,7 @@ def found_again(second: DataFrame, first: DataFrame) -> DataFrame:
 
 
 def is_call() -> Column:
-    """Whether a row is where the call of its id is, not one of its copies."""
+    """Whether a row is where the call of its id is, not one of its retry rows."""
     return due_of(F.col("schedule_id")) == F.col("due")
 
 

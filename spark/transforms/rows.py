@@ -25,8 +25,8 @@ ENDED = tuple(state.value for state in State if state.ended)
 
 
 def is_accepted(kind: Column, created_at: Column) -> Column:
-    """Whether a row is somebody's schedule: defined, and no copy of one."""
-    return created_at.isNotNull() & F.coalesce(kind != F.lit(Kind.COPY.value), F.lit(True))
+    """Whether a row is somebody's schedule: defined, and no retry row of one."""
+    return created_at.isNotNull() & F.coalesce(kind != F.lit(Kind.RETRY_ROW.value), F.lit(True))
 
 
 def in_state(state: Column, *states: State) -> Column:

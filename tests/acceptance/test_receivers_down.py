@@ -49,7 +49,7 @@ def test_a_restart_amid_retries_of_one_client_costs_no_trust_and_no_other_client
     start = next_minute(at_least_seconds=5)
     create_doomed(cluster, doomed, rows=KEYED, ordering_key="k", start=start)
     create_doomed(cluster, doomed, rows=FREE, ordering_key=None, start=start)
-    # By then the minute is swept, and its rows are pointers to copies in later ones.
+    # By then the minute is swept, and its rows are pointers to retry rows in later ones.
     time.sleep(max((start + timedelta(seconds=75) - datetime.now(UTC)).total_seconds(), 0))
     for how in (signal.SIGKILL, signal.SIGTERM):
         stop_all(cluster, nodes, how)

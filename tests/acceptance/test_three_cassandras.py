@@ -1,4 +1,5 @@
-"""Three Cassandra servers with three copies of everything, one of them killed for a minute: creates and calls go on."""
+"""Three Cassandra servers with three retry rows of everything, one of them killed for a minute: creates and calls go
+on."""
 
 import time
 from pathlib import Path

@@ -39,11 +39,14 @@ async def shown(storage: Storage, rows: Sequence[Definition]) -> list[list[Any]]
 
 
 def _meant(row: Any) -> Any:
-    """Calls are those that are no copies, and no attempts before are as good as 0."""
+    """Calls are those that are no retry rows, and no attempts before are as good as 0."""
     if isinstance(row, Content):
         return row
     if isinstance(row, tuple):
         values = dict(zip(row._fields, row, strict=True)) | {"schedule_id": None}
-        return values | {"kind": values["kind"] == Kind.COPY} if "kind" in values else values
-    known: dict[str, Any] = {"kind": Kind.COPY if row.is_copy else None, "attempt_base": row.attempt_base or None}
+        return values | {"kind": values["kind"] == Kind.RETRY_ROW} if "kind" in values else values
+    known: dict[str, Any] = {
+        "kind": Kind.RETRY_ROW if row.is_retry_row else None,
+        "attempt_base": row.attempt_base or None,
+    }
     return replace(row, schedule_id=None, **known)

@@ -38,7 +38,7 @@ async def test_audits_come_back_as_they_were(storage: Storage, names: Names) -> 
             ),
             AuditFinding(kind="overdue-cron", detail=""),
         ),
-        repaired={"rehomed": 1},
+        repaired={"requeued": 1},
         left_out=("one sentence.",),
     )
     for _ in range(2):

@@ -74,10 +74,10 @@ async def test_what_an_older_version_stored_holds_no_more(storage: Storage, name
 async def test_rows_are_counted_page_by_page_with_their_stamp(storage: Storage, names: Names) -> None:
     client = names.client()
     where, rows = partition(client), [definition(client, offset=number // 2, tail=number) for number in range(7)]
-    copy = definition(client, offset=9, tail=9, kind=Kind.COPY, origin_due=START)
+    retry_row = definition(client, offset=9, tail=9, kind=Kind.RETRY_ROW, origin_due=START)
     assert await storage.schedules.count_page(where) == CountPage(NO_STAMP, [], False)
     assert await storage.schedules.read_stamp(where) == NO_STAMP
-    await storage.schedules.insert_many([*rows, copy])
+    await storage.schedules.insert_many([*rows, retry_row])
     first = RowWrite(
         key=rows[0].key,
         outcome=Outcome(state=State.DELIVERED, attempts=1, first_attempt_at=UnixMillis(START + 3)),
@@ -98,11 +98,11 @@ async def test_rows_are_counted_page_by_page_with_their_stamp(storage: Storage, 
         counted += page.rows
         page = await storage.schedules.count_page(where, after=page.rows[-1].key, limit=3)
     counted += page.rows
-    assert [row.key for row in counted] == [*(row.key for row in rows), copy.key]
+    assert [row.key for row in counted] == [*(row.key for row in rows), retry_row.key]
     assert counted[0] == CountedRow(*rows[0].key, "call", UnixMillis(START - 1000), "delivered", UnixMillis(START + 3))
     assert counted[1] == CountedRow(*rows[1].key, "call", UnixMillis(START - 1000), None, None)
     assert counted[-1].kind == "copy"
-    assert await storage.schedules.count_page(where, after=copy.key) == CountPage(NO_STAMP, [], False)
+    assert await storage.schedules.count_page(where, after=retry_row.key) == CountPage(NO_STAMP, [], False)
 
 
 async def test_a_partition_with_a_header_only_counts_nothing(storage: Storage, names: Names) -> None:

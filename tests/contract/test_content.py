@@ -21,8 +21,8 @@ from tests.support.memory import InMemoryConnection
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-COPY: dict[str, Any] = {
-    "kind": Kind.COPY,
+RETRY_ROW: dict[str, Any] = {
+    "kind": Kind.RETRY_ROW,
     "attempt_base": 2,
     "origin_due": UnixMillis(START - 60_001),
     "nominal_due": UnixMillis(START - 7),
@@ -59,7 +59,7 @@ def three(names: Names, poller: int, **other: Any) -> list[Definition]:
         {"url": "https://receiver.example/" + "p" * 2_000, "headers": f'[["x","{"y" * 70_000}"]]', "body": bytes(9)},
         {"label": "a label", "ordering_key": "key", "cron_id": "nightly", "nominal_due": UnixMillis(START - 7)},
         {"created_at": None, "rescheduled_from": definition("other").schedule_id},
-        COPY,
+        RETRY_ROW,
     ],
 )
 async def test_every_read_shows_the_same(storage: Storage, names: Names, other: dict[str, Any]) -> None:
@@ -72,12 +72,15 @@ async def test_every_read_shows_the_same(storage: Storage, names: Names, other: 
     assert found[0][1].body == packed[1].body
 
 
-async def test_copies_of_a_commit_show_the_same(storage: Storage, names: Names) -> None:
+async def test_retry_rows_of_a_commit_show_the_same(storage: Storage, names: Names) -> None:
     pollers = three(names, 1), three(names, 2)
     for rows, packs in zip(pollers, (True, False), strict=True):
         await insert(storage, rows[0], rows[2], packs=packs)
-        copies = (replace(rows[1], **COPY),)
-        assert await storage.schedules.commit(commit(rows[0].partition, expect_epoch=None, copies=copies)) == APPLIED
+        retry_rows = (replace(rows[1], **RETRY_ROW),)
+        assert (
+            await storage.schedules.commit(commit(rows[0].partition, expect_epoch=None, retry_rows=retry_rows))
+            == APPLIED
+        )
     assert await shown(storage, pollers[0]) == await shown(storage, pollers[1])
 
 
@@ -148,13 +151,13 @@ async def test_every_way_to_insert_takes_the_form_that_may_be_written(
     memory = InMemoryConnection()
     storage = Storage.over(memory)
     storage.schedules.packs = lambda: packs
-    one, several, begun, copy = (definition(names.client(), tail=tail) for tail in range(4))
+    one, several, begun, retry_row = (definition(names.client(), tail=tail) for tail in range(4))
     await storage.schedules.insert(one, consistency=consistency)
     assert await storage.schedules.insert_many([several], consistency=consistency) == [None]
     answer = asyncio.get_running_loop().create_future()
     storage.schedules.begin_insert(begun, answer.set_result, consistency=consistency)
     assert await answer is None
-    assert await storage.schedules.commit(commit(one.partition, expect_epoch=None, copies=(copy,))) == APPLIED
+    assert await storage.schedules.commit(commit(one.partition, expect_epoch=None, retry_rows=(retry_row,))) == APPLIED
     rows = memory.rows("schedules")
     assert [row["content"] is not None for row in rows] == [packs] * 4
     assert [row["url"] is None for row in rows] == [packs] * 4
@@ -164,5 +167,5 @@ async def test_what_says_nothing_is_left_unset() -> None:
     name, values = definition_item(definition("shop"), packs=True)
     assert name == "schedules.insert_packed"
     assert [value for value in values[5:] if value is not UNSET] == [values[6], START - 1000]
-    name, values = definition_item(definition("shop", **COPY), packs=True)
+    name, values = definition_item(definition("shop", **RETRY_ROW), packs=True)
     assert [values[5], values[-1]] == ["copy", 2]

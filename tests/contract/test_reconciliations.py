@@ -137,8 +137,10 @@ async def test_pages_for_review_have_what_tells_whether_a_row_was_handled(storag
     where = partition(client)
     assert await storage.schedules.review_page(where) == ReviewPage([], False)
     first, second = definition(client, tail=1), definition(client, offset=9, tail=2)
-    copy = msgspec.structs.replace(definition(client, offset=9, tail=3), kind=Kind.COPY, origin_due=UnixMillis(START))
-    for one in (copy, second, first):
+    retry_row = msgspec.structs.replace(
+        definition(client, offset=9, tail=3), kind=Kind.RETRY_ROW, origin_due=UnixMillis(START)
+    )
+    for one in (retry_row, second, first):
         await storage.schedules.insert(one)
     record = commit(first.partition, expect_epoch=None, writes=(delivered(first), delivered(second)))
     assert await storage.schedules.commit(record) == APPLIED
@@ -151,5 +153,5 @@ async def test_pages_for_review_have_what_tells_whether_a_row_was_handled(storag
         (second.key, "delivered", second.due + 5, None, True),
     ]
     page = await storage.schedules.review_page(first.partition, after=second.key, limit=2)
-    assert [(row.key, row.shown_state, row.original) for row in page.rows] == [(copy.key, "scheduled", False)]
+    assert [(row.key, row.shown_state, row.original) for row in page.rows] == [(retry_row.key, "scheduled", False)]
     assert not page.more

@@ -103,8 +103,10 @@ class Pair:
         self.real = real
         self.where = partition(client)
         self.rows = [definition(client, offset=number, tail=number) for number in range(ROWS)]
-        copy = definition(client, offset=20_000, schedule_id=self.rows[0].schedule_id, kind=Kind.COPY, attempt_base=1)
-        self.rows.append(copy)
+        retry_row = definition(
+            client, offset=20_000, schedule_id=self.rows[0].schedule_id, kind=Kind.RETRY_ROW, attempt_base=1
+        )
+        self.rows.append(retry_row)
 
     async def step(self, operation: tuple[Any, ...]) -> None:
         page = await self.memory.schedules.read_page(self.where)
@@ -125,7 +127,16 @@ class Pair:
             case ("open", epoch, expect, as_read):
                 expected = now.claim_epoch if as_read else expect
                 return await schedules.open(self.where, epoch=epoch, expect_epoch=expected)
-            case ("advance", (epoch, expect, version, edits), as_read, edits_known, claimed, writes, with_copy, packs):
+            case (
+                "advance",
+                (epoch, expect, version, edits),
+                as_read,
+                edits_known,
+                claimed,
+                writes,
+                with_retry_row,
+                packs,
+            ):
                 schedules.packs = lambda: packs
                 if as_read:
                     expect, version, edits = now.claim_epoch, now.version, now.edits
@@ -138,7 +149,7 @@ class Pair:
                     edits_known=edits_known,
                     in_flight=frozenset(self.rows[index].schedule_id for index in claimed),
                     writes=tuple(self.write(one, states) for one in writes),
-                    copies=(self.rows[ROWS],) if with_copy else (),
+                    retry_rows=(self.rows[ROWS],) if with_retry_row else (),
                 )
                 return await schedules.commit(change)
             case ("edit", edits, version, as_read, known, writes):

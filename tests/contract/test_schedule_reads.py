@@ -33,7 +33,7 @@ async def test_every_column_of_a_definition_comes_back(storage: Storage, names: 
         names.client(),
         offset=59_999,
         poller_id=1023,
-        kind=Kind.COPY,
+        kind=Kind.RETRY_ROW,
         body=bytes(range(256)),
         headers='[["x","é\u2603"]]',
         label="a label",
@@ -51,7 +51,7 @@ async def test_every_column_of_a_definition_comes_back(storage: Storage, names: 
     for name in (name for name in full.__struct_fields__ if name not in ("client_id", "poller_id")):
         assert getattr(row, name) == getattr(full, name), name
     assert row.defined
-    assert row.is_copy
+    assert row.is_retry_row
     assert row.state is None
     assert not row.ended
 

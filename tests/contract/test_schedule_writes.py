@@ -90,7 +90,9 @@ async def test_nothing_of_a_stale_owner_applies(storage: Storage, names: Names) 
     await storage.schedules.insert(one)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
     await storage.schedules.open(where, epoch=2, expect_epoch=1)
-    stale = commit(where, in_flight=frozenset({one.schedule_id}), writes=(delivered(one),), copies=(_copy(one, 7),))
+    stale = commit(
+        where, in_flight=frozenset({one.schedule_id}), writes=(delivered(one),), retry_rows=(_retry_row(one, 7),)
+    )
     assert await storage.schedules.commit(stale) == Rejected(WriteRejection(PartitionHeader(2), {}))
     page = await storage.schedules.read_page(where)
     assert page.header == PartitionHeader(2)
@@ -132,7 +134,7 @@ async def test_a_commit_past_edits_still_needs_epoch_and_version(storage: Storag
 
 
 async def test_a_commit_with_row_conditions_is_all_or_nothing(storage: Storage, names: Names) -> None:
-    """Originals of copies are recorded only while they still name the copy."""
+    """Originals of retry rows are recorded only while they still name the retry row."""
     good, moved, missing = (definition(names.client(), tail=tail) for tail in (1, 2, 3))
     where = good.partition
     at = START + 30_000
@@ -158,17 +160,17 @@ async def test_a_commit_with_row_conditions_is_all_or_nothing(storage: Storage, 
     assert (final.state, final.next_attempt_at, final.last_error, final.attempts) == ("delivered", None, None, 1)
 
 
-async def test_pointer_and_copy_in_one_batch(storage: Storage, names: Names) -> None:
+async def test_pointer_and_retry_row_in_one_batch(storage: Storage, names: Names) -> None:
     one = definition(names.client())
     where = one.partition
     await storage.schedules.insert(one)
     await storage.schedules.open(where, epoch=1, expect_epoch=None)
-    copy = _copy(one, 20_000)
-    record = commit(where, writes=(retrying(one, copy.due),), copies=(copy,))
+    retry_row = _retry_row(one, 20_000)
+    record = commit(where, writes=(retrying(one, retry_row.due),), retry_rows=(retry_row,))
     assert await storage.schedules.commit(record) == APPLIED
     original, placed = (await storage.schedules.read_page(where)).rows
-    assert (original.state, original.next_attempt_at) == ("retrying", copy.due)
-    assert (placed.key, placed.is_copy, placed.state, placed.origin_due) == (copy.key, True, None, one.due)
+    assert (original.state, original.next_attempt_at) == ("retrying", retry_row.due)
+    assert (placed.key, placed.is_retry_row, placed.state, placed.origin_due) == (retry_row.key, True, None, one.due)
 
 
 async def test_a_batch_of_many_rows(storage: Storage, names: Names) -> None:
@@ -188,10 +190,10 @@ async def test_writes_over_the_bound_are_refused_unsent(storage: Storage, names:
     one = definition(names.client(), body=bytes(5 * 1024 * 1024))
     where = one.partition
     with pytest.raises(ContentTooLarge):
-        await storage.schedules.commit(commit(where, expect_epoch=None, copies=(one, one)))
+        await storage.schedules.commit(commit(where, expect_epoch=None, retry_rows=(one, one)))
     elsewhere = definition(names.client(), poller_id=1)
     with pytest.raises(ValueError, match="own partition"):
-        await storage.schedules.commit(commit(where, expect_epoch=None, copies=(elsewhere,)))
+        await storage.schedules.commit(commit(where, expect_epoch=None, retry_rows=(elsewhere,)))
     assert (await storage.schedules.read_page(where)).header == NO_HEADER
 
 
@@ -357,12 +359,12 @@ async def test_an_external_update_tests_every_row(storage: Storage, names: Names
         await storage.schedules.update(update(one.partition, 1))
 
 
-def _copy(one, offset):  # type: ignore[no-untyped-def]
+def _retry_row(one, offset):  # type: ignore[no-untyped-def]
     return definition(
         one.client_id,
         offset=offset,
         schedule_id=one.schedule_id,
-        kind=Kind.COPY,
+        kind=Kind.RETRY_ROW,
         origin_due=one.due,
         attempt_base=1,
     )

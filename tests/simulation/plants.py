@@ -18,8 +18,8 @@ from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase
 from scheduler_service.domain.books import MinuteBalance, Tally
-from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import Partition, RowKey, minute_end
+from scheduler_service.domain.retry_rows import definition_of, retry_row_of
 from scheduler_service.domain.schedules import ExternalUpdate, Outcome, OwnerCommit, Row, State, WriteRejection
 from scheduler_service.usecases.balance import CountMinute
 from tests.support import memory
@@ -114,8 +114,8 @@ def update_without_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CqlScheduleStore, "update", blind)
 
 
-def copy_before_pointer(patch: pytest.MonkeyPatch) -> None:
-    """A retry's copy is placed before the advance that points to it."""
+def retry_row_before_pointer(patch: pytest.MonkeyPatch) -> None:
+    """A retry's retry row is placed before the advance that points to it."""
     ended = MinuteRun.attempt_ended
 
     def hasty(self: MinuteRun, key: RowKey, outcome: Outcome, *, now: int) -> None:
@@ -125,10 +125,10 @@ def copy_before_pointer(patch: pytest.MonkeyPatch) -> None:
             return
         assert outcome.next_attempt_at is not None
         definition = definition_of(self.machine.partition, entry.row)
-        copy = copy_of(definition, at=outcome.next_attempt_at, attempts=outcome.attempts)
+        retry_row = retry_row_of(definition, at=outcome.next_attempt_at, attempts=outcome.attempts)
 
         async def place_then_record() -> None:
-            await self._firing.place(copy)
+            await self._firing.place(retry_row)
             await self._firing.clock.sleep(8.0)
             ended(self, key, outcome, now=now)
 
@@ -153,8 +153,8 @@ def balance_not_counted_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MinuteBalance, "holds", lambda balance, stamp: True)
 
 
-def copies_in_the_books(patch: pytest.MonkeyPatch) -> None:
-    """A sweep counts copies beside the calls that they stand for."""
+def retry_rows_in_the_books(patch: pytest.MonkeyPatch) -> None:
+    """A sweep counts retry rows beside the calls that they stand for."""
     add = Tally.add
 
     def every(self: Tally, row: Row, outcome: Outcome) -> None:
@@ -164,7 +164,7 @@ def copies_in_the_books(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_added_to(patch: pytest.MonkeyPatch) -> None:
-    """Whoever carries a copy's end to its original books one call less as open, instead of counting anew."""
+    """Whoever carries a retry row's end to its original books one call less as open, instead of counting anew."""
 
     async def book_one(self: CountMinute, partition: Partition, *, epoch: int) -> None:
         stamp = await self._schedules.read_stamp(partition)
@@ -208,10 +208,10 @@ PLANTS: dict[str, Plant] = {
         no_sweep,
         commit_without_updates,
         update_without_version,
-        copy_before_pointer,
+        retry_row_before_pointer,
         settle_before_the_grace,
         balance_not_counted_anew,
-        copies_in_the_books,
+        retry_rows_in_the_books,
         balance_added_to,
         balance_of_a_lower_epoch_wins,
         balance_of_a_minute_that_is_not_over,

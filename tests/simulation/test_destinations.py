@@ -32,7 +32,7 @@ def calls_to(world: World, url: str) -> list[Call]:
 
 @pytest.mark.parametrize("answer", [503, "timeout", "connect-refused"])
 def test_a_host_that_is_down_is_left_alone_and_nothing_is_lost(answer: int | str) -> None:
-    """Its rows are re-homed unattempted, their minutes settle, other hosts of the client notice nothing."""
+    """Its rows are requeued unattempted, their minutes settle, other hosts of the client notice nothing."""
 
     async def scenario(world: World) -> None:
         base = await begin(world, settings=ClientSettings(retry=PATIENT))

@@ -108,7 +108,7 @@ def test_a_cancelled_head_lets_the_next_one_go() -> None:
 @pytest.mark.parametrize("seconds", [8.0, 12.0, 16.0, 30.0, 75.0, 100.0])
 @pytest.mark.parametrize("how", ["kill", "leave"])
 def test_a_new_owner_keeps_the_order(how: str, seconds: float) -> None:
-    """Though the head's minute is settled and its copy lies in a minute to come."""
+    """Though the head's minute is settled and its retry row lies in a minute to come."""
 
     async def scenario(world: World) -> None:
         base = await begin(world, nodes=2, retry=RetrySettings(base_seconds=400, max_attempts=3))

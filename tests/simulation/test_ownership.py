@@ -34,7 +34,7 @@ def is_record(items: Sequence[Item]) -> bool:
     return any(name.startswith("schedules.write_outcome") for name, _ in items)
 
 
-def is_copy(kind: str, items: Sequence[Item]) -> bool:
+def is_retry_row(kind: str, items: Sequence[Item]) -> bool:
     return kind == "write" and items[0][0].startswith(("schedules.", "occupied"))
 
 
@@ -143,7 +143,7 @@ def test_a_zombies_record_after_the_takeover_is_void() -> None:
 
 @pytest.mark.parametrize("ends", ["leaves", "dies"])
 @pytest.mark.parametrize("when", ["idle", "open", "settled"])
-def test_a_create_acknowledged_after_the_sweep_is_rehomed_to_the_pollers_new_owner(when: str, ends: str) -> None:
+def test_a_create_acknowledged_after_the_sweep_is_requeued_to_the_pollers_new_owner(when: str, ends: str) -> None:
     """Its insert takes effect when the minute was passed as empty, is still open, or was settled; then, before it is
     acknowledged, the poller moves."""
 
@@ -216,7 +216,7 @@ def test_creates_acknowledged_late_while_the_poller_moves_are_called_once(seed: 
     simulate(scenario, seed=seed)
 
 
-def test_a_create_that_only_the_dead_owner_saw_is_rehomed_in_doubt() -> None:
+def test_a_create_that_only_the_dead_owner_saw_is_requeued_in_doubt() -> None:
     """Its insert has reached a single replica when the owner claims it and dies. The new owner passes the minute as
     empty; then the claim arrives, and then the insert."""
 
@@ -243,14 +243,15 @@ def test_a_create_that_only_the_dead_owner_saw_is_rehomed_in_doubt() -> None:
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
-def test_a_crash_between_pointer_and_copy_is_completed_by_another_node(cancelled: bool) -> None:
-    """With the pointer written and its copy missing, a cancel wins for good; without one the other node places it."""
+def test_a_crash_between_pointer_and_retry_row_is_completed_by_another_node(cancelled: bool) -> None:
+    """With the pointer written and its retry row missing, a cancel wins for good; without one the other node places
+    it."""
 
     async def scenario(world: World) -> None:
         await one_poller(world, settings=ClientSettings(retry=RetrySettings(base_seconds=90)))
         world.receiver.script = lambda call: 500 if call.attempt == 1 else 200
         asked = await world.create(SHOP, world.now_ms() + 10_000)
-        await crash_at(world, "a", is_copy)
+        await crash_at(world, "a", is_retry_row)
         row = await world.row_of(asked)
         assert row is not None
         assert row.state == State.RETRYING

@@ -153,7 +153,7 @@ def test_a_redelivery_can_be_cancelled_before_it_is_claimed() -> None:
     simulate(scenario)
 
 
-def test_many_at_once_make_one_copy() -> None:
+def test_many_at_once_make_one_retry_row() -> None:
     async def scenario(world: World) -> None:
         redeliveries = await shop(world)
         asked = await ended(world)
@@ -189,7 +189,7 @@ def inserts(request: str, items: Sequence[Item]) -> bool:
 
 @pytest.mark.parametrize("asks", ["again", "looks"])
 @pytest.mark.parametrize("fault", ["crash-after", "crash-before"])
-def test_a_crash_between_pointer_and_copy_is_made_good_by_whoever_asks_next(fault: str, asks: str) -> None:
+def test_a_crash_between_pointer_and_retry_row_is_made_good_by_whoever_asks_next(fault: str, asks: str) -> None:
     when = points if fault == "crash-after" else inserts
 
     async def scenario(world: World) -> None:
@@ -226,7 +226,7 @@ def test_a_pointer_whose_answer_is_lost_or_that_arrives_late_is_one_redelivery(f
     simulate(scenario)
 
 
-def test_a_copy_whose_insert_is_lost_is_placed_by_the_caller_who_asks_again() -> None:
+def test_a_retry_row_whose_insert_is_lost_is_placed_by_the_caller_who_asks_again() -> None:
     async def scenario(world: World) -> None:
         redeliveries = await shop(world)
         asked = await ended(world)

@@ -256,7 +256,7 @@ def test_the_archive_is_read_once_a_sweep() -> None:
     simulate(scenario)
 
 
-def test_a_copy_that_was_left_behind_keeps_nothing() -> None:
+def test_a_retry_row_that_was_left_behind_keeps_nothing() -> None:
     async def scenario(world: World) -> None:
         world.receiver.script = lambda call: 500
         old = await one_schedule(world, RetrySettings(base_seconds=100, cap_seconds=100, max_attempts=4))
@@ -302,8 +302,8 @@ async def stranded_redelivery(world: World) -> Asked:
     return asked
 
 
-def test_a_redelivery_that_was_cancelled_before_its_copy_was_placed_keeps_nothing() -> None:
-    """Its cancel alone writes into the copy's minute, which holds no other row."""
+def test_a_redelivery_that_was_cancelled_before_its_retry_row_was_placed_keeps_nothing() -> None:
+    """Its cancel alone writes into the retry row's minute, which holds no other row."""
 
     async def scenario(world: World) -> None:
         asked = await stranded_redelivery(world)

@@ -78,7 +78,7 @@ def test_a_burst_of_more_rows_than_hints_name_is_called_within_seconds() -> None
 
 
 @pytest.mark.parametrize("when", ["idle", "open", "settled"])
-def test_a_create_acknowledged_after_the_sweep_is_rehomed(when: str) -> None:
+def test_a_create_acknowledged_after_the_sweep_is_requeued(when: str) -> None:
     """Its insert takes effect only when the minute was passed as empty, is still open, or was settled."""
 
     async def scenario(world: World) -> None:
@@ -138,17 +138,17 @@ def test_the_lost_answer_of_any_conditional_write_changes_nothing(number: int) -
     simulate(scenario, seed=number)
 
 
-def test_a_pointer_without_its_copy_is_completed_by_the_next_owner() -> None:
+def test_a_pointer_without_its_retry_row_is_completed_by_the_next_owner() -> None:
     async def scenario(world: World) -> None:
         await begin(world, settings=ClientSettings(retry=RetrySettings(base_seconds=90)))
         world.receiver.script = lambda call: 500 if call.attempt == 1 else 200
         crashed = asyncio.Event()
         plan = world.nodes["a"].connection.plan
 
-        def before_the_copy(kind: str, items: Sequence[Item]) -> str | None:
+        def before_the_retry_row(kind: str, items: Sequence[Item]) -> str | None:
             return "crash-before" if kind == "write" and items[0][0].startswith(("schedules.", "occupied")) else None
 
-        plan.hook, plan.crash = before_the_copy, crashed.set
+        plan.hook, plan.crash = before_the_retry_row, crashed.set
         asked = await world.create("shop", world.now_ms() + 10_000)
         await restart_when_crashed(world, crashed)
         row = await world.row_of(asked)
@@ -160,7 +160,7 @@ def test_a_pointer_without_its_copy_is_completed_by_the_next_owner() -> None:
     simulate(scenario)
 
 
-def test_a_crash_between_pointer_and_copy_then_a_cancel() -> None:
+def test_a_crash_between_pointer_and_retry_row_then_a_cancel() -> None:
     async def scenario(world: World) -> None:
         await begin(world, settings=ClientSettings(retry=RetrySettings(base_seconds=90)))
         world.receiver.script = lambda call: 500

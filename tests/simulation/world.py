@@ -20,7 +20,6 @@ from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.settings import DestinationSettings, MinuteSettings, NodeSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
-from scheduler_service.domain.copies import IN_DOUBT
 from scheduler_service.domain.ids import (
     ClientId,
     Partition,
@@ -36,6 +35,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.options import encode_headers
 from scheduler_service.domain.quotas import pinned_poller
+from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule

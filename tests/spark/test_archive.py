@@ -103,7 +103,7 @@ def test_what_retention_has_deleted_stays_archived(spark: SparkSession) -> None:
     }
 
 
-def test_copies_are_no_schedules(spark: SparkSession) -> None:
+def test_retry_rows_are_no_schedules(spark: SparkSession) -> None:
     rows = frame(spark, row(1), row(2), row(3, kind="copy"), row(4, state="failed"), row(5, created_at=None))
     found = by_state(schedules(rows))
     assert found.columns == ["day", "client_id", "state", "rows"]

@@ -37,7 +37,7 @@ def call(due: float, *, tail: int = 1, poller: int = 3, **other: Any) -> dict[st
     }
 
 
-def copy(due: float, origin: float, *, tail: int = 1, **other: Any) -> dict[str, Any]:
+def retry_row(due: float, origin: float, *, tail: int = 1, **other: Any) -> dict[str, Any]:
     row = {"schedule_id": id_of(origin, 3, tail), "kind": "copy", "origin_due": at(origin), "state": None}
     return call(due, tail=tail) | row | other
 
@@ -60,11 +60,11 @@ def test_what_is_wrong_by_itself(spark: SparkSession) -> None:
         call(5, schedule_id=id_of(5, poller=4)),
         call(6, schedule_id=id_of(66)),
         call(7, minute=at(60)),
-        copy(8, -60, origin_due=at(-61)),
+        retry_row(8, -60, origin_due=at(-61)),
         call(9, created_at=None, kind=None),
         call(10, created_at=None, kind=None, settled=False),
         call(11, state="retrying", next_attempt_at=at(70), settled=False),
-        copy(12, -60, state="delivered"),
+        retry_row(12, -60, state="delivered"),
     )
     lost = findings.suspects(rows)
     assert lost.columns == [*rows.columns, "suspicion"]
@@ -94,34 +94,34 @@ def test_schedules_whose_next_attempt_is_missing_or_over(spark: SparkSession) ->
             pointer(4, 64),
             pointer(5, None),
             pointer(6, 66, settled=False),
-            copy(61, 1, state="retrying", next_attempt_at=at(99)),
+            retry_row(61, 1, state="retrying", next_attempt_at=at(99)),
         )
     )
-    assert found(findings.named_copies(suspects)) == {("shop", 3, 60, 60 + due, id_of(due)) for due in (1, 2, 3, 4)}
-    copies = rows_of(
+    assert found(findings.named_retry_rows(suspects)) == {("shop", 3, 60, 60 + due, id_of(due)) for due in (1, 2, 3, 4)}
+    retry_rows = rows_of(
         spark,
-        copy(61, 1),
-        copy(63, 3, state="delivered"),
-        copy(64, 4, state="delivered", settled=False),
+        retry_row(61, 1),
+        retry_row(63, 3, state="delivered"),
+        retry_row(64, 4, state="delivered", settled=False),
     )
-    assert named(findings.unfollowed(suspects, copies)) == {
+    assert named(findings.unfollowed(suspects, retry_rows)) == {
         (2, id_of(2), "pointer-without-copy", "names an attempt that there is not, at 2026-11-21T09:01:02.000Z"),
         (3, id_of(3), "pointer-left-behind", "names an attempt that is delivered, at 2026-11-21T09:01:03.000Z"),
         (5, id_of(5), "pointer-without-copy", "is retrying and names no attempt"),
     }
 
 
-def test_rows_in_the_place_of_copies(spark: SparkSession) -> None:
+def test_rows_in_the_place_of_retry_rows(spark: SparkSession) -> None:
     suspects = findings.suspects(
         rows_of(
             spark,
-            copy(61, 1),
-            copy(62, 2),
-            copy(63, 3),
-            copy(64, 4, settled=False),
-            copy(65, 5, kind=None, created_at=None, origin_due=None, state="cancelled"),
-            copy(66, 6, kind=None, created_at=None, origin_due=None, state="cancelled"),
-            copy(67, 7, kind=None, created_at=None, origin_due=None, state="cancelled"),
+            retry_row(61, 1),
+            retry_row(62, 2),
+            retry_row(63, 3),
+            retry_row(64, 4, settled=False),
+            retry_row(65, 5, kind=None, created_at=None, origin_due=None, state="cancelled"),
+            retry_row(66, 6, kind=None, created_at=None, origin_due=None, state="cancelled"),
+            retry_row(67, 7, kind=None, created_at=None, origin_due=None, state="cancelled"),
             call(8, kind=None, created_at=None),
         )
     )
@@ -160,7 +160,7 @@ def test_fires_that_exist_twice(spark: SparkSession) -> None:
         fire(4, 1),
         fire(4, 2, client_id="other"),
         fire(5, 1),
-        copy(65, 5, cron_id="hourly", nominal_due=at(5)),
+        retry_row(65, 5, cron_id="hourly", nominal_due=at(5)),
         fire(6, 1, nominal_due=None),
         fire(6, 2, nominal_due=None),
         fire(7, 1, created_at=None),

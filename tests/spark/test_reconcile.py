@@ -148,7 +148,7 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
         output = tmp_path / "findings"
         damaged = shop.audit(output=str(output), repair=True)
         assert findings(damaged) == dict.fromkeys(wanted, 1)
-        assert damaged["clients"][0]["repaired"] == {"rehomed": 1, "completed": 1}
+        assert damaged["clients"][0]["repaired"] == {"requeued": 1, "completed": 1}
         shown = {one["kind"]: one["schedule_id"] for one in damaged["clients"][0]["shown"]}
         assert shown == wanted
         rows = spark.read.parquet(str(output)).select("kind", "schedule_id").collect()
@@ -168,7 +168,7 @@ def test_an_audit_finds_what_was_done_to_the_rows_and_nothing_else(
             dict.fromkeys(wanted, 1),
             {},
         ]
-        assert audits[1].repaired == {"rehomed": 1, "completed": 1}
+        assert audits[1].repaired == {"requeued": 1, "completed": 1}
         assert {one.kind: one.schedule_id for one in audits[1].shown} == wanted
         assert (audits[0].start, audits[0].end) == tuple(shop.window.values())
 

@@ -22,7 +22,6 @@ from poller_cluster.minute.steps import (
     WriteCommit,
 )
 from poller_cluster.settings import MinuteSettings
-from scheduler_service.domain.copies import copy_of
 from scheduler_service.domain.ids import (
     ClientId,
     Minute,
@@ -38,6 +37,7 @@ from scheduler_service.domain.ids import (
     minute_start,
     partition_of,
 )
+from scheduler_service.domain.retry_rows import retry_row_of
 from scheduler_service.domain.schedules import (
     Definition,
     ExternalUpdate,
@@ -77,8 +77,8 @@ def definition(seconds: float = 30.0, *, tail: int = 1, minute: int = MINUTE, po
     )
 
 
-def copy(original: Definition, at: int, *, attempts: int = 1) -> Definition:
-    return copy_of(original, at=UnixMillis(at), attempts=attempts)
+def retry_row(original: Definition, at: int, *, attempts: int = 1) -> Definition:
+    return retry_row_of(original, at=UnixMillis(at), attempts=attempts)
 
 
 def retrying(at: int, *, attempts: int = 1) -> Outcome:
@@ -166,9 +166,9 @@ class MinuteBench:
     def ended(self, claim: Claim, outcome: Outcome = DELIVERED) -> None:
         self.machine.attempt_ended(claim.row.key, outcome, now=self.now)
 
-    async def _originals(self, copies: Iterable[Row]) -> dict[ScheduleId, Row]:
+    async def _originals(self, retry_rows: Iterable[Row]) -> dict[ScheduleId, Row]:
         found: dict[ScheduleId, Row] = {}
-        for one in copies:
+        for one in retry_rows:
             key = key_of(one.schedule_id)
             _, rows = await self.schedules.read_rows(partition_of(CLIENT, one.schedule_id), [key])
             found.update((row.schedule_id, row) for row in rows.values())

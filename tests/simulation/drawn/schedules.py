@@ -56,7 +56,7 @@ class TellingMemory(InMemoryConnection):
             if name in INSERTS:
                 values = (None if value is UNSET else value for value in parameters)
                 columns = dict(zip(self._columns[name], values, strict=True))
-                if columns["kind"] != Kind.COPY:
+                if columns["kind"] != Kind.RETRY_ROW:
                     self._on_insert(columns)
 
 

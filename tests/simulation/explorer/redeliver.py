@@ -1,10 +1,10 @@
-"""An explicit redelivery as the protocol has it: an external update that makes the pointer, then the copy."""
+"""An explicit redelivery as the protocol has it: an external update that makes the pointer, then the retry row."""
 
 from typing import Any
 
 from membership.conditional import Applied
-from scheduler_service.domain.copies import definition_of, outcome_after
 from scheduler_service.domain.ids import UnixMillis
+from scheduler_service.domain.retry_rows import definition_of, outcome_after
 from scheduler_service.domain.schedules import Definition, ExternalUpdate, RowWrite, State
 from scheduler_service.usecases.place import Place
 

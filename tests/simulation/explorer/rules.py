@@ -1,8 +1,8 @@
 """What must hold at every call, and what must be true when nothing can happen any more."""
 
 from poller_cluster.dispatch.job import Claim
-from scheduler_service.domain.copies import MARK_IN_DOUBT
 from scheduler_service.domain.ids import Minute, UnixMillis, minute_of
+from scheduler_service.domain.retry_rows import MARK_IN_DOUBT
 from scheduler_service.domain.schedules import Row
 from scheduler_service.domain.schedules import State as RowState
 from tests.simulation.explorer.ground import Ground
@@ -42,7 +42,7 @@ def _check_end(ground: Ground, state: State, number: int) -> None:
     row = _original(ground, state, number)
     calls = [call for call in state.calls if call.number == number]
     if row is None or not row.ended:
-        # Who reopens a settled minute must live until the copy is there; its own caller has no answer either.
+        # Who reopens a settled minute must live until the retry row is there; its own caller has no answer either.
         reopened = f"redeliver {number}" in state.tasks and number not in state.redelivered
         if number in state.acknowledged and not reopened:
             raise Violation("acknowledged, no end")
@@ -58,7 +58,8 @@ def _check_end(ground: Ground, state: State, number: int) -> None:
 
 
 def _placed_in_doubt(ground: Ground, state: State, number: int) -> bool:
-    """A copy tells that an owner without trust may have called: then a cancel forbids no more than the next call."""
+    """A retry row tells that an owner without trust may have called: then a cancel forbids no more than the next
+    call."""
     definition = ground.scene.definition(number)
     ground.enter(state)
     for minute in range(FIRST_MINUTE, FIRST_MINUTE + state.tick + 1):

@@ -42,7 +42,7 @@ class Directly(GroupCommit):
         items: Sequence[Item] = [
             ("occupied_minutes.insert", index),
             # Not by `packs`, which would depend on what was explored before.
-            definition_item(definition, packs=definition.kind is Kind.COPY),
+            definition_item(definition, packs=definition.kind is Kind.RETRY_ROW),
         ]
         for item in items:
             await self._memory.write_batch([item])
@@ -141,10 +141,10 @@ def fingerprint(tables: Tables) -> int:
 
 
 def _copied(partition: Stored) -> Stored:
-    copy = Stored(0)
-    copy.header = list(partition.header)
-    copy.keys = list(partition.keys)
+    retry_row = Stored(0)
+    retry_row.header = list(partition.header)
+    retry_row.keys = list(partition.keys)
     for key, row in partition.rows.items():
-        twin = copy.rows[key] = Row(0)
+        twin = retry_row.rows[key] = Row(0)
         twin.cells, twin.marker, twin.stamps = list(row.cells), row.marker, dict(row.stamps)
-    return copy
+    return retry_row

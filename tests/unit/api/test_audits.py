@@ -45,7 +45,7 @@ async def store(api: ApiHarness, count: int, *, client_id: str = "shop") -> list
                 ),
                 AuditFinding(kind="wrong-balance", detail="differs"),
             ),
-            repaired={"rehomed": 1},
+            repaired={"requeued": 1},
             left_out=("The index was not looked at.",),
         )
         await api.storage.audits.insert(audit)
@@ -84,7 +84,7 @@ async def test_what_an_audit_found(api: ApiHarness, key: str) -> None:
                         "schedule_id": None,
                     },
                 ],
-                "repaired": {"rehomed": 1},
+                "repaired": {"requeued": 1},
                 "left_out": ["The index was not looked at."],
             }
         ],

@@ -101,7 +101,7 @@ async def test_missed_fires_are_runs_too(api: ApiHarness, key: str) -> None:
     assert {state for _, state in brief(owed)} == {"planned"}
     await expand(api)
     found = await runs(api, key, **span(0, 50))
-    # Children that are placed past their minute are called as copies are.
+    # Children that are placed past their minute are called as retry rows are.
     assert brief(found) == [(at(10), "skipped"), (at(20), "skipped"), (at(30), "retrying"), (at(40), "retrying")]
     assert [one["reason"] for one in found] == ["missed", "missed", "late-create", "late-create"]
     assert [one["nominal_due"] for one in found] == [one["nominal_due"] for one in owed]

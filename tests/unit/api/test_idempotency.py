@@ -137,14 +137,14 @@ async def test_a_repeat_shows_what_became_of_it(api: ApiHarness, key: str) -> No
     assert (again.status, replayed(again), again.json["state"]) == (200, True, "delivered")
 
 
-async def test_a_repeat_of_a_retrying_one_sees_that_its_copy_is_there(api: ApiHarness, key: str) -> None:
+async def test_a_repeat_of_a_retrying_one_sees_that_its_retry_row_is_there(api: ApiHarness, key: str) -> None:
     one = ScheduleId(UUID((await post(api, key, json=schedule())).json["schedule_id"]))
     at = UnixMillis(NOW + 100_000)
     await record(api, one, Outcome(state=State.RETRYING, attempts=0, next_attempt_at=at, reason="late-create"))
     assert (await post(api, key, json=schedule())).json["state"] == "retrying"
-    copy = await row_of(api, one, at=at)
-    assert copy is not None
-    assert (copy.is_copy, copy.attempt_base) == (True, 0)
+    retry_row = await row_of(api, one, at=at)
+    assert retry_row is not None
+    assert (retry_row.is_retry_row, retry_row.attempt_base) == (True, 0)
 
 
 class Lossy(Meddled):
@@ -220,8 +220,8 @@ async def test_a_repeat_makes_what_the_first_one_could_not(later: int, settings:
         assert first["callback"]["body"] == "hello"
         late = later > 62
         assert {row["state"] for row in calls(api)[:2]} == ({"retrying"} if late else {None})
-        copies = [row for row in api.connection.rows("schedules") if row["kind"] == "copy"]
-        assert [row["due"] for row in copies] == ([NOW + later * 1000] * 2 if late else [])
+        retry_rows = [row for row in api.connection.rows("schedules") if row["kind"] == "copy"]
+        assert [row["due"] for row in retry_rows] == ([NOW + later * 1000] * 2 if late else [])
         once_more = await post(api, key, ":batch", json=body)
         ids = [
             [item.get("schedule", {}).get("schedule_id") for item in one.json["items"]] for one in (again, once_more)

@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from scheduler_service.domain.copies import REDELIVERY
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.instants import format_instant
 from scheduler_service.domain.options import Redelivery, decode_options
+from scheduler_service.domain.retry_rows import REDELIVERY
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ApiHarness, Reply
 from tests.support.outcomes import attempted, created, ended, record, row_of
@@ -35,10 +35,10 @@ async def test_what_has_ended_is_called_again_now(api: ApiHarness, key: str, sta
     )
     assert reply.json["next_attempt_at"] == reply.json["redelivered_at"] == format_instant(at)
     assert (reply.json["finished_at"], reply.json["ordering_key"]) == (None, "order")
-    copy = await row_of(api, one, at=at)
-    assert copy is not None
-    assert (copy.is_copy, copy.attempt_base, copy.ordering_key) == (True, before.attempts, None)
-    assert decode_options(copy.options).redelivery == Redelivery(at=at, attempts=before.attempts)
+    retry_row = await row_of(api, one, at=at)
+    assert retry_row is not None
+    assert (retry_row.is_retry_row, retry_row.attempt_base, retry_row.ordering_key) == (True, before.attempts, None)
+    assert decode_options(retry_row.options).redelivery == Redelivery(at=at, attempts=before.attempts)
     assert [hint[1].due for hint in api.hints.hints][-1] == at
 
 
@@ -94,7 +94,9 @@ async def test_a_suspended_client_redelivers_nothing(api: ApiHarness, key: str) 
 
 
 @pytest.mark.parametrize("asks", ["looks", "asks", "asks-under-a-key"])
-async def test_a_copy_that_its_caller_left_out_is_placed_by_whoever_looks(api: ApiHarness, key: str, asks: str) -> None:
+async def test_a_retry_row_that_its_caller_left_out_is_placed_by_whoever_looks(
+    api: ApiHarness, key: str, asks: str
+) -> None:
     one = await created(api, key)
     await ended(api, one, State.FAILED)
     at = UnixMillis(NOW + 100_000)
@@ -109,9 +111,9 @@ async def test_a_copy_that_its_caller_left_out_is_placed_by_whoever_looks(api: A
         headers = {"Idempotency-Key": "k"} if asks == "asks-under-a-key" else {}
         reply = await api.send("POST", f"{SCHEDULES}/{one}:redeliver", key=key, headers=headers)
         assert reply.status == 409
-    copy = await row_of(api, one, at=at)
-    assert copy is not None
-    assert copy.defined
+    retry_row = await row_of(api, one, at=at)
+    assert retry_row is not None
+    assert retry_row.defined
 
 
 async def test_every_attempt_stays_known(api: ApiHarness, key: str) -> None:

@@ -6,9 +6,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from scheduler_service.domain.copies import rescheduled
 from scheduler_service.domain.ids import ClientId, PollerId, ScheduleId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.instants import format_instant
+from scheduler_service.domain.retry_rows import rescheduled
 from scheduler_service.domain.schedules import Outcome, Row, State
 from tests.support.api import NOW, ApiHarness, Reply
 from tests.support.outcomes import created, ended, record, row_of
@@ -125,15 +125,15 @@ async def test_too_late_is_too_late(api: ApiHarness, key: str) -> None:
     assert (await reschedule(api, key, UUID("01a1fe7b-0a24-8000-81b0-6435e6edef00"), due=LATER)).status == 404
 
 
-async def test_a_retrying_schedule_is_cancelled_copy_first(api: ApiHarness, key: str) -> None:
+async def test_a_retrying_schedule_is_cancelled_retry_row_first(api: ApiHarness, key: str) -> None:
     one = await created(api, key)
     at = NOW + 500_000
     await record(api, one, Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(at)))
     new = (await reschedule(api, key, one, due=LATER)).json
-    copy, original = await row_of(api, one, at=at), await row_of(api, one)
-    assert copy is not None
+    retry_row, original = await row_of(api, one, at=at), await row_of(api, one)
+    assert retry_row is not None
     assert original is not None
-    for row in (copy, original):
+    for row in (retry_row, original):
         assert (row.state, str(row.rescheduled_to)) == ("cancelled", new["schedule_id"])
     assert (new["attempts"], new["state"]) == (0, "scheduled")
 
@@ -211,8 +211,8 @@ async def test_another_call_is_created_by_whoever_looks_at_either(looks_at: str)
 
 
 async def half_cancelled(api: ApiHarness, key: str, connection: Meddled, request: str) -> tuple[ScheduleId, Row]:
-    """A request to end a retrying schedule whose server died after it cancelled the copy, before the original: the
-    schedule and the copy."""
+    """A request to end a retrying schedule whose server died after it cancelled the retry row, before the original: the
+    schedule and the retry row."""
     at = NOW + 500_000
     one = await created(api, key)
     await record(api, one, Outcome(state=State.RETRYING, attempts=1, next_attempt_at=UnixMillis(at)))
@@ -226,20 +226,20 @@ async def half_cancelled(api: ApiHarness, key: str, connection: Meddled, request
     else:
         reply = await api.send("DELETE", f"{SCHEDULES}/{one}", key=key)
     assert reply.status == 500
-    copy, original = await row_of(api, one, at=at), await row_of(api, one)
-    assert copy is not None
+    retry_row, original = await row_of(api, one, at=at), await row_of(api, one)
+    assert retry_row is not None
     assert original is not None
-    assert (copy.state, original.state) == ("cancelled", "retrying")
-    return one, copy
+    assert (retry_row.state, original.state) == ("cancelled", "retrying")
+    return one, retry_row
 
 
 @pytest.mark.parametrize("looks_at", ["old", "new"])
-async def test_a_crash_between_copy_and_original_is_made_good_by_who_looks_at_either(looks_at: str) -> None:
+async def test_a_crash_between_retry_row_and_original_is_made_good_by_who_looks_at_either(looks_at: str) -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)
-        one, copy = await half_cancelled(api, key, connection, "reschedule")
-        new = copy.rescheduled_to
+        one, retry_row = await half_cancelled(api, key, connection, "reschedule")
+        new = retry_row.rescheduled_to
         if looks_at == "new":
             assert (await shown(api, key, new))["due"] == LATER
             original = await row_of(api, one)
@@ -250,7 +250,7 @@ async def test_a_crash_between_copy_and_original_is_made_good_by_who_looks_at_ei
         assert (await shown(api, key, new))["due"] == LATER
 
 
-async def test_a_cancel_that_reached_only_the_copy_is_completed_by_who_looks() -> None:
+async def test_a_cancel_that_reached_only_the_retry_row_is_completed_by_who_looks() -> None:
     connection = Meddled()
     async with ApiHarness(connection=connection) as api:
         key = await api.register("shop", quota=1)

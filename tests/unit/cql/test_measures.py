@@ -130,10 +130,10 @@ async def test_rows_that_are_refused_are_counted() -> None:
     await storage.close()
 
 
-def update_of(state: State, *, expect: State = State.SCHEDULED, copy: bool = False) -> ExternalUpdate:
+def update_of(state: State, *, expect: State = State.SCHEDULED, retry_row: bool = False) -> ExternalUpdate:
     schedule_id = compose_schedule_id(due=NOW, poller_id=0, tail=1)
     outcome = Outcome(state=state, reason="missed" if state is State.SKIPPED else None)
-    key = RowKey(UnixMillis(NOW + copy), schedule_id)
+    key = RowKey(UnixMillis(NOW + retry_row), schedule_id)
     return ExternalUpdate(
         partition=Partition(ClientId("shop"), PollerId(0), Minute(NOW // 60_000)),
         edits=schedule_id,
@@ -148,7 +148,7 @@ def test_what_edits_end_is_counted_once_a_schedule() -> None:
     for edit in (
         update_of(State.CANCELLED),
         update_of(State.CANCELLED, expect=State.RETRYING),
-        update_of(State.CANCELLED, copy=True),
+        update_of(State.CANCELLED, retry_row=True),
         update_of(State.SKIPPED),
         update_of(State.SKIPPED, expect=State.RETRYING),
         update_of(State.DELIVERED, expect=State.RETRYING),

@@ -23,8 +23,8 @@ from cql.schedule_rows import content_of
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import prepare
 from scheduler_service.api.resources.schedule_views import callback_view
-from scheduler_service.domain.copies import copy_of, definition_of
 from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of
+from scheduler_service.domain.retry_rows import definition_of, retry_row_of
 from scheduler_service.domain.schedules import Outcome, State
 from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client
@@ -75,7 +75,7 @@ def test_a_row_with_such_content_is_not_called_and_fails_as_undecodable(how: str
     row = claim(**content_stored_as(b"\x02 of a later program")).row
     if how == "redelivered":
         row = replace(row, redelivered_at=UnixMillis(row.due + 9))
-    made = copy_of(definition_of(partition_of(SHOP, row.schedule_id), row), at=row.due, attempts=1).content
+    made = retry_row_of(definition_of(partition_of(SHOP, row.schedule_id), row), at=row.due, attempts=1).content
     if how == "stored again":
         texts = made.method or "", made.url or "", made.headers or ""
         made = content_of((), pack_content(*texts, made.body or b"", made.options or ""))

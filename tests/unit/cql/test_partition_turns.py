@@ -97,7 +97,7 @@ class Ground:
         return rows
 
     def ends(self, rows: Sequence[Definition], *, expect_next: int = NEXT) -> list["asyncio.Task[Answer[Any]]"]:
-        """The end of each row's copy is carried to it, all at once."""
+        """The end of each row's retry row is carried to it, all at once."""
         loop = asyncio.get_running_loop()
         return [
             loop.create_task(

@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.domain.clients import LatePolicy, RetrySettings
-from scheduler_service.domain.copies import MARK_IN_DOUBT
 from scheduler_service.domain.options import (
     NO_OPTIONS,
     RetryOverride,
@@ -14,6 +13,7 @@ from scheduler_service.domain.options import (
     encode_headers,
     encode_options,
 )
+from scheduler_service.domain.retry_rows import MARK_IN_DOUBT
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_was_not_asked_for_is_not_stored() -> None:
     assert encode_options(ScheduleOptions(retry=RetryOverride(max_attempts=3))) == '{"retry":{"max_attempts":3}}'
 
 
-def test_the_mark_that_copies_carry_is_read() -> None:
+def test_the_mark_that_retry_rows_carry_is_read() -> None:
     assert decode_options(f'{{"{MARK_IN_DOUBT}":true}}').in_doubt
 
 

@@ -28,7 +28,7 @@ AUDIT: dict[str, Any] = {
             "schedule_id": "i",
         }
     ],
-    "repaired": {"rehomed": 2},
+    "repaired": {"requeued": 2},
     "left_out": ["One thing."],
     "a_field_of_a_later_version": 1,
 }
@@ -60,7 +60,7 @@ async def test_every_audit_is_read() -> None:
             schedule_id="i",
         ),
     )
-    assert (first.repaired, first.left_out, second.shown) == ({"rehomed": 2}, ("One thing.",), ())
+    assert (first.repaired, first.left_out, second.shown) == ({"requeued": 2}, ("One thing.",), ())
     assert {one.url.path for one in script.requests} == {"/v1/clients/shop/audits"}
     queries = [dict(one.url.params) for one in script.requests]
     assert queries == [{"limit": "1"}, {"limit": "1", "cursor": "c"}, {}, {"cursor": "c"}]

@@ -69,10 +69,16 @@ def row(seconds: float, number: int = 0, **columns: Any) -> Row:
     return Row(**(blank | known | columns))
 
 
-def copy_row(seconds: float, original: Row, **columns: Any) -> Row:
-    """The copy of `original` for the attempt at `seconds`."""
+def retry_row_key(seconds: float, original: Row, **columns: Any) -> Row:
+    """The retry row of `original` for the attempt at `seconds`."""
     return msgspec.structs.replace(
-        original, due=at(seconds), kind=Kind.COPY.value, origin_due=original.due, attempt_base=1, state=None, **columns
+        original,
+        due=at(seconds),
+        kind=Kind.RETRY_ROW.value,
+        origin_due=original.due,
+        attempt_base=1,
+        state=None,
+        **columns,
     )
 
 

@@ -22,7 +22,7 @@ _EMPTY: dict[str, Any] = dict.fromkeys(Row.__struct_fields__)
 def claim(
     *, due: int = NOW, tail: int = 1, redelivery: bool = False, first_attempt_at: int | None = None, **row: Any
 ) -> Claim:
-    """A row due at `due`; with `at` in the row's fields a copy's own instant."""
+    """A row due at `due`; with `at` in the row's fields a retry row's own instant."""
     values: dict[str, Any] = {
         "due": due,
         "schedule_id": compose_schedule_id(due=due, poller_id=0, tail=tail),

@@ -7,9 +7,9 @@ import pytest
 from poller_cluster.counters import BEYOND, CODE_CLASSES, GUARANTEED, PUT_OFF, CallCounts
 from poller_cluster.delivery.result import AttemptError
 from poller_cluster.dispatch.job import Job
-from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.crons.row import CRON_CLIENT
 from scheduler_service.domain.ids import ClientId
+from scheduler_service.domain.retry_rows import SUPERSEDED
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW
 from tests.unit.poller_cluster.claimed import RowOwner, claim, result

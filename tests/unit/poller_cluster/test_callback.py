@@ -125,8 +125,8 @@ def test_only_a_surely_first_attempt_is_skipped(of: Claim) -> None:
     prepared(of, for_client=client(late_policy=SKIP), now=NOW + 60_000)
 
 
-def test_a_re_homed_row_is_as_late_as_its_schedule() -> None:
-    """Its copy's own instant is no excuse: what counts is the due in the id."""
+def test_a_requeued_row_is_as_late_as_its_schedule() -> None:
+    """Its retry row's own instant is no excuse: what counts is the due in the id."""
     of = claim()
     moved = claim(due=NOW + 60_000, schedule_id=of.row.schedule_id, kind="copy")
     assert refused(moved, for_client=client(late_policy=SKIP), now=NOW + 60_001).state is State.SKIPPED
@@ -150,7 +150,7 @@ def test_the_nominal_due_is_what_the_receiver_sees() -> None:
 
 
 def test_a_retry_names_the_due_of_its_schedule() -> None:
-    """Not the instant of the copy."""
+    """Not the instant of the retry row."""
     of = claim()
     retry = claim(due=NOW + 90_000, schedule_id=of.row.schedule_id, attempt_base=1)
     assert headers(retry)["Minutehand-Due"] == "2026-11-21T09:30:00.000Z"

@@ -9,10 +9,10 @@ import pytest
 
 from membership.conditional import Applied
 from poller_cluster.crons.fire_checks import OVERLAP, RUNS_AT_ONCE, CronChildren
-from scheduler_service.domain.copies import copy_of
 from scheduler_service.domain.crons.expansion import plan
 from scheduler_service.domain.crons.row import Cron, CronOptions, CronState
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
+from scheduler_service.domain.retry_rows import retry_row_of
 from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
 from scheduler_service.usecases.expand_crons import CHANGED
 from tests.contract.builders import commit
@@ -127,11 +127,11 @@ async def test_a_rule_from_a_newer_program_lets_nothing_stand(fires: Fires) -> N
 async def test_what_may_have_been_called_is_not_asked_about(fires: Fires) -> None:
     row = (await fires.children(await fires.cron()))[0]
     await fires.cron(revision=2, swept=1)
-    doubt = copy_of(row, at=UnixMillis(row.due + 1000), attempts=0, in_doubt=True)
-    retry = copy_of(row, at=UnixMillis(row.due + 1000), attempts=1)
-    late = copy_of(row, at=UnixMillis(row.due + 1000), attempts=0)
+    doubt = retry_row_of(row, at=UnixMillis(row.due + 1000), attempts=0, in_doubt=True)
+    retry = retry_row_of(row, at=UnixMillis(row.due + 1000), attempts=1)
+    late = retry_row_of(row, at=UnixMillis(row.due + 1000), attempts=0)
     assert await fires.verdict(doubt, retry) == [None, None]
-    assert await fires.verdict(late) == [(State.CANCELLED, CHANGED)], "re-homed, never called"
+    assert await fires.verdict(late) == [(State.CANCELLED, CHANGED)], "requeued, never called"
 
 
 async def test_what_is_no_fire_or_can_t_be_read_is_left_alone(fires: Fires) -> None:

@@ -180,9 +180,9 @@ async def test_a_row_in_doubt_is_put_off_in_doubt(bench: Bench) -> None:
 async def test_a_row_at_its_deadline_fails_but_never_untried(bench: Bench) -> None:
     bench.clients.known["shop"] = client(retry=RetrySettings(deadline_seconds=5))
     await open_breaker(bench)
-    copy = {"kind": "copy", "host": "slow"}
-    bench.submit(**copy, attempt_base=2)
-    bench.submit(**copy, attempt_base=0)
+    retry_row = {"kind": "copy", "host": "slow"}
+    bench.submit(**retry_row, attempt_base=2)
+    bench.submit(**retry_row, attempt_base=0)
     bench.submit(host="slow")
     await bench.settle()
     assert bench.started == [1, 2, 4]

@@ -21,7 +21,6 @@ from tests.unit.poller_cluster.builders import (
     apply,
     at,
     claim,
-    copy_row,
     expect,
     ids,
     met_by,
@@ -30,6 +29,7 @@ from tests.unit.poller_cluster.builders import (
     page,
     read,
     rejected,
+    retry_row_key,
     row,
     swept,
     with_state,
@@ -192,7 +192,7 @@ def test_the_judge_hears_of_ordered_rows_that_others_ended() -> None:
 
 def test_the_judge_hears_of_originals() -> None:
     judge, original = Judge(), row(-120)
-    retry = copy_row(1, original)
+    retry = retry_row_key(1, original)
     minute = judged(judge, retry)
     minute.step(at(0), 10)
     pointing = with_state(original, State.RETRYING, next_attempt_at=at(1))
@@ -202,7 +202,7 @@ def test_the_judge_hears_of_originals() -> None:
 
 def test_a_row_that_is_put_off_still_says_what_its_last_attempt_came_to() -> None:
     original = row(-120)
-    retry = copy_row(1, original)
+    retry = retry_row_key(1, original)
     minute = judged(Judge(), retry)
     minute.step(at(0), 10)
     pointing = with_state(original, State.RETRYING, next_attempt_at=at(1), first_attempt_at=at(-120), last_status=503)

@@ -24,13 +24,13 @@ from tests.unit.poller_cluster.builders import (
     at,
     by_key,
     claim,
-    copy_row,
     ids,
     machine,
     opened_by,
     outcome,
     read,
     reading,
+    retry_row_key,
     row,
     step,
     swept_page,
@@ -149,8 +149,8 @@ def test_a_call_with_another_end_owes_nothing(state: State) -> None:
     assert step(minute, SWEEP) == WriteBalance()
 
 
-def test_a_copy_found_ended_owes_the_news_again() -> None:
-    minute = sweeping(with_state(copy_row(10, row(-120)), State.CANCELLED))
+def test_a_retry_row_found_ended_owes_the_news_again() -> None:
+    minute = sweeping(with_state(retry_row_key(10, row(-120)), State.CANCELLED))
     assert [owed.outcome.state for owed in minute.debts.take()] == [State.CANCELLED]
     assert minute.account.accepted == 0
 
@@ -285,7 +285,7 @@ def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
         with_state(row(10), State.RETRYING, next_attempt_at=at(90)),
         with_state(row(10), State.FAILED),
         with_state(row(10), State.CANCELLED, rescheduled_to=row(20).schedule_id),
-        with_state(copy_row(10, row(-120)), State.DELIVERED),
+        with_state(retry_row_key(10, row(-120)), State.DELIVERED),
     ],
 )
 def test_a_pass_is_over_only_when_the_rows_that_owe_something_are_read(stray: Row) -> None:

@@ -9,7 +9,7 @@ from poller_cluster.minute import ordering
 from poller_cluster.minute.ordering import OrderingKeys
 from scheduler_service.domain.ids import ScheduleId
 from scheduler_service.domain.schedules import Row, State
-from tests.unit.poller_cluster.builders import at, copy_row, outcome, row, with_state
+from tests.unit.poller_cluster.builders import at, outcome, retry_row_key, row, with_state
 
 KEY = "order-17"
 
@@ -64,14 +64,14 @@ def test_every_end_lets_the_next_one_go(poller: Poller, state: State) -> None:
     assert poller.rank(second) == 0
 
 
-def test_a_retried_head_keeps_its_place_until_its_copy_has_ended(poller: Poller) -> None:
+def test_a_retried_head_keeps_its_place_until_its_retry_row_has_ended(poller: Poller) -> None:
     first, second = keyed(1), keyed(2)
     poller.keys.read(first)
     poller.keys.read(second)
     poller.keys.recorded(first, outcome(State.RETRYING, next_attempt_at=at(300)))
     assert poller.rank(second) == 1
     assert poller.keys.head_at(KEY) == at(300)
-    poller.keys.recorded(copy_row(300, first), outcome())
+    poller.keys.recorded(retry_row_key(300, first), outcome())
     assert poller.rank(second) == 0
 
 
@@ -83,12 +83,12 @@ def test_a_page_read_before_the_end_does_not_bring_a_row_back(poller: Poller) ->
     assert poller.rank(keyed(2)) == 0
 
 
-def test_copies_that_their_original_no_longer_names_say_nothing(poller: Poller) -> None:
+def test_retry_rows_that_their_original_no_longer_names_say_nothing(poller: Poller) -> None:
     first = keyed(1)
     poller.keys.read(first)
-    stale = with_state(copy_row(5, first), State.CANCELLED, reason="superseded")
+    stale = with_state(retry_row_key(5, first), State.CANCELLED, reason="superseded")
     poller.keys.read(stale)
-    poller.keys.recorded(copy_row(5, first), outcome(State.CANCELLED, reason="superseded"))
+    poller.keys.recorded(retry_row_key(5, first), outcome(State.CANCELLED, reason="superseded"))
     assert poller.rank(keyed(2)) == 1
 
 

@@ -13,7 +13,7 @@ from scheduler_service.runtime.lifecycle import Tasks
 from tests.simulation.sim_clock import SimClock
 from tests.support.api import SeededRandomness
 from tests.support.budgets import budget
-from tests.support.minutes import DELIVERED, MINUTE, copy, definition
+from tests.support.minutes import DELIVERED, MINUTE, definition, retry_row
 from tests.support.virtual_loop import run_virtual, virtual_loop
 
 ANSWER_SECONDS = 0.1
@@ -62,7 +62,7 @@ class Bench:
     def owe(self, count: int, *, minute: int = MINUTE, outcome: Outcome = DELIVERED) -> None:
         for number in range(count):
             original = definition(number / 100, tail=number, minute=minute)
-            self.payments.owe(FollowUp(copy(original, original.due + 90_000), outcome))
+            self.payments.owe(FollowUp(retry_row(original, original.due + 90_000), outcome))
 
     def groups(self) -> list[int]:
         """How many were asked at each instant."""

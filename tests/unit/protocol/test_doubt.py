@@ -6,7 +6,7 @@ from membership.conditional import Unknown
 from poller_cluster.minute.steps import Phase, WriteCommit
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.schedules import RowWrite, State
-from tests.support.minutes import DELIVERED, END, START, SWEEP, MinuteBench, copy, definition, retrying
+from tests.support.minutes import DELIVERED, END, START, SWEEP, MinuteBench, definition, retry_row, retrying
 
 NOW = START + 20_000
 
@@ -135,7 +135,7 @@ async def test_a_recorded_id_does_not_come_back_into_flight_with_the_sweep() -> 
     await bench.create(sent, other)
     await bench.as_owner(epoch=1, in_flight=[sent])
     await bench.at(NOW)
-    again = copy(sent, START + 58_500)
+    again = retry_row(sent, START + 58_500)
     bench.ended(bench.claims[0], retrying(again.due))
     await bench.run()
     await bench.create(again)

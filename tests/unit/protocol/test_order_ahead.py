@@ -12,7 +12,7 @@ from scheduler_service.domain.ids import Minute, minute_start
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
 from tests.support.budgets import budget
 from tests.support.memory import InMemoryConnection
-from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER, MinuteBench, copy, definition, retrying
+from tests.support.minutes import CLIENT, DELIVERED, MINUTE, POLLER, MinuteBench, definition, retry_row, retrying
 from tests.support.virtual_clock import VirtualClock
 
 KEY = "order-17"
@@ -48,17 +48,17 @@ async def ahead(bench: MinuteBench, order: OrderingKeys) -> None:
 @pytest.mark.parametrize(
     ("cap", "longest_open", "minutes"), [(600, 300, 13), (60, 30, 4), (86_400, 300, 1443), (0.1, 300, 13)]
 )
-def test_it_looks_as_far_as_copies_are_placed(cap: float, longest_open: float, minutes: int) -> None:
+def test_it_looks_as_far_as_retry_rows_are_placed(cap: float, longest_open: float, minutes: int) -> None:
     assert ahead_minutes(cap_seconds=cap, breaker_longest_seconds=longest_open) == minutes
 
 
-async def test_copies_of_the_poller_stand_in_line_from_where_their_schedule_was_due(
+async def test_retry_rows_of_the_poller_stand_in_line_from_where_their_schedule_was_due(
     bench: MinuteBench, order: OrderingKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(order_ahead, "_PAGE_ROWS", 2)
     retried = [keyed(1.0 + number, tail=number) for number in range(5)]
     for one in retried:
-        await bench.create(copy(one, minute_start(LATER) + 1_000))
+        await bench.create(retry_row(one, minute_start(LATER) + 1_000))
     await ahead(bench, order)
     assert rank(order, keyed(30.0, tail=9)) == 5
     assert order.head_at(KEY) == minute_start(LATER) + 1_000
@@ -75,7 +75,7 @@ async def test_no_content_is_read(bench: MinuteBench, order: OrderingKeys, monke
     monkeypatch.setattr(InMemoryConnection, "select", watched)
     long = msgspec.structs.replace(keyed(1.0), body=b"x" * 60_000, headers='[["a","' + "x" * 8_000 + '"]]')
     await bench.create(long)
-    await bench.create(copy(long, minute_start(LATER) + 1_000))
+    await bench.create(retry_row(long, minute_start(LATER) + 1_000))
     await ahead(bench, order)
     assert rank(order, keyed(30.0, tail=9)) == 1
     await look_up_overdue(bench.schedules, CLIENT, order, now=LONG_AFTER, budget=budget(VirtualClock()))
@@ -84,12 +84,12 @@ async def test_no_content_is_read(bench: MinuteBench, order: OrderingKeys, monke
 
 
 async def test_nothing_else_stands_in_line(bench: MinuteBench, order: OrderingKeys) -> None:
-    """Calls to come, other pollers' copies, copies beyond the last minute, copies that have ended."""
+    """Calls to come, other pollers' retry rows, retry rows beyond the last minute, retry rows that have ended."""
     at = minute_start(LATER) + 1_000
     await bench.create(keyed(1.0, minute=LATER))
-    await bench.create(copy(keyed(1.0, tail=2, poller=POLLER + 1), at))
-    await bench.create(copy(keyed(1.0, tail=3), at + 60_000))
-    ended = copy(keyed(1.0, tail=4), at)
+    await bench.create(retry_row(keyed(1.0, tail=2, poller=POLLER + 1), at))
+    await bench.create(retry_row(keyed(1.0, tail=3), at + 60_000))
+    ended = retry_row(keyed(1.0, tail=4), at)
     await bench.create(ended)
     owner = MinuteBench(storage=bench.storage, minute=LATER)
     await owner.as_owner(epoch=1, writes=[RowWrite(key=ended.key, outcome=DELIVERED)])

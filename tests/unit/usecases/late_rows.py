@@ -8,8 +8,8 @@ from cql.storage import Storage
 from membership.conditional import Answer, Applied, Unknown
 from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, PollerKey
 from membership.ports import LeaseRow
-from scheduler_service.domain.copies import copy_of
 from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
+from scheduler_service.domain.retry_rows import retry_row_of
 from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.place import LATE_AFTER_MS, Place
@@ -82,8 +82,8 @@ class Meddled(InMemoryConnection):
 
 
 class LateWorld:
-    """The use cases; the clock begins where rows of the minute are late. A late copy is one of T1 at T1 + two minutes
-    or more."""
+    """The use cases; the clock begins where rows of the minute are late. A late retry row is one of T1 at T1 + two
+    minutes or more."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(LATE)
@@ -136,7 +136,7 @@ class LateWorld:
         assert isinstance(answer, Applied)
 
     async def retrying(self, of: Definition, at: UnixMillis) -> None:
-        """`of` is there, attempted once, and names the copy of `at`."""
+        """`of` is there, attempted once, and names the retry row of `at`."""
         await self.store.insert(of)
         await self.record(of, pointer(at))
 
@@ -171,9 +171,9 @@ def original() -> Definition:
     return definition(CLIENT)
 
 
-def first_copy() -> Definition:
-    return copy_of(original(), at=T1, attempts=1)
+def first_retry_row() -> Definition:
+    return retry_row_of(original(), at=T1, attempts=1)
 
 
-def second_copy() -> Definition:
-    return copy_of(original(), at=T2, attempts=2)
+def second_retry_row() -> Definition:
+    return retry_row_of(original(), at=T2, attempts=2)

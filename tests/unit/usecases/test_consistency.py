@@ -94,7 +94,7 @@ async def test_a_replica_that_has_not_heard_of_a_schedule_does_not_make_it_unkno
 
 
 async def test_what_one_replica_says_is_shown_and_not_acted_upon() -> None:
-    """It shows a redelivery whose copy it lacks. In truth the copy was there, and has ended."""
+    """It shows a redelivery whose retry row it lacks. In truth the retry row was there, and has ended."""
     connection = Replicas()
     ended = delivered(ROW)
     again = redelivered(ROW, START + 90_000, expect=State.DELIVERED, ended_at=ROW.due + 5)

@@ -1,4 +1,4 @@
-"""Cancel has one winner: every row of the table, whatever the chain of copies has come to."""
+"""Cancel has one winner: every row of the table, whatever the chain of retry rows has come to."""
 
 from uuid import UUID
 
@@ -26,10 +26,10 @@ from tests.unit.usecases.late_rows import (
     T2,
     LateWorld,
     ended,
-    first_copy,
+    first_retry_row,
     original,
     pointer,
-    second_copy,
+    second_retry_row,
 )
 
 EDITED = "schedules.update"
@@ -92,62 +92,62 @@ async def test_a_pointer_without_definition_is_no_schedule(late: LateWorld) -> N
     assert await resolve(late) is None
 
 
-async def test_a_copy_not_yet_written_is_cancelled_before_it_comes(late: LateWorld) -> None:
+async def test_a_retry_row_not_yet_written_is_cancelled_before_it_comes(late: LateWorld) -> None:
     await late.retrying(original(), T1)
     row = await cancelled_now(late, await cancel(late))
     assert row.attempts == 1
-    await late.store.insert(first_copy())
-    copy = await late.found(first_copy())
-    assert (copy.defined, copy.state) == (True, "cancelled")
+    await late.store.insert(first_retry_row())
+    retry_row = await late.found(first_retry_row())
+    assert (retry_row.defined, retry_row.state) == (True, "cancelled")
 
 
-async def test_a_waiting_copy_is_cancelled_with_its_original(late: LateWorld) -> None:
+async def test_a_waiting_retry_row_is_cancelled_with_its_original(late: LateWorld) -> None:
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
+    await late.store.insert(first_retry_row())
     late.connection.written.clear()
     await cancelled_now(late, await cancel(late))
-    assert (await late.found(first_copy())).state == State.CANCELLED
+    assert (await late.found(first_retry_row())).state == State.CANCELLED
     assert late.connection.written == [EDITED, MOVED]
 
 
-async def test_a_copy_in_flight_is_the_owners(late: LateWorld) -> None:
+async def test_a_retry_row_in_flight_is_the_owners(late: LateWorld) -> None:
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
-    await late.record(first_copy(), in_flight=True)
+    await late.store.insert(first_retry_row())
+    await late.record(first_retry_row(), in_flight=True)
     assert await cancel(late) == InFlight(await late.found(original()))
-    assert (await late.found(first_copy())).state is None
+    assert (await late.found(first_retry_row())).state is None
     assert (await late.found(original())).next_attempt_at == T1
 
 
 async def test_a_cancel_left_half_done_is_finished(late: LateWorld) -> None:
-    """The copy is cancelled, its original is not yet."""
+    """The retry row is cancelled, its original is not yet."""
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
-    await late.record(first_copy(), ended(State.CANCELLED))
+    await late.store.insert(first_retry_row())
+    await late.record(first_retry_row(), ended(State.CANCELLED))
     await cancelled_now(late, await cancel(late))
 
 
 @pytest.mark.parametrize("state", [State.DELIVERED, State.FAILED, State.SKIPPED])
-async def test_the_end_of_a_copy_wins(late: LateWorld, state: State) -> None:
+async def test_the_end_of_a_retry_row_wins(late: LateWorld, state: State) -> None:
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
-    await late.record(first_copy(), ended(state))
+    await late.store.insert(first_retry_row())
+    await late.record(first_retry_row(), ended(state))
     row_before = await late.found(original())
     assert row_before.state == State.RETRYING
     assert await cancel(late) == AlreadyFinished(await late.found(original()))
     assert (await late.found(original())).state == state
 
 
-async def test_a_copy_that_points_on_is_followed(late: LateWorld) -> None:
-    """The original is moved, the next copy placed, and that one is cancelled."""
+async def test_a_retry_row_that_points_on_is_followed(late: LateWorld) -> None:
+    """The original is moved, the next retry row placed, and that one is cancelled."""
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
-    await late.record(first_copy(), pointer(T2, attempts=2))
+    await late.store.insert(first_retry_row())
+    await late.record(first_retry_row(), pointer(T2, attempts=2))
     row = await cancelled_now(late, await cancel(late))
     assert row.attempts == 2
-    copy = await late.found(second_copy())
-    assert (copy.kind, copy.attempt_base, copy.state) == ("copy", 2, "cancelled")
-    assert (await late.found(first_copy())).next_attempt_at == T2
+    retry_row = await late.found(second_retry_row())
+    assert (retry_row.kind, retry_row.attempt_base, retry_row.state) == ("copy", 2, "cancelled")
+    assert (await late.found(first_retry_row())).next_attempt_at == T2
 
 
 async def test_a_claim_that_came_first_wins(late: LateWorld) -> None:
@@ -171,30 +171,31 @@ async def test_an_advance_that_left_the_row_alone_is_no_obstacle(late: LateWorld
     await cancelled_now(late, await cancel(late))
 
 
-async def test_a_claim_of_the_copy_that_came_first_wins(late: LateWorld) -> None:
+async def test_a_claim_of_the_retry_row_that_came_first_wins(late: LateWorld) -> None:
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
+    await late.store.insert(first_retry_row())
 
     async def claim() -> None:
-        await late.record(first_copy(), in_flight=True)
+        await late.record(first_retry_row(), in_flight=True)
 
     late.connection.before[EDITED] = claim
     assert await cancel(late) == InFlight(await late.found(original()))
-    assert (await late.found(first_copy())).state is None
+    assert (await late.found(first_retry_row())).state is None
 
 
-async def test_an_original_that_names_another_copy_meanwhile_has_that_cancelled(late: LateWorld) -> None:
-    """It is cancelled only if it still names the copy that was cancelled; the other one could be called otherwise."""
+async def test_an_original_that_names_another_retry_row_meanwhile_has_that_cancelled(late: LateWorld) -> None:
+    """It is cancelled only if it still names the retry row that was cancelled; the other one could be called
+    otherwise."""
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
+    await late.store.insert(first_retry_row())
 
     async def move() -> None:
-        await late.elsewhere.move_original(first_copy(), pointer(T2, attempts=2))
-        await late.store.insert(second_copy())
+        await late.elsewhere.move_original(first_retry_row(), pointer(T2, attempts=2))
+        await late.store.insert(second_retry_row())
 
     late.connection.before[MOVED] = move
     await cancelled_now(late, await cancel(late))
-    assert (await late.found(second_copy())).state == State.CANCELLED
+    assert (await late.found(second_retry_row())).state == State.CANCELLED
 
 
 @pytest.mark.parametrize("retrying", [False, True])
@@ -228,19 +229,19 @@ async def test_resolving_an_ended_row_that_is_still_listed(late: LateWorld) -> N
 
 
 @pytest.mark.parametrize("there", [True, False])
-async def test_resolving_looks_at_the_copy(late: LateWorld, there: bool) -> None:
+async def test_resolving_looks_at_the_retry_row(late: LateWorld, there: bool) -> None:
     await late.retrying(original(), T1)
     if there:
-        await late.store.insert(first_copy())
+        await late.store.insert(first_retry_row())
     assert await resolve(late) == Resolved(await late.found(original()), in_flight=False)
-    await late.record(first_copy(), in_flight=True)
+    await late.record(first_retry_row(), in_flight=True)
     assert await resolve(late) == Resolved(await late.found(original()), in_flight=True)
 
 
-async def test_resolving_a_copy_that_ended_in_flight(late: LateWorld) -> None:
+async def test_resolving_a_retry_row_that_ended_in_flight(late: LateWorld) -> None:
     await late.retrying(original(), T1)
-    await late.store.insert(first_copy())
-    await late.record(first_copy(), ended(State.DELIVERED), in_flight=True)
+    await late.store.insert(first_retry_row())
+    await late.record(first_retry_row(), ended(State.DELIVERED), in_flight=True)
     assert await resolve(late) == Resolved(await late.found(original()), in_flight=False)
 
 
@@ -260,18 +261,18 @@ async def test_a_cancel_says_why(late: LateWorld, retrying: bool) -> None:
     assert result == Cancelled(await late.found(original()))
     assert (await late.found(original())).reason == "cron-changed"
     if retrying:
-        assert (await late.found(first_copy())).reason == "cron-changed"
+        assert (await late.found(first_retry_row())).reason == "cron-changed"
     again = await late.editing.cancel(CLIENT, original().schedule_id)
     assert isinstance(again, Cancelled)
     assert again.row.reason == "cron-changed", "the first reason stays"
 
 
-async def test_whoever_cancelled_the_copy_has_said_why(late: LateWorld) -> None:
-    """A reschedule that was cut short between copy and original."""
+async def test_whoever_cancelled_the_retry_row_has_said_why(late: LateWorld) -> None:
+    """A reschedule that was cut short between retry row and original."""
     await late.retrying(original(), T1)
     outcome = Outcome(state=State.CANCELLED, attempts=1, finished_at=T1, reason="other", rescheduled_to=UUID(int=9))
-    moved = write(first_copy(), outcome, expect=State.SCHEDULED)
-    assert isinstance(await late.store.update(update(first_copy().partition, 1, moved)), Applied)
+    moved = write(first_retry_row(), outcome, expect=State.SCHEDULED)
+    assert isinstance(await late.store.update(update(first_retry_row().partition, 1, moved)), Applied)
     result = await cancel(late)
     assert isinstance(result, WasRescheduled)
     assert (result.row.reason, result.row.rescheduled_to) == ("other", UUID(int=9))

@@ -107,9 +107,9 @@ async def test_start_is_included_and_end_is_not(world: ApiHarness) -> None:
     assert ids(found) == [made[1].schedule_id, made[2].schedule_id]
 
 
-async def test_copies_and_pointers_without_definition_are_hidden(world: ApiHarness) -> None:
+async def test_retry_rows_and_pointers_without_definition_are_hidden(world: ApiHarness) -> None:
     (shown,) = await insert(world, [definition(NOW + 1)])
-    await insert(world, [definition(NOW + 2, kind=Kind.COPY, origin_due=UnixMillis(NOW - 60_000), attempt_base=1)])
+    await insert(world, [definition(NOW + 2, kind=Kind.RETRY_ROW, origin_due=UnixMillis(NOW - 60_000), attempt_base=1)])
     pointer = definition(NOW + 3)
     await world.storage.schedules.update(
         ExternalUpdate(

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from membership.errors import StoreUnavailable
-from scheduler_service.domain.copies import copy_of, is_in_doubt
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.domain.ids import MINUTE_MS, UnixMillis
+from scheduler_service.domain.retry_rows import is_in_doubt, retry_row_of
 from scheduler_service.domain.schedules import Definition, RowWrite, State
 from scheduler_service.usecases.place import HINT_AHEAD_MS, MAX_TURNS
 from tests.contract.builders import START, cancelled, definition, update
@@ -19,10 +19,10 @@ from tests.unit.usecases.late_rows import (
     T2,
     LateWorld,
     ended,
-    first_copy,
+    first_retry_row,
     original,
     pointer,
-    second_copy,
+    second_retry_row,
 )
 
 ENDS = [State.DELIVERED, State.FAILED, State.SKIPPED, State.CANCELLED]
@@ -31,13 +31,13 @@ EDITED = "schedules.update"
 MOVED = "schedules.update_any_version"
 
 
-async def copy_at(late: LateWorld, at: int, *, in_doubt: bool) -> Definition:
-    """The copy of `at`, which is there and may be called again."""
-    copy = copy_of(original(), at=UnixMillis(at), attempts=0, in_doubt=in_doubt)
-    row = await late.found(copy)
-    assert (row.kind, row.state, row.options) == ("copy", None, copy.options)
-    assert is_in_doubt(copy) is in_doubt
-    return copy
+async def retry_row_at(late: LateWorld, at: int, *, in_doubt: bool) -> Definition:
+    """The retry row of `at`, which is there and may be called again."""
+    retry_row = retry_row_of(original(), at=UnixMillis(at), attempts=0, in_doubt=in_doubt)
+    row = await late.found(retry_row)
+    assert (row.kind, row.state, row.options) == ("copy", None, retry_row.options)
+    assert is_in_doubt(retry_row) is in_doubt
+    return retry_row
 
 
 async def test_in_time_is_left_to_the_sweep(late: LateWorld) -> None:
@@ -66,12 +66,12 @@ async def test_what_was_slow_to_be_acknowledged_is_late(late: LateWorld) -> None
     assert (await late.found(original())).state == State.RETRYING
 
 
-async def test_late_and_untouched_is_re_homed_with_its_copy(late: LateWorld) -> None:
+async def test_late_and_untouched_is_requeued_with_its_retry_row(late: LateWorld) -> None:
     await late.place(original())
     row = await late.found(original())
     assert (row.state, row.next_attempt_at, row.reason, row.attempts) == ("retrying", LATE, "late-create", 0)
-    copy = await copy_at(late, LATE, in_doubt=False)
-    assert late.hints.hints == [(copy.partition, copy.key)]
+    retry_row = await retry_row_at(late, LATE, in_doubt=False)
+    assert late.hints.hints == [(retry_row.partition, retry_row.key)]
 
 
 async def test_content_is_not_read_of_what_is_late(late: LateWorld) -> None:
@@ -82,15 +82,15 @@ async def test_content_is_not_read_of_what_is_late(late: LateWorld) -> None:
     assert late.connection.longest <= 50_000, "one row alone is read whole"
 
 
-async def test_the_pointer_is_written_before_the_copy(late: LateWorld) -> None:
+async def test_the_pointer_is_written_before_the_retry_row(late: LateWorld) -> None:
     await late.place(original())
     assert [name for name in late.connection.written if name.startswith("schedules.")] == [INSERTED, EDITED, INSERTED]
 
 
-async def test_late_and_retrying_has_the_named_copy_completed(late: LateWorld) -> None:
+async def test_late_and_retrying_has_the_named_retry_row_completed(late: LateWorld) -> None:
     await late.record(original(), pointer(T1))
     await late.place(original())
-    row = await late.found(first_copy())
+    row = await late.found(first_retry_row())
     assert (row.kind, row.attempt_base, row.origin_due) == ("copy", 1, START)
     assert (await late.found(original())).next_attempt_at == T1
 
@@ -110,14 +110,14 @@ async def test_late_and_claimed_under_the_present_epoch_is_the_owners(late: Late
 
 
 @pytest.mark.parametrize("present", [3, None])
-async def test_a_claim_under_another_epoch_is_re_homed_in_doubt(late: LateWorld, present: int | None) -> None:
+async def test_a_claim_under_another_epoch_is_requeued_in_doubt(late: LateWorld, present: int | None) -> None:
     if present is not None:
         await late.lease(present)
     await late.record(original(), in_flight=True, epoch=2)
     await late.place(original())
     row = await late.found(original())
     assert (row.state, row.reason) == ("retrying", "in-doubt")
-    await copy_at(late, LATE, in_doubt=True)
+    await retry_row_at(late, LATE, in_doubt=True)
 
 
 async def test_another_row_in_flight_means_nothing(late: LateWorld) -> None:
@@ -125,63 +125,63 @@ async def test_another_row_in_flight_means_nothing(late: LateWorld) -> None:
     await late.record(definition(CLIENT, tail=2), in_flight=True, epoch=3)
     await late.place(original())
     assert late.rows() == [(-MINUTE_MS, "retrying"), (LATE - END, None)]
-    await copy_at(late, LATE, in_doubt=False)
+    await retry_row_at(late, LATE, in_doubt=False)
 
 
-async def test_a_late_copy_moves_its_original_first(late: LateWorld) -> None:
+async def test_a_late_retry_row_moves_its_original_first(late: LateWorld) -> None:
     late.clock.now = T1 + 3 * MINUTE_MS
     await late.retrying(original(), T1)
     late.connection.written.clear()
-    await late.place(first_copy())
+    await late.place(first_retry_row())
     again = T1 + 3 * MINUTE_MS
-    assert (await late.found(first_copy())).next_attempt_at == again
+    assert (await late.found(first_retry_row())).next_attempt_at == again
     assert (await late.found(original())).next_attempt_at == again
-    assert (await late.found(copy_of(original(), at=UnixMillis(again), attempts=1))).attempt_base == 1
+    assert (await late.found(retry_row_of(original(), at=UnixMillis(again), attempts=1))).attempt_base == 1
     written = [name for name in late.connection.written if name.startswith("schedules.")]
     assert written == [INSERTED, EDITED, MOVED, INSERTED]
 
 
-async def test_a_copy_in_doubt_stays_in_doubt(late: LateWorld) -> None:
+async def test_a_retry_row_in_doubt_stays_in_doubt(late: LateWorld) -> None:
     late.clock.now = T1 + 3 * MINUTE_MS
     await late.retrying(original(), T1)
-    await late.place(copy_of(original(), at=T1, attempts=1, in_doubt=True))
-    again = copy_of(original(), at=UnixMillis(late.clock.now), attempts=1, in_doubt=True)
+    await late.place(retry_row_of(original(), at=T1, attempts=1, in_doubt=True))
+    again = retry_row_of(original(), at=UnixMillis(late.clock.now), attempts=1, in_doubt=True)
     assert (await late.found(again)).options == again.options
 
 
-async def test_a_copy_that_points_on_has_its_chain_completed(late: LateWorld) -> None:
+async def test_a_retry_row_that_points_on_has_its_chain_completed(late: LateWorld) -> None:
     late.clock.now = T1 + 3 * MINUTE_MS
     await late.retrying(original(), T1)
-    await late.record(first_copy(), pointer(T2, attempts=2))
-    await late.place(first_copy())
+    await late.record(first_retry_row(), pointer(T2, attempts=2))
+    await late.place(first_retry_row())
     row = await late.found(original())
     assert (row.state, row.next_attempt_at, row.attempts) == ("retrying", T2, 2)
-    assert (await late.found(second_copy())).attempt_base == 2
+    assert (await late.found(second_retry_row())).attempt_base == 2
 
 
-async def test_a_copy_that_was_left_behind_names_nothing_any_more(late: LateWorld) -> None:
-    """Its original names another instant: neither is the original moved back, nor the copy's successor placed."""
+async def test_a_retry_row_that_was_left_behind_names_nothing_any_more(late: LateWorld) -> None:
+    """Its original names another instant: neither is the original moved back, nor the retry row's successor placed."""
     late.clock.now = T1 + 3 * MINUTE_MS
     elsewhere = UnixMillis(T2 + MINUTE_MS)
     await late.retrying(original(), elsewhere)
-    await late.record(first_copy(), pointer(T2, attempts=2))
-    await late.place(first_copy())
+    await late.record(first_retry_row(), pointer(T2, attempts=2))
+    await late.place(first_retry_row())
     assert (await late.found(original())).next_attempt_at == elsewhere
-    assert await late.row(second_copy()) is None
+    assert await late.row(second_retry_row()) is None
 
 
 @pytest.mark.parametrize("state", ENDS)
-async def test_the_end_of_a_copy_is_carried_to_its_original(late: LateWorld, state: State) -> None:
+async def test_the_end_of_a_retry_row_is_carried_to_its_original(late: LateWorld, state: State) -> None:
     late.clock.now = T1 + 3 * MINUTE_MS
     await late.retrying(original(), T1)
-    await late.record(first_copy(), ended(state))
-    await late.place(first_copy())
+    await late.record(first_retry_row(), ended(state))
+    await late.place(first_retry_row())
     row = await late.found(original())
     assert (row.state, row.next_attempt_at, row.finished_at) == (state, None, END)
 
 
 async def test_an_edit_that_came_first_stands(late: LateWorld) -> None:
-    """The re-home is rejected; what it reads then is an end."""
+    """The requeue is rejected; what it reads then is an end."""
 
     async def cancel() -> None:
         await late.store.update(update(original().partition, 1, cancelled(original())))
@@ -213,7 +213,7 @@ async def test_an_advance_that_left_the_row_alone_does_not_save_it(late: LateWor
 
 @pytest.mark.parametrize(("lost", "refused"), [(1, 0), (0, 1)])
 async def test_after_an_unknown_answer_it_reads_again(late: LateWorld, lost: int, refused: int) -> None:
-    """Applied or not, there is one pointer and the one copy that it names, although the clock went on."""
+    """Applied or not, there is one pointer and the one retry row that it names, although the clock went on."""
     late.connection.lost, late.connection.refused = lost, refused
 
     async def later() -> None:
@@ -250,8 +250,8 @@ async def test_moving_an_original_can_be_repeated_after_no_answer(late: LateWorl
     await late.retrying(original(), T1)
     late.connection.lost, late.connection.refused = lost, refused
     with pytest.raises(StoreUnavailable, match="original"):
-        await late.place.move_original(first_copy(), pointer(T2))
-    assert await late.place.move_original(first_copy(), pointer(T2))
+        await late.place.move_original(first_retry_row(), pointer(T2))
+    assert await late.place.move_original(first_retry_row(), pointer(T2))
     assert (await late.found(original())).next_attempt_at == T2
 
 
@@ -259,14 +259,14 @@ async def test_an_original_nobody_answers_about_is_asked_for_once(late: LateWorl
     await late.retrying(original(), T1)
     late.connection.refused = MAX_TURNS
     with pytest.raises(StoreUnavailable, match="original"):
-        await late.place.move_original(first_copy(), pointer(T2))
+        await late.place.move_original(first_retry_row(), pointer(T2))
     assert late.connection.refused == MAX_TURNS - 1
 
 
 async def test_an_original_that_ended_is_not_moved(late: LateWorld) -> None:
     await late.store.insert(original())
     await late.store.update(update(original().partition, 1, cancelled(original())))
-    assert not await late.place.move_original(first_copy(), pointer(T2))
+    assert not await late.place.move_original(first_retry_row(), pointer(T2))
     assert (await late.found(original())).state == State.CANCELLED
 
 
@@ -277,17 +277,17 @@ async def test_completing_a_chain_twice_is_harmless(late: LateWorld) -> None:
     assert late.rows() == [(-MINUTE_MS, "retrying"), (T1 - END, None)]
 
 
-async def test_completing_does_not_undo_the_end_of_a_copy(late: LateWorld) -> None:
+async def test_completing_does_not_undo_the_end_of_a_retry_row(late: LateWorld) -> None:
     await late.retrying(original(), T1)
     await late.store.update(
         update(
-            first_copy().partition,
+            first_retry_row().partition,
             1,
-            RowWrite(key=first_copy().key, outcome=ended(State.CANCELLED), expect_state=State.SCHEDULED),
+            RowWrite(key=first_retry_row().key, outcome=ended(State.CANCELLED), expect_state=State.SCHEDULED),
         )
     )
     await late.place.complete(original(), pointer(T1))
-    assert (await late.found(first_copy())).state == State.CANCELLED
+    assert (await late.found(first_retry_row())).state == State.CANCELLED
 
 
 async def test_many_are_answered_each_and_only_near_ones_are_hinted_at(late: LateWorld) -> None:
@@ -350,13 +350,13 @@ async def test_many_near_ones_do_not_wait_for_far_ones(late: LateWorld) -> None:
 
 
 @pytest.mark.parametrize("in_doubt", [False, True])
-async def test_a_row_that_was_left_behind_is_rehomed(late: LateWorld, in_doubt: bool) -> None:
+async def test_a_row_that_was_left_behind_is_requeued(late: LateWorld, in_doubt: bool) -> None:
     await late.store.insert(original())
     late.connection.written.clear()
-    await late.place.rehome(original(), in_doubt=in_doubt)
+    await late.place.requeue(original(), in_doubt=in_doubt)
     row = await late.found(original())
     assert (row.state, row.reason) == ("retrying", "in-doubt" if in_doubt else "late-create")
-    await copy_at(late, late.clock.now, in_doubt=in_doubt)
+    await retry_row_at(late, late.clock.now, in_doubt=in_doubt)
     assert late.connection.written[0] == EDITED
 
 
@@ -364,5 +364,5 @@ async def test_a_row_that_was_left_behind_and_has_ended_is_left_alone(late: Late
     await late.store.insert(original())
     await late.store.update(update(original().partition, 1, cancelled(original())))
     before = late.rows()
-    await late.place.rehome(original(), in_doubt=False)
+    await late.place.requeue(original(), in_doubt=False)
     assert late.rows() == before

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from scheduler_service.domain.copies import REDELIVERY
 from scheduler_service.domain.ids import key_of
 from scheduler_service.domain.options import Redelivery, decode_options
+from scheduler_service.domain.retry_rows import REDELIVERY
 from tests.unit.usecases.late_rows import T1, LateWorld, original, pointer
 
 
@@ -16,6 +16,10 @@ async def test_the_copy_of_a_redelivery_stays_one(late: LateWorld) -> None:
     await late.store.insert(one)
     await late.record(one, redelivered)
     await late.place(one)
-    (copy,) = [row for row in late.connection.rows("schedules") if row["kind"] == "copy"]
-    assert (copy["due"], copy["schedule_id"], copy["ordering_key"]) == (T1, key_of(one.schedule_id).schedule_id, None)
-    assert decode_options(copy["options"]).redelivery == Redelivery(at=T1, attempts=3)
+    (retry_row,) = [row for row in late.connection.rows("schedules") if row["kind"] == "copy"]
+    assert (retry_row["due"], retry_row["schedule_id"], retry_row["ordering_key"]) == (
+        T1,
+        key_of(one.schedule_id).schedule_id,
+        None,
+    )
+    assert decode_options(retry_row["options"]).redelivery == Redelivery(at=T1, attempts=3)

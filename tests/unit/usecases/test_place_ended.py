@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_service.domain.schedules import State
-from tests.unit.usecases.late_rows import T1, LateWorld, ended, first_copy, original
+from tests.unit.usecases.late_rows import T1, LateWorld, ended, first_retry_row, original
 
 
 async def test_a_row_placed_with_its_end_is_not_called(late: LateWorld) -> None:
@@ -30,7 +30,7 @@ async def test_a_row_that_its_owner_has_stays_his(late: LateWorld) -> None:
     assert (await late.found(original())).state is None
 
 
-async def test_a_row_that_a_zombie_claimed_is_re_homed_in_doubt(late: LateWorld) -> None:
+async def test_a_row_that_a_zombie_claimed_is_requeued_in_doubt(late: LateWorld) -> None:
     """No owner may ever look at it again: it would stay without an end."""
     await late.lease(2)
     await late.store.insert(original())
@@ -42,10 +42,10 @@ async def test_a_row_that_a_zombie_claimed_is_re_homed_in_doubt(late: LateWorld)
 
 
 async def test_a_chain_that_somebody_left_half_done_is_completed(late: LateWorld) -> None:
-    """Its writer re-homed the row and died before its copy was placed; now it is late beyond the catch-up."""
+    """Its writer requeued the row and died before its retry row was placed; now it is late beyond the catch-up."""
     await late.retrying(original(), T1)
     await late.place.ended(original(), state=State.SKIPPED, reason="missed")
-    assert (await late.found(first_copy())).defined
+    assert (await late.found(first_retry_row())).defined
 
 
 @pytest.mark.parametrize(("lost", "refused"), [(1, 0), (0, 1)])

@@ -163,7 +163,7 @@ ROWS = st.lists(
         st.integers(0, 30) | st.sampled_from([59_999, 60_000, 60_001, 3_600_000, 3_600_007, 6_000_000]),
         st.integers(0, 4),
         st.sampled_from([State.FAILED, State.SKIPPED, State.DELIVERED, State.SCHEDULED]),
-        st.sampled_from([Kind.CALL, Kind.CALL, Kind.CALL, Kind.COPY]),
+        st.sampled_from([Kind.CALL, Kind.CALL, Kind.CALL, Kind.RETRY_ROW]),
     ),
     min_size=10,
     max_size=60,

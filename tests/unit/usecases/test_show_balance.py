@@ -131,7 +131,7 @@ async def test_a_late_create_is_in_the_books_once_it_is_answered(late: LateWorld
     await end(late, other, number=2)
     assert await ask(late) == [(0, Counter(cancelled=2))]
     await late.place(definition(CLIENT, tail=3))
-    # The copy that the late row was re-homed to is in a minute of its own, and is not counted.
+    # The retry row that the late row was requeued to is in a minute of its own, and is not counted.
     assert await ask(late) == [(0, Counter(cancelled=2, open=1))]
 
 
@@ -162,10 +162,10 @@ async def test_a_balance_that_is_replaced_while_it_is_judged(late: LateWorld) ->
     assert await ask(late) == [(0, Counter(cancelled=1))]
 
 
-async def test_copies_and_pointers_are_not_counted(late: LateWorld) -> None:
+async def test_retry_rows_and_pointers_are_not_counted(late: LateWorld) -> None:
     (call,) = await insert(late, 1)
-    copy = definition(CLIENT, tail=7, kind=Kind.COPY, origin_due=call.due - 60_000)
-    await late.store.insert(copy)
+    retry_row = definition(CLIENT, tail=7, kind=Kind.RETRY_ROW, origin_due=call.due - 60_000)
+    await late.store.insert(retry_row)
     pointer = definition(CLIENT, tail=8)
     await end(late, pointer, number=1)
     assert await ask(late) == [(0, Counter(open=1))]

@@ -57,7 +57,7 @@ def test_a_run_is_summed_up() -> None:
             },
             counts=AuditCounts(accepted=accepted, open=1),
             shown=shown,
-            repaired={"rehomed": 1},
+            repaired={"requeued": 1},
             left_out=("a sentence.",),
         )
         for each, accepted in ((one, 10), (audit(5, 6, client="b", stranded=4), 20))
@@ -67,7 +67,7 @@ def test_a_run_is_summed_up() -> None:
     assert (total.window_start, total.window_end) == (5, 6)
     assert total.counts == AuditCounts(accepted=30, open=2)
     assert total.findings == {"stranded": 5, "undefined": 2}
-    assert (total.shown, total.repaired, total.left_out) == ((), {"rehomed": 2}, ("a sentence.",))
+    assert (total.shown, total.repaired, total.left_out) == ((), {"requeued": 2}, ("a sentence.",))
 
 
 def test_no_client_can_have_its_name() -> None:

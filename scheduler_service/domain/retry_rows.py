@@ -1,16 +1,16 @@
 """How a schedule's rows point to each other. Pure.
 
-A retrying row names one instant, `next_attempt_at`; the copy of that instant is the row (instant, schedule_id) in that
-instant's minute of the same poller. An original points to its newest copy, a copy that points on has been left behind:
+A retrying row names one instant, `next_attempt_at`; the retry row of that instant is the row (instant, schedule_id) in
+that instant's minute of the same poller. An original points to its newest retry row, a retry row that points on has
+been left behind:
 
-    original --next_attempt_at--> copy --next_attempt_at--> copy ...
+    original --next_attempt_at--> retry row --next_attempt_at--> retry row ...
 
-The pointer is always written first, so whoever finds a pointer without its copy can insert it from what the pointer's
-own row says.
+The pointer is always written first, so whoever finds a pointer without its retry row can insert it from what the
+pointer's own row says.
 
-Where a schedule was redelivered, its original says since when and after how many attempts, and every copy made since
-says the same in its options. Such copies have no ordering key: redeliveries are not in line.
-"""
+Where a schedule was redelivered, its original says since when and after how many attempts, and every retry row made
+since says the same in its options. Such retry rows have no ordering key: redeliveries are not in line."""
 
 from typing import Any
 
@@ -30,9 +30,9 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.schedules import Definition, Kind, Outcome, Row, State
 
 MARK_IN_DOUBT = "in_doubt"
-"""Key in a copy's options: the row was re-homed although an earlier owner may have called."""
+"""Key in a retry row's options: the row was requeued although an earlier owner may have called."""
 MARK_REDELIVERY = "redelivery"
-"""Key in a copy's options: the schedule had ended and was asked for once more."""
+"""Key in a retry row's options: the schedule had ended and was asked for once more."""
 REDELIVERY = "redelivery"
 """Reason of a pointer that an explicit redelivery made."""
 IN_DOUBT = "in-doubt"
@@ -46,11 +46,11 @@ MARK_CRON = "cron"
 
 
 SUPERSEDED = "superseded"
-"""Reason of a copy that its original no longer names: it owes nobody anything."""
+"""Reason of a retry row that its original no longer names: it owes nobody anything."""
 
 
 def successor_partition(partition: Partition, at: UnixMillis) -> Partition:
-    """Where the copy for instant `at` of a row in `partition` is."""
+    """Where the retry row for instant `at` of a row in `partition` is."""
     return Partition(partition.client_id, partition.poller_id, minute_of(at))
 
 
@@ -59,10 +59,10 @@ def successor_key(schedule_id: ScheduleId, at: UnixMillis) -> RowKey:
 
 
 def definition_of(partition: Partition, row: Row) -> Definition:
-    """The definition columns of a defined row, with what makes those of its copies redeliveries."""
+    """The definition columns of a defined row, with what makes those of its retry rows redeliveries."""
     assert row.created_at is not None
     options, ordering_key = row.options or "{}", row.ordering_key
-    if row.redelivered_at is not None and not row.is_copy:
+    if row.redelivered_at is not None and not row.is_retry_row:
         mark = {"at": row.redelivered_at, "attempts": row.redelivered_after or 0}
         options, ordering_key = _with_mark(options, MARK_REDELIVERY, mark), None
     return Definition(
@@ -89,7 +89,7 @@ def definition_of(partition: Partition, row: Row) -> Definition:
 
 def rescheduled(client_id: ClientId, row: Row) -> Definition:
     """What a cancelled original names in `rescheduled_to`: the same call, at the instant and in the poller of that id.
-    It is nobody's copy and no fire of its cron any more."""
+    It is nobody's retry row and no fire of its cron any more."""
     assert row.rescheduled_to is not None
     new = ScheduleId(row.rescheduled_to)
     known = definition_of(partition_of(client_id, row.schedule_id), row)
@@ -106,7 +106,7 @@ def rescheduled(client_id: ClientId, row: Row) -> Definition:
     )
 
 
-def copy_of(definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: bool = False) -> Definition:
+def retry_row_of(definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: bool = False) -> Definition:
     """The copy of a row for its attempt at `at`, after `attempts` attempts.
 
     The same for every row of a schedule that it is made from, so that whoever completes a chain inserts equal values.
@@ -114,7 +114,7 @@ def copy_of(definition: Definition, *, at: UnixMillis, attempts: int, in_doubt: 
     return msgspec.structs.replace(
         definition,
         due=at,
-        kind=Kind.COPY,
+        kind=Kind.RETRY_ROW,
         options=_marked(definition.options, in_doubt=in_doubt),
         nominal_due=definition.nominal_due if definition.nominal_due is not None else due_of(definition.schedule_id),
         origin_due=due_of(definition.schedule_id),
@@ -128,7 +128,7 @@ def is_in_doubt(definition: Definition) -> bool:
 
 
 def says_in_doubt(options: str | None) -> bool:
-    """Whether a row's options carry the mark of such a copy."""
+    """Whether a row's options carry the mark of such a retry row."""
     return options is not None and MARK_IN_DOUBT in options and bool(_decoded(options).get(MARK_IN_DOUBT))
 
 

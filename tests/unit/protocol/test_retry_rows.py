@@ -1,12 +1,12 @@
-"""Retries are copies: which of them are called, and what each outcome owes to other partitions."""
+"""Retries are retry rows: which of them are called, and what each outcome owes to other partitions."""
 
 import pytest
 
 from poller_cluster.minute.steps import CheckRows, FollowUp, Wait
-from scheduler_service.domain.copies import SUPERSEDED
 from scheduler_service.domain.ids import minute_of
+from scheduler_service.domain.retry_rows import SUPERSEDED
 from scheduler_service.domain.schedules import Definition, Outcome, RowWrite, State
-from tests.support.minutes import DELIVERED, MINUTE, START, SWEEP, MinuteBench, copy, definition, retrying
+from tests.support.minutes import DELIVERED, MINUTE, START, SWEEP, MinuteBench, definition, retry_row, retrying
 
 AT = START + 20_000
 FAILED = Outcome(state=State.FAILED, attempts=10, reason="exhausted")
@@ -30,15 +30,15 @@ def debts(bench: MinuteBench) -> list[FollowUp]:
     return bench.machine.debts.take()
 
 
-async def test_a_copy_that_its_original_names_is_called(bench: MinuteBench) -> None:
-    again = copy(await original(bench, retrying(AT)), AT)
+async def test_a_retry_row_that_its_original_names_is_called(bench: MinuteBench) -> None:
+    again = retry_row(await original(bench, retrying(AT)), AT)
     await bench.create(again)
     assert await bench.at(AT - 1_000) == ["ReadPage", "CheckRows", "WriteCommit"]
     assert bench.keys() == [again.key]
 
 
 async def test_originals_are_read_no_earlier_than_a_claim_may_be(bench: MinuteBench) -> None:
-    again = copy(await original(bench, retrying(AT)), AT)
+    again = retry_row(await original(bench, retrying(AT)), AT)
     await bench.create(again)
     assert await bench.run() == ["ReadPage"]
     assert bench.peek() == Wait(AT - 1_000)
@@ -46,17 +46,17 @@ async def test_originals_are_read_no_earlier_than_a_claim_may_be(bench: MinuteBe
     assert isinstance(bench.peek(), CheckRows)
 
 
-async def test_a_copy_knows_when_its_schedule_was_first_attempted(bench: MinuteBench) -> None:
+async def test_a_retry_row_knows_when_its_schedule_was_first_attempted(bench: MinuteBench) -> None:
     first = START - 9_000
     outcome = Outcome(state=State.RETRYING, attempts=1, next_attempt_at=AT, first_attempt_at=first)
-    await bench.create(copy(await original(bench, outcome), AT))
+    await bench.create(retry_row(await original(bench, outcome), AT))
     await bench.at(AT)
     assert [claim.first_attempt_at for claim in bench.claims] == [first]
 
 
 @pytest.mark.parametrize("end", [State.DELIVERED, State.FAILED, State.CANCELLED, State.SKIPPED])
-async def test_a_copy_whose_schedule_has_ended_is_dropped_with_that_end(bench: MinuteBench, end: State) -> None:
-    again = copy(await original(bench, Outcome(state=end)), AT)
+async def test_a_retry_row_whose_schedule_has_ended_is_dropped_with_that_end(bench: MinuteBench, end: State) -> None:
+    again = retry_row(await original(bench, Outcome(state=end)), AT)
     await bench.create(again)
     assert await bench.at(AT) == ["ReadPage", "CheckRows", "WriteCommit"]
     assert bench.claims == []
@@ -65,17 +65,17 @@ async def test_a_copy_whose_schedule_has_ended_is_dropped_with_that_end(bench: M
     assert debts(bench) == []
 
 
-async def test_a_copy_without_an_original_is_dropped(bench: MinuteBench) -> None:
-    again = copy(definition(50.0, minute=MINUTE - 1), AT)
+async def test_a_retry_row_without_an_original_is_dropped(bench: MinuteBench) -> None:
+    again = retry_row(definition(50.0, minute=MINUTE - 1), AT)
     await bench.create(again)
     await bench.at(AT)
     assert bench.claims == []
     assert await bench.state(again) == State.CANCELLED
 
 
-async def test_a_copy_left_behind_is_dropped_and_the_named_one_is_seen_to(bench: MinuteBench) -> None:
+async def test_a_retry_row_left_behind_is_dropped_and_the_named_one_is_seen_to(bench: MinuteBench) -> None:
     call = await original(bench, retrying(AT + 90_000, attempts=2))
-    again = copy(call, AT)
+    again = retry_row(call, AT)
     await bench.create(again)
     await bench.at(AT)
     assert bench.claims == []
@@ -83,8 +83,8 @@ async def test_a_copy_left_behind_is_dropped_and_the_named_one_is_seen_to(bench:
     assert (owed.key, owed.outcome.next_attempt_at) == (call.key, AT + 90_000)
 
 
-async def test_a_drop_loses_to_an_external_update_of_the_copy(bench: MinuteBench) -> None:
-    again = copy(await original(bench, Outcome(state=State.DELIVERED)), AT)
+async def test_a_drop_loses_to_an_external_update_of_the_retry_row(bench: MinuteBench) -> None:
+    again = retry_row(await original(bench, Outcome(state=State.DELIVERED)), AT)
     await bench.create(again)
     bench.now = AT
     await bench.step()
@@ -95,14 +95,14 @@ async def test_a_drop_loses_to_an_external_update_of_the_copy(bench: MinuteBench
     assert (row.state, row.reason) == (State.CANCELLED, None)
 
 
-async def test_a_copy_that_was_dropped_counts_nowhere(bench: MinuteBench) -> None:
-    await bench.create(copy(await original(bench, Outcome(state=State.DELIVERED)), AT))
+async def test_a_retry_row_that_was_dropped_counts_nowhere(bench: MinuteBench) -> None:
+    await bench.create(retry_row(await original(bench, Outcome(state=State.DELIVERED)), AT))
     await bench.at(SWEEP)
     assert bench.balances == 1
     assert bench.machine.account.counts == {}
 
 
-async def test_a_failed_attempt_owes_its_copy(bench: MinuteBench) -> None:
+async def test_a_failed_attempt_owes_its_retry_row(bench: MinuteBench) -> None:
     call = definition(20.0)
     await bench.create(call)
     await bench.at(AT)
@@ -123,8 +123,8 @@ async def test_what_a_call_owes(bench: MinuteBench, outcome: Outcome, owes: bool
 
 
 @pytest.mark.parametrize("outcome", [DELIVERED, FAILED, retrying(AT + 1, attempts=2)])
-async def test_every_outcome_of_a_copy_is_owed_to_its_original(bench: MinuteBench, outcome: Outcome) -> None:
-    again = copy(await original(bench, retrying(AT)), AT)
+async def test_every_outcome_of_a_retry_row_is_owed_to_its_original(bench: MinuteBench, outcome: Outcome) -> None:
+    again = retry_row(await original(bench, retrying(AT)), AT)
     await bench.create(again)
     await bench.at(AT)
     bench.ended(bench.claims[0], outcome)
@@ -158,7 +158,7 @@ async def test_a_debt_paid_once_is_not_made_again_by_the_sweep(bench: MinuteBenc
     assert debts(bench) == []
 
 
-async def test_a_successor_finds_the_debts_of_a_crash_between_pointer_and_copy(bench: MinuteBench) -> None:
+async def test_a_successor_finds_the_debts_of_a_crash_between_pointer_and_retry_row(bench: MinuteBench) -> None:
     call, again = definition(20.0), definition(30.0)
     await bench.create(call, again)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=call.key, outcome=retrying(AT + 90_000))])
@@ -169,8 +169,8 @@ async def test_a_successor_finds_the_debts_of_a_crash_between_pointer_and_copy(b
     assert (owed.definition, owed.outcome.next_attempt_at) == (call, AT + 90_000)
 
 
-async def test_a_successor_carries_a_copys_recorded_outcome_to_its_original(bench: MinuteBench) -> None:
-    again = copy(await original(bench, retrying(AT)), AT)
+async def test_a_successor_carries_a_retry_rows_recorded_outcome_to_its_original(bench: MinuteBench) -> None:
+    again = retry_row(await original(bench, retrying(AT)), AT)
     await bench.create(again)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=again.key, outcome=DELIVERED)])
     successor = MinuteBench(storage=bench.storage, epoch=2)
@@ -185,7 +185,7 @@ async def test_a_retry_within_the_minute_is_called_by_the_same_machine(bench: Mi
     await bench.at(AT)
     bench.ended(bench.claims[0], retrying(AT + 5_000))
     await bench.run()
-    again = copy(call, AT + 5_000)
+    again = retry_row(call, AT + 5_000)
     assert minute_of(again.due) == MINUTE
     await bench.create(again)
     bench.machine.hint([again.key])
