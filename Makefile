@@ -89,7 +89,7 @@ conformance: $(DEV) ## Send generated requests to whole processes for ten minute
 helm: $(DEV) ## Build the Helm that checks the chart, once on this machine (needs Go)
 	@$(BIN)/python -m tests.support.helm_binary
 
-chart-reference: $(DEV) ## Write the chart's schema of settings and its table of values anew
+chart-reference: $(DEV) ## Write the chart's schema of settings and its table of values again
 	@$(BIN)/python -m tests.support.chart_reference
 
 docs: $(DOCS) ## Build the documentation into build/docs; each fault and broken link fails it
@@ -101,14 +101,14 @@ changelog: $(DOCS) ## Show what the next release will say
 sdk: $(DEV) ## Write the plain half of the SDK from the asynchronous one
 	@$(BIN)/python sdk/synchronous.py
 
-lock: $(DEV) ## Choose the newest allowed versions and write the lock files anew
+lock: $(DEV) ## Choose the newest allowed versions and write the lock files again
 	@$(UV) pip compile --quiet --upgrade $(COMPILE) --extra dev --output-file requirements/dev.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --output-file requirements/runtime.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra local --output-file requirements/local.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra spark --output-file requirements/spark.lock
 	@$(UV) pip compile --quiet --upgrade $(COMPILE_LESS) --extra docs --output-file requirements/docs.lock
 
-lock-jars: $(LOCAL) ## Resolve the Java artefacts anew and write their lock file
+lock-jars: $(LOCAL) ## Resolve the Java artefacts again and write their lock file
 	@$(BIN)/python -m minutehand.local.lock
 
 clean: ## Remove what was built, measured or cached here (not the shared download cache)

@@ -18,13 +18,13 @@ The rules
  1. An incarnation may start an attempt only while trusted: until 4 s after the *start* of its last confirmed beat
     write. A lapse is computed from the clock. It ends only when a renewal (`renewals + 1` if alive and `renewals` as
     known) is answered *applied*, and then gives trust until that renewal's own start + 4 s. Beats confirmed while
-    lapsed count for nothing; after an unknown answer the record is read, and a renewal made anew.
+    lapsed count for nothing; after an unknown answer the record is read, and a renewal made again.
  2. An incarnation is born lapsed: record first, then a confirmed beat, then its first renewal. So whoever acts can be
     seen.
  3. Death is a decision: a conditional write on `renewals` as known, for an incarnation that a read *begun* after 6 s of
     silence still shows silent. The silence starts when the read that showed an advance had *returned*, or when
     `renewals` was read, whichever is later; a rejected declaration, or a gap of 2 s in the observer's own reads,
-    starts it anew.
+    starts it again.
  4. A lease is taken only from an owner that has released it, is dead, or has left; on condition that the row is
     exactly as read. After an unknown answer about a lease its owner stops acting for the poller, and acts again only
     under a new epoch that it has taken from itself. A release once begun is never taken back under its epoch.

@@ -132,7 +132,7 @@ class Detector:
         return sorted(incarnation for incarnation, track in self._tracks.items() if not track.free)
 
     def silence(self, now: float) -> Mapping[NodeIncarnation, float]:
-        """Seconds since each open incarnation was last seen to advance (or its span was started anew)."""
+        """Seconds since each open incarnation was last seen to advance (or its span was started again)."""
         return {incarnation: now - self._tracks[incarnation].since for incarnation in self.open_incarnations()}
 
 

@@ -246,7 +246,7 @@ class LeaseBalancer:
         if poller not in self._without_row:
             self._without_row[poller] = None
             _LOG.error(
-                "%s has no lease row, so nobody knows where to start: it is not served. Register its client anew.",
+                "%s has no lease row, so nobody knows where to start: it is not served. Register its client again.",
                 poller,
                 extra={"action": "lease-row-missing", "poller": str(poller)},
             )

@@ -12,7 +12,7 @@ from membership.work import Work
 
 
 class Renewal:
-    """`regained` is called when trust begins anew, `died` when the record shows that this incarnation is dead."""
+    """`regained` is called when trust begins again, `died` when the record shows that this incarnation is dead."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ class MembershipSettings:
     send_margin_seconds: float = 2.0
     """What may pass from a trust check to bytes on the wire, plus the clocks' error over `dead_after_seconds`."""
     gap_seconds: float = 2.0
-    """An observer whose own reads paused for this long starts all its observations anew."""
+    """An observer whose own reads paused for this long starts all its observations again."""
     retry_seconds: float = 0.25
     """Pause after a request that the store did not answer."""
     max_beats_in_flight: int = 4

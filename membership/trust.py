@@ -12,7 +12,7 @@
 
 There is no timer: a lapse is the clock having passed `until`, whenever somebody asks. A confirmed beat prolongs trust
 that still holds and does nothing else; so what ends a lapse is a renewal only, and only one that was itself answered
-*applied*. After an unknown answer the record is read, and a renewal is made anew from what was read, even if that is
+*applied*. After an unknown answer the record is read, and a renewal is made again from what was read, even if that is
 the value the lost one would have written.
 """
 

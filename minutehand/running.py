@@ -3,7 +3,7 @@
     start every part in order --> run until told to stop --> stop them in reverse order --> exit
 
 SIGTERM and SIGINT stop it gracefully, a second one at once. A part that can't go on stops the whole process with a
-failure, so that whoever runs it starts it anew: no process limps along with half of its parts.
+failure, so that whoever runs it starts it again: no process limps along with half of its parts.
 """
 
 import asyncio

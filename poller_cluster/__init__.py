@@ -20,12 +20,12 @@ Why a row is called by one owner at a time, and never forgotten:
 - An unknown commit is repeated word for word until it is answered. A rejection that shows our own version counts as
   applied: under one epoch nobody else writes it, because a minute has one machine at a time under one epoch.
 - An id found in `in_flight` that this machine did not claim is in doubt; it stays there until its outcome is recorded,
-  also when it was claimed anew and given back unsent.
+  also when it was claimed again and given back unsent.
 - What was read before an open of a partition that somebody had opened before is thrown away and read again.
-- A pass that sweeps a minute which its owner has read whole takes of each row what settling needs. Those of which it
+- A scan that sweeps a minute which its owner has read whole takes of each row what settling needs. Those of which it
   must know more (nobody told of them, or they owe something that was not handed out) are read by key, serially; before
-  that the pass has not seen them, so what is in doubt stays so.
-- A minute is settled when a whole pass begun after the grace saw every row, each has an end or is retrying with its
+  that the scan has not seen them, so what is in doubt stays so.
+- A minute is settled when a whole scan begun after the grace saw every row, each has an end or is retrying with its
   retry row acknowledged, every retry row's end has reached its original, and what a rescheduled row names is created
   (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
 
@@ -49,7 +49,7 @@ one small read, for anybody (`domain.books` has the argument), and nobody has to
   in a partition that an owner has advanced since. So the stamp is another from that very write on, before anybody is
   answered, and whoever dies then leaves a balance that is known to be out of date.
 - An owner who carries a retry row's end, or finds a retry row whose original has ended, counts the original's minute
-  anew, after a while and from its rows (`bookkeeping.Recounts`). So does whoever shows the books and finds one out of
+  again, after a while and from its rows (`bookkeeping.Recounts`). So does whoever shows the books and finds one out of
   date. Both only spare others the count. Two who do so at once write the same, or one of them a stamp that nobody takes
   for the present one.
 - A count is stored only if it began after the grace, by a clock that is not in doubt: until then rows are created
@@ -61,9 +61,9 @@ one small read, for anybody (`domain.books` has the argument), and nobody has to
   minute is counted after it appeared.
 
 Rows created after their minute was read reach its owner as hints that name them, and are read by key. Where more come
-than can be named, the hint names the minute alone: its owner reads it anew, whole, one read at a time with pauses
-between (`minute.partition.Anew`), so that such rows are called within seconds; the sweep is there for what no hint
-tells.
+than can be named, the hint names the minute alone: its owner reads it again, whole, one read at a time with pauses
+between (`minute.partition.RescanThrottle`), so that such rows are called within seconds; the sweep is there for what no
+hint tells.
 
 Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admission`):
 
@@ -97,7 +97,7 @@ Ordering keys (`minute.ordering`): rows of one key share a poller and start one 
   may still see the redelivery of a call whose owner died before it could record the end, but never after a later row
   of the key was called. Not in order: redeliveries; rows created before and after a change of the quota that moved
   their key to another poller, until those of the old poller have ended; retries whose own `cap_seconds` is above their
-  client's, after a takeover; and what stands behind more than `minute.ordering.LINE_IDS` ids of one poller.
+  client's, after a takeover; and what stands behind more than `minute.ordering.QUEUED_IDS` ids of one poller.
 
 Crons (`crons.expander`, `crons.fire_checks`, `crons.overdue_scan`): what wakes a cron is a row of the client `$cron`,
 so that an expansion is claimed, retried, taken over and recovered like any call.
@@ -106,7 +106,7 @@ so that an expansion is claimed, retried, taken over and recovered like any call
   then advances the cron, if nobody has meanwhile. So it may be cut short anywhere and repeated by anybody: there is one
   child a fire, whoever places it, and two expanders do what one does.
 - A change of a cron is the write of its next revision. Its wake-up withdraws the children of older ones by edits, which
-  compete with claims like every cancel; what it can't withdraw has its run, and is not placed anew.
+  compete with claims like every cancel; what it can't withdraw has its run, and is not placed again.
 - An expander that slept through a change may still place a child of before. Children are compared with their cron when
   they are about to be claimed, by a read begun after they were found: so that one is found out, or was placed before
   the change's wake-up looked.

@@ -49,8 +49,8 @@ class Backlog:
                 continue
             rows = 0
             for poller in pollers.pollers.values():
-                if not poller.walk.done:
-                    oldest = min(oldest, minute_start(poller.walk.at))
+                if not poller.recovery.done:
+                    oldest = min(oldest, minute_start(poller.recovery.at))
                 for run in poller.runs.values():
                     due = [key.due for key, entry in run.machine.rows if entry.outcome is None and key.due <= now]
                     rows += len(due)

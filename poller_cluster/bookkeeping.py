@@ -2,10 +2,10 @@
 
 Balances and dead letters are part of settling a minute: they are written before its watermark passes, and repeated by
 whoever settles it again. Rows of failed attempts are a record for people: written at once, many together, never in the
-way of a call. They are not among a minute's debts, since nobody could pay those after a crash: duration and excerpt
-are known to the process that made the attempt and to nobody else. So they are lost when it is killed within a moment
-of the attempt, when storage is away for longer than `ATTEMPT_WRITE_TRIES` tries, and when more wait than memory is
-given to them, or storage refuses them; what this process could not record is counted in `unrecorded`. A process that
+way of a call. They are not among a minute's follow-ups, since nobody could pay those after a crash: duration and
+excerpt are known to the process that made the attempt and to nobody else. So they are lost when it is killed within a
+moment of the attempt, when storage is away for longer than `ATTEMPT_WRITE_TRIES` tries, and when more wait than memory
+is given to them, or storage refuses them; what this process could not record is counted in `unrecorded`. A process that
 stops writes them first.
 
 One client's flood of failures does not cost another's records: a client may have no more waiting than there is room
@@ -157,7 +157,7 @@ class Bookkeeper:
 
 
 class Recounts:
-    """Counting minutes anew whose rows have changed since they were settled.
+    """Counting minutes again whose rows have changed since they were settled.
 
     The end of a retry row is carried to its original, whose minute may have been settled hours ago: its stored balance
     is out of date from then on. Whoever carried it asks for a recount. It waits a while for others of the same minute,
@@ -165,7 +165,7 @@ class Recounts:
     with this process, or be too much for it: a balance that is out of date is known by its stamp (`domain.books`), so
     it misleads nobody, and the next who wants it counts for himself.
 
-    Minutes to be counted anew, one at a time.
+    Minutes to be counted again, one at a time.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Engine
 from poller_cluster.dispatch.request import Sender
 from poller_cluster.hand_over import HandOver
-from poller_cluster.minute.runner import Firing, RecordPace, RowWindow
+from poller_cluster.minute.runner import MinuteContext, RecordPace, RowWindow
 from poller_cluster.pollers import ClientPollers
 from poller_cluster.reconciliation import build_reconciler
 from poller_cluster.retention import Retention
@@ -233,7 +233,7 @@ class Node:
             share=self._share,
             on_free=self._destination_free,
         )
-        self._firing = Firing(
+        self._context = MinuteContext(
             schedules=stores.schedules,
             place=place,
             cron_children=self.crons.children,
@@ -344,7 +344,7 @@ class Node:
     def _begin_client(self, client_id: ClientId) -> ClientPollers:
         pollers = self._clients[client_id] = ClientPollers(
             client_id=client_id,
-            firing=self._firing,
+            context=self._context,
             settings=self._settings.minute,
             stagger=self._randomness.fraction(),
             spawn=self._spawn,
@@ -353,7 +353,7 @@ class Node:
         )
         self._client_tasks[client_id] = [
             self._spawn(pollers.run(), f"pollers {client_id}"),
-            self._spawn(pollers.walk(), f"recovery {client_id}"),
+            self._spawn(pollers.recover(), f"recovery {client_id}"),
         ]
         self._follow_state(client_id, pollers)
         return pollers

@@ -7,9 +7,9 @@ durable before any of theirs is acknowledged. So idle pollers are never probed:
     grace after its end            sweep: read the index again, start a run where rows came meanwhile; every other
                                    poller passes the minute as empty, and will never open it for its rows
 
-A granted poller begins with the minutes under way at once, and walks from its watermark beside them (`recovery`). While
-the client is suspended nothing is entered; its pollers stand still, and resuming is a recovery from where they stand.
-"""
+A granted poller begins with the minutes under way at once, and recovers from its watermark beside them (`recovery`).
+While the client is suspended nothing is entered; its pollers stand still, and resuming is a recovery from where they
+stand."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -21,9 +21,9 @@ from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.order_ahead import ahead_minutes, look_ahead, look_up_overdue
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.runner import Firing, MinuteRun
+from poller_cluster.minute.runner import MinuteContext, MinuteRun
 from poller_cluster.minute.steps import Phase
-from poller_cluster.recovery import Walk, found, next_chunk
+from poller_cluster.recovery import RecoveryRange, found, next_chunk
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import (
     ClientId,
@@ -46,12 +46,11 @@ FAULT_PAUSE_SECONDS = 30.0
 class PollerWork:
     """One poller under one epoch: the minutes that run, and how far everything before is settled.
 
-    Bookkeeping of a held poller. `walk` covers what recovery has not looked at; `entered` is False until the minutes
-    under way at the grant were looked up. `stands`: while draining, how far it had come when that began; the client's
-    sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over. `order`: its
-    ordering keys as far as known; `looked_ahead` is False until retry rows in minutes to come were looked for, and
-    `looking` is True while something is.
-    """
+    Bookkeeping of a held poller. `recovery` covers what recovery has not looked at; `entered` is False until the
+    minutes under way at the grant were looked up. `stands`: while draining, how far it had come when that began; the
+    client's sweeps go on, but nothing is started here for what they find. `leaving`: it drains to be handed over.
+    `order`: its ordering keys as far as known; `looked_ahead` is False until retry rows in minutes to come were looked
+    for, and `looking` is True while something is."""
 
     __slots__ = (
         "entered",
@@ -61,19 +60,24 @@ class PollerWork:
         "looking",
         "order",
         "poller_id",
+        "recovery",
         "runs",
         "settled",
         "stands",
         "tasks",
-        "walk",
     )
 
     def __init__(
-        self, *, poller_id: PollerId, epoch: int, walk: Walk, on_order_wanted: Callable[[], None] = lambda: None
+        self,
+        *,
+        poller_id: PollerId,
+        epoch: int,
+        recovery: RecoveryRange,
+        on_order_wanted: Callable[[], None] = lambda: None,
     ) -> None:
         self.poller_id = poller_id
         self.epoch = epoch
-        self.walk = walk
+        self.recovery = recovery
         self.entered = False
         self.leaving = False
         self.looked_ahead = False
@@ -97,8 +101,8 @@ class PollerWork:
         position = Minute(swept + 1)
         while position in self.settled:
             position = Minute(position + 1)
-        if not self.walk.done:
-            position = min(position, self.walk.at)
+        if not self.recovery.done:
+            position = min(position, self.recovery.at)
         if self.runs:
             position = min(position, min(self.runs))
         return position
@@ -110,7 +114,7 @@ class PollerWork:
         """Whether everything was read that may stand before a row of this minute in the line of its key."""
         if not (self.looked_ahead and self.entered) or self.draining:
             return False
-        if not self.walk.done and self.walk.at <= minute:
+        if not self.recovery.done and self.recovery.at <= minute:
             return False
         return all(read > minute for read in self.order.reading)
 
@@ -135,7 +139,7 @@ class PollerWork:
         """Begin again where the poller stands. The client had swept up to `passed`, and passes over all up to `swept`
         now: what of it the poller has not settled is walked.
 
-        A minute has one machine at a time under one epoch: a drain that has not ended is taken back, not begun anew.
+        A minute has one machine at a time under one epoch: a drain that has not ended is taken back, not begun again.
         """
         start = self.position(passed)
         self.stands = None
@@ -144,19 +148,19 @@ class PollerWork:
                 run.resume()
             else:
                 del self.runs[minute]
-        self.walk = Walk(self.poller_id, start, Minute(swept + 1))
+        self.recovery = RecoveryRange(self.poller_id, start, Minute(swept + 1))
         self.entered = False
         self.settled = {minute for minute in self.settled if minute > swept}
 
 
 class ClientPollers:
-    """One client's held pollers. `run` is the clock of enter and sweep; `walk` recovers beside it."""
+    """One client's held pollers. `run` is the clock of enter and sweep; `recovery` recovers beside it."""
 
     def __init__(
         self,
         *,
         client_id: ClientId,
-        firing: Firing,
+        context: MinuteContext,
         settings: MinuteSettings,
         stagger: float,
         spawn: Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"],
@@ -166,17 +170,17 @@ class ClientPollers:
         self.client_id = client_id
         self.pollers: dict[PollerId, PollerWork] = {}
         self.suspended = False
-        self._firing = firing
+        self._context = context
         self._settings = settings
         self._prefetch_ms = PREFETCH_MS - round(STAGGER_MS * stagger)
-        self._budget = firing.budget
+        self._budget = context.budget
         self._spawn = spawn
         self._on_lost = on_lost
         self._on_fault = on_fault
-        self._swept = self._sweepable(firing.clock.wall_ms())
+        self._swept = self._sweepable(context.clock.wall_ms())
         self._entered = self._swept
-        self._wake = Signal(firing.clock)
-        self._walk_wake = Signal(firing.clock)
+        self._wake = Signal(context.clock)
+        self._recovery_wake = Signal(context.clock)
 
     def _sweepable(self, now: int) -> Minute:
         """The last minute whose sweep may begin at `now`."""
@@ -187,12 +191,12 @@ class ClientPollers:
     def grant(self, poller_id: PollerId, *, epoch: int, start: Minute) -> None:
         """Work for the poller from `start` on; whatever ran for it under an older epoch is abandoned."""
         self.revoke(poller_id)
-        walk = Walk(poller_id, start, Minute(self._swept + 1))
+        recovery = RecoveryRange(poller_id, start, Minute(self._swept + 1))
         self.pollers[poller_id] = PollerWork(
-            poller_id=poller_id, epoch=epoch, walk=walk, on_order_wanted=self._wake.set
+            poller_id=poller_id, epoch=epoch, recovery=recovery, on_order_wanted=self._wake.set
         )
         self._wake.set()
-        self._walk_wake.set()
+        self._recovery_wake.set()
 
     def revoke(self, poller_id: PollerId) -> None:
         if (poller := self.pollers.pop(poller_id, None)) is not None:
@@ -213,7 +217,7 @@ class ClientPollers:
     def set_back(self) -> None:
         """The clock was ahead and is right now: every poller stands still until it is granted again, and minutes that
         were passed early are entered and swept again."""
-        passed, self._swept = self._swept, min(self._swept, self._sweepable(self._firing.clock.wall_ms()))
+        passed, self._swept = self._swept, min(self._swept, self._sweepable(self._context.clock.wall_ms()))
         self._entered = self._swept
         for poller in self.pollers.values():
             poller.leaving = True
@@ -231,13 +235,13 @@ class ClientPollers:
         """Begin again where the pollers stand; those that are being handed over stay as they are."""
         if self.suspended:
             self.suspended = False
-            passed, self._swept = self._swept, max(self._swept, self._sweepable(self._firing.clock.wall_ms()))
+            passed, self._swept = self._swept, max(self._swept, self._sweepable(self._context.clock.wall_ms()))
             self._entered = self._swept
             for poller in self.pollers.values():
                 if not poller.leaving:
                     poller.resume(passed=passed, swept=self._swept)
             self._wake.set()
-            self._walk_wake.set()
+            self._recovery_wake.set()
 
     def wake(self) -> None:
         """Room was made, or settings changed: whoever waits may go on."""
@@ -245,7 +249,7 @@ class ClientPollers:
             poller.wake()
 
     def hint(self, poller_id: PollerId, minute: Minute, keys: Collection[RowKey] | None) -> None:
-        """Rows placed near their time; None: more than were named, so that the minute is to be read anew. Minutes not
+        """Rows placed near their time; None: more than were named, so that the minute is to be read again. Minutes not
         entered yet will be read; passed ones are their placer's care."""
         poller = self.pollers.get(poller_id)
         if poller is None:
@@ -269,8 +273,8 @@ class ClientPollers:
 
     async def _turn(self) -> float:
         """Do what is due; answers the seconds until something is due again."""
-        now = self._firing.clock.wall_ms()
-        if not self._firing.trusted() or not self._firing.clock.wall_trusted():
+        now = self._context.clock.wall_ms()
+        if not self._context.trusted() or not self._context.clock.wall_trusted():
             return RETRY_SECONDS
         late = [poller for poller in self.pollers.values() if not poller.entered]
         if late:
@@ -304,7 +308,7 @@ class ClientPollers:
         `_start`."""
         if first > last or not pollers:
             return
-        occupied = await self._firing.schedules.occupied(self.client_id, first=first, last=last)
+        occupied = await self._context.schedules.occupied(self.client_id, first=first, last=last)
         for minute in sorted(occupied):
             here = set(occupied[minute])
             for poller in pollers:
@@ -314,13 +318,13 @@ class ClientPollers:
     async def _sweep(self, minute: Minute) -> None:
         pollers = list(self.pollers.values())
         await self._look_up(pollers, minute, minute, were_empty=True)
-        if not self._firing.trusted() or any(not poller.entered for poller in self.pollers.values()):
+        if not self._context.trusted() or any(not poller.entered for poller in self.pollers.values()):
             return
         self._swept = minute
         for poller in pollers:
             poller.settled.discard(minute)
         for poller in pollers:
-            if poller.order.overdue(self._firing.clock.wall_ms(), limit=1):
+            if poller.order.overdue(self._context.clock.wall_ms(), limit=1):
                 self._look_aside(poller, self._look_up_overdue)
 
     def _look_aside(self, poller: PollerWork, look: Callable[[PollerWork], Coroutine[Any, Any, None]]) -> None:
@@ -334,34 +338,34 @@ class ClientPollers:
         try:
             await look(poller)
         except StoreUnavailable:
-            await self._firing.clock.sleep(RETRY_SECONDS)
+            await self._context.clock.sleep(RETRY_SECONDS)
         finally:
             poller.looking = False
             self._wake.set()
 
     async def _look_up_overdue(self, poller: PollerWork) -> None:
-        firing = self._firing
+        context = self._context
         await look_up_overdue(
-            firing.schedules, self.client_id, poller.order, now=firing.clock.wall_ms(), budget=self._budget
+            context.schedules, self.client_id, poller.order, now=context.clock.wall_ms(), budget=self._budget
         )
 
     async def _look_ahead(self, poller: PollerWork) -> None:
         """Learn what is retried later on a poller that has met an ordering key."""
-        client = self._firing.client(self.client_id)
+        client = self._context.client(self.client_id)
         if client is None:
             # Deleted, but not suspended yet. The poller wants to know all the same, and would ask again at once.
-            await self._firing.clock.sleep(RETRY_SECONDS)
+            await self._context.clock.sleep(RETRY_SECONDS)
             return
-        now = minute_of(self._firing.clock.wall_ms())
+        now = minute_of(self._context.clock.wall_ms())
         last = Minute(
             now
             + ahead_minutes(
                 cap_seconds=client.settings.retry.cap_seconds,
-                breaker_longest_seconds=self._firing.breaker_longest_seconds,
+                breaker_longest_seconds=self._context.breaker_longest_seconds,
             )
         )
         await look_ahead(
-            self._firing.schedules,
+            self._context.schedules,
             self.client_id,
             poller.poller_id,
             poller.order,
@@ -369,7 +373,7 @@ class ClientPollers:
             last=last,
             budget=self._budget,
         )
-        if self._firing.trusted():
+        if self._context.trusted():
             poller.looked_ahead = True
             poller.order.changed()
 
@@ -383,11 +387,11 @@ class ClientPollers:
             minute=minute,
             order=poller.order,
             knows_order=lambda: poller.knows_order(minute),
-            client=lambda: self._firing.client(self.client_id),
-            dispatcher=self._firing.dispatcher,
+            client=lambda: self._context.client(self.client_id),
+            dispatcher=self._context.dispatcher,
             settings=self._settings,
-            window_rows=lambda: self._firing.row_window.rows,
-            on_recorded=lambda outcome: self._firing.books.counts.recorded(self.client_id, outcome),
+            window_rows=lambda: self._context.row_window.rows,
+            on_recorded=lambda outcome: self._context.books.counts.recorded(self.client_id, outcome),
         )
         machine = PollerMinute(
             partition=Partition(self.client_id, poller.poller_id, minute),
@@ -396,7 +400,7 @@ class ClientPollers:
             admission=admission,
         )
         machine.rows.all_found = was_empty
-        run = MinuteRun(machine=machine, firing=self._firing, admission=admission, past=past)
+        run = MinuteRun(machine=machine, context=self._context, admission=admission, past=past)
         poller.runs[minute] = run
         work = self._run_minute(poller, minute, run, admission)
         task = self._spawn(work, f"minute {self.client_id}/{poller.poller_id} {minute}")
@@ -411,7 +415,7 @@ class ClientPollers:
             # One minute that can't be handled must not end the node: everybody else's calls would go with it.
             self._on_fault(f"minute {self.client_id}/{poller.poller_id} {minute}", error)
             run.abandon()
-            await self._firing.clock.sleep(FAULT_PAUSE_SECONDS)
+            await self._context.clock.sleep(FAULT_PAUSE_SECONDS)
         finally:
             poller.tasks.pop(minute, None)
             admission.closed()
@@ -429,28 +433,30 @@ class ClientPollers:
 
     # Recovery.
 
-    async def walk(self) -> None:
+    async def recover(self) -> None:
         """Look at what lies between the pollers' watermarks and the present, oldest first, until cancelled."""
         while True:
-            walks = [poller.walk for poller in self.pollers.values() if not poller.walk.done and not poller.draining]
-            chunk = next_chunk(walks)
-            if chunk is None or self.suspended or not self._firing.trusted():
-                await self._walk_wake.wait(None if chunk is None else RETRY_SECONDS)
+            recoveries = [
+                poller.recovery for poller in self.pollers.values() if not poller.recovery.done and not poller.draining
+            ]
+            chunk = next_chunk(recoveries)
+            if chunk is None or self.suspended or not self._context.trusted():
+                await self._recovery_wake.wait(None if chunk is None else RETRY_SECONDS)
                 continue
             try:
-                await self._walk_chunk(walks, *chunk)
+                await self._recover_chunk(recoveries, *chunk)
             except StoreUnavailable:
-                await self._walk_wake.wait(RETRY_SECONDS)
+                await self._recovery_wake.wait(RETRY_SECONDS)
 
-    async def _walk_chunk(self, walks: Sequence[Walk], first: Minute, last: Minute) -> None:
+    async def _recover_chunk(self, recoveries: Sequence[RecoveryRange], first: Minute, last: Minute) -> None:
         async with self._budget.slot(self.client_id):
-            occupied = await self._firing.schedules.occupied(self.client_id, first=first, last=last)
-        if not self._firing.trusted():
+            occupied = await self._context.schedules.occupied(self.client_id, first=first, last=last)
+        if not self._context.trusted():
             return
         places = self._budget.minutes
-        for minute, walk in found(walks, occupied):
-            poller = self.pollers.get(walk.poller_id)
-            if poller is None or poller.walk is not walk or poller.draining:
+        for minute, recovery in found(recoveries, occupied):
+            poller = self.pollers.get(recovery.poller_id)
+            if poller is None or poller.recovery is not recovery or poller.draining:
                 continue
             await places.acquire(self.client_id)
             task = None if poller.knows(minute) else self._start(poller, minute, past=True)
@@ -460,10 +466,10 @@ class ClientPollers:
                     continue
             else:
                 task.add_done_callback(lambda _: places.release(self.client_id))
-            walk.at = Minute(minute + 1)
+            recovery.at = Minute(minute + 1)
             poller.order.changed()
-        for walk in walks:
-            poller = self.pollers.get(walk.poller_id)
-            if poller is not None and poller.walk is walk and not poller.draining:
-                walk.at = Minute(max(walk.at, min(last + 1, walk.to)))
+        for recovery in recoveries:
+            poller = self.pollers.get(recovery.poller_id)
+            if poller is not None and poller.recovery is recovery and not poller.draining:
+                recovery.at = Minute(max(recovery.at, min(last + 1, recovery.to)))
                 poller.order.changed()

@@ -1,6 +1,6 @@
 """What a new owner reads next: from the watermark to the present, oldest first, occupied minutes only. Pure.
 
-Each recovering poller has a range [at, to) of minutes nobody has looked at under its new epoch. The walk takes the
+Each recovering poller has a range [at, to) of minutes nobody has looked at under its new epoch. Recovery takes the
 pollers of one client together, an hour of the index at a time, so that a thousand pollers of a dead node cost one read
 an hour."""
 
@@ -11,7 +11,7 @@ from scheduler_service.domain.ids import MINUTES_PER_HOUR, Minute, PollerId
 
 
 @dataclass(slots=True)
-class Walk:
+class RecoveryRange:
     """One poller's range still to look at; `at` is the oldest minute of it."""
 
     poller_id: PollerId
@@ -23,22 +23,24 @@ class Walk:
         return self.at >= self.to
 
 
-def next_chunk(walks: Iterable[Walk]) -> tuple[Minute, Minute] | None:
+def next_chunk(recoveries: Iterable[RecoveryRange]) -> tuple[Minute, Minute] | None:
     """The minutes [first, last] to read the index of next: from the oldest unread one to the end of its hour."""
-    todo = [walk for walk in walks if not walk.done]
+    todo = [recovery for recovery in recoveries if not recovery.done]
     if not todo:
         return None
-    first = min(walk.at for walk in todo)
+    first = min(recovery.at for recovery in todo)
     end_of_hour = first - first % MINUTES_PER_HOUR + MINUTES_PER_HOUR - 1
-    return first, Minute(min(end_of_hour, max(walk.to for walk in todo) - 1))
+    return first, Minute(min(end_of_hour, max(recovery.to for recovery in todo) - 1))
 
 
-def found(walks: Sequence[Walk], occupied: Mapping[Minute, Sequence[PollerId]]) -> list[tuple[Minute, Walk]]:
+def found(
+    recoveries: Sequence[RecoveryRange], occupied: Mapping[Minute, Sequence[PollerId]]
+) -> list[tuple[Minute, RecoveryRange]]:
     """The pollers' minutes to run, oldest first; equal minutes in the order of the pollers."""
-    by_poller = {walk.poller_id: walk for walk in walks}
+    by_poller = {recovery.poller_id: recovery for recovery in recoveries}
     return [
-        (minute, walk)
+        (minute, recovery)
         for minute in sorted(occupied)
         for poller_id in sorted(occupied[minute])
-        if (walk := by_poller.get(poller_id)) is not None and walk.at <= minute < walk.to
+        if (recovery := by_poller.get(poller_id)) is not None and recovery.at <= minute < recovery.to
     ]

@@ -5,7 +5,7 @@ watermarks and watermarks may say so. Nothing that was recorded by a clock that 
 
     this node's clock is set back    every poller stops, and is taken under a new epoch (as after a doubtful write)
                                      from the minute in which this incarnation began, in the time that is accepted now
-    a poller is taken whose mark is    its recorder was ahead, since when is unknown: it is walked again from
+    a poller is taken whose mark is    its recorder was ahead, since when is unknown: it is recovered again from
     still to come in `APART_MS`      `REWALK_MINUTES` before the present; one less far ahead passed no minute before its
                                      grace, so the poller begins in the present
     a low watermark is announced             it is at most the present

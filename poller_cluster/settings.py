@@ -29,7 +29,7 @@ class MinuteSettings:
     of fewer rows where very much is due."""
     page_reads_at_once: int = 16
     """Pages of rows that a process reads at a time. More of them time out rather than go faster."""
-    read_anew_ms: int = 2_000
+    rescan_apart_ms: int = 2_000
     """From the end of a read of a whole minute to the next one where more rows are created near their time than can be
     told one by one. Longer: fewer reads, and such rows are that much later."""
     grace_ms: int = 10_000

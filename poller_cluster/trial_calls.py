@@ -125,7 +125,7 @@ class SampleCalls:
 
 
 def _few(settings: DeliverySettings) -> DeliverySettings:
-    """The operator's, for a handful of calls whose names are always looked up anew."""
+    """The operator's, for a handful of calls whose names are always looked up again."""
     return dataclasses.replace(settings, max_in_flight=AT_ONCE, max_idle_connections=1, dns_cache_seconds=0)
 
 

@@ -34,7 +34,7 @@ class InstallError(Exception):
 
 
 def interpreter_of(directory: Path) -> Path:
-    """The environment's Python. Made anew when it is missing, too old, moved, or its base Python was removed."""
+    """The environment's Python. Made again when it is missing, too old, moved, or its base Python was removed."""
     python, pip = directory / "bin" / "python", directory / "bin" / "pip"
     if pip.is_file() and str(directory) in pip.read_text() and works(python):
         return python

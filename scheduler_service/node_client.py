@@ -46,7 +46,7 @@ class HintSettings:
     """How long hints gather before they are sent. Longer: fewer requests, and calls due at once are that much later."""
     queue_rows: int = 20_000
     """Rows that may wait to be told to one node. Of what comes on top only minutes and pollers are told, up to as many:
-    their owner reads those anew, which takes seconds."""
+    their owner reads those again, which takes seconds."""
     timeout_seconds: float = 1.0
     """How long a node may take to accept hints before they are forgotten."""
     repeat_seconds: float = 5.0
@@ -106,7 +106,7 @@ class HintForwarder:
 
     Best effort, all of it: without a hint a row is found by its minute's sweep, late but never lost. So nothing here
     waits, raises, or grows: of rows that do not fit in a queue, or that a node does not take within a second, only the
-    partition is told, once, and its owner reads it anew; what a node does not take then is forgotten.
+    partition is told, once, and its owner reads it again; what a node does not take then is forgotten.
 
     Whom to tell: the node that the poller is hinted to (rendezvous over live nodes that do not drain), as the process's
     one reader of heartbeats sees them (`usecases.members`). The members see a change up to a read earlier than this

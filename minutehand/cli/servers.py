@@ -37,7 +37,7 @@ def api(
     """Run an API until it is told to stop (SIGTERM, Ctrl-C).
 
     Needs a migrated keyspace, an administrator's key (api.admin_key) and the cluster's token (cluster.token). Of
-    several processes, one that ends by itself is started anew.
+    several processes, one that ends by itself is started again.
     """
     from minutehand.config import FOR_API
     from minutehand.processes.several import run_apis
@@ -82,7 +82,7 @@ def node(
 ) -> None:
     """Run nodes until they are told to stop (SIGTERM, Ctrl-C); they hand their pollers over first.
 
-    Needs a migrated keyspace and the cluster's token (cluster.token). A process that ends by itself is started anew,
+    Needs a migrated keyspace and the cluster's token (cluster.token). A process that ends by itself is started again,
     unless it is the only one: then whoever started it hears of its end.
     """
     from membership.identity import NodeId

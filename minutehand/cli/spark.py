@@ -50,7 +50,7 @@ def demo(
     rows: Annotated[int, typer.Option("--rows", min=1_000, help="How many schedules to load.")] = 200_000,
     directory: Annotated[
         Path,
-        typer.Option("--dir", metavar="DIR", help="Where data, logs and reports are kept; begun anew at every start."),
+        typer.Option("--dir", metavar="DIR", help="Where data, logs and reports are kept; begun again at every start."),
     ] = Path(".minutehand/spark-demo"),
 ) -> None:
     """Load schedules, see the due ones called, and run every job.

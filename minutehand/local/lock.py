@@ -1,4 +1,4 @@
-"""`python -m minutehand.local.lock`: resolve every root of `jgo.lock.toml` anew and write the file.
+"""`python -m minutehand.local.lock`: resolve every root of `jgo.lock.toml` again and write the file.
 
 Needs the network. Everything is downloaded again, so that nothing in a cache finds its way into the lock; compare the
 result with what was committed before trusting it.

@@ -8,7 +8,7 @@
     ]
 
 `root` is what the set was resolved from, `provided` are artifacts left out of it because the program that it is for
-brings its own; `python -m minutehand.local.lock` writes the file anew.
+brings its own; `python -m minutehand.local.lock` writes the file again.
 """
 
 import json

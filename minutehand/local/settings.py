@@ -95,7 +95,7 @@ def cassandra_yaml(settings: ServerSettings) -> dict[str, object]:
 
 
 def logback_xml(settings: ServerSettings) -> str:
-    """Log from INFO up to one file, started anew at 20 MB with one predecessor kept."""
+    """Log from INFO up to one file, started again at 20 MB with one predecessor kept."""
     log = escape(str(settings.log_file))
     return f"""<configuration scan="false">
   <appender name="FILE" class="ch.qos.logback.core.rolling.RollingFileAppender">

@@ -25,7 +25,7 @@ def start_cassandra(
 ) -> RunningCassandra:
     """Start a server on `data_dir` and return when it answers CQL. Blocks; call it from a thread in async code.
 
-    A port that is None is chosen, and chosen anew should another program snatch it. Everything else is as in
+    A port that is None is chosen, and chosen again should another program snatch it. Everything else is as in
     `EmbeddedCassandra`, and so are the errors.
     """
     for choice in range(_CHOICES):

@@ -3,8 +3,9 @@
     process --Unix socket, a line of JSON for whoever connects--> parent --HTTP--> /livez, /readyz
 
 The parent asks every process every LOOK_SECONDS and answers from memory. All of them have to be ready. A process that
-is down or just starting makes unready and no more: the parent starts it anew, and what keeps it from starting (storage,
-as a rule) is not mended by a restart. One that runs, and whose loop is silent for SILENT_SECONDS, is not live.
+is down or just starting makes unready and no more: the parent starts it again, and what keeps it from starting
+(storage, as a rule) is not mended by a restart. One that runs, and whose loop is silent for SILENT_SECONDS, is not
+live.
 
 The parent answers on a thread with an event loop of its own: its main one waits for signals and for its children.
 """

@@ -1,6 +1,6 @@
 """Several processes of one program on one machine, under a parent that looks after them.
 
-    start all --> one ended --pause--> start it anew          1 s after the first end, then twice as long, up to 30 s
+    start all --> one ended --pause--> start it again          1 s after the first end, then twice as long, up to 30 s
         |                              a process that ran for a minute begins again at 1 s
         |--SIGTERM, SIGINT--> the same to all --> wait for them, KILL after the grace
         `--all are down, none ever ran for 10 s--> give up: that is no accident
@@ -36,7 +36,7 @@ class WorkersFailed(LocalError):
 
 
 class Pauses:
-    """How long to wait before a process that ended is started anew. Pure."""
+    """How long to wait before a process that ended is started again. Pure."""
 
     def __init__(self) -> None:
         self._next = FIRST_PAUSE_SECONDS
@@ -59,7 +59,7 @@ class Work:
 
 
 class _Worker:
-    """One process, started anew as often as it takes."""
+    """One process, started again as often as it takes."""
 
     def __init__(self, work: Work) -> None:
         self.work = work

@@ -273,7 +273,7 @@ class Destination(Generic[J]):
         return self.breaker.generation
 
     def ended(self, result: AttemptResult, *, generation: int, now: float) -> bool:
-        """True when that opened or closed the breaker: whoever waits must be judged anew."""
+        """True when that opened or closed the breaker: whoever waits must be judged again."""
         self.in_flight -= 1
         if self.breaker.spotless and result.succeeded:
             return False

@@ -442,7 +442,7 @@ class Dispatcher:
         self._pump_soon()
 
     def _ended_at(self, destination: Destination[Job], result: AttemptResult, generation: int) -> None:
-        """Let those go on that waited for this end: one of them, or all when they must be judged anew."""
+        """Let those go on that waited for this end: one of them, or all when they must be judged again."""
         waiting = destination.waiting
         changed = destination.ended(result, generation=generation, now=self._clock.monotonic())
         if not waiting:

@@ -16,7 +16,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     """A row that is ours to send: named by an applied advance and free of any outcome since.
 
     `redelivery`: an earlier owner may have called already. `first_attempt_at` and what the last attempt
-    came to are the schedule's, for a retry row. `found_at`: see `OpenRow`.
+    came to are the schedule's, for a retry row. `found_at`: see `PendingRow`.
     """
 
     row: Row

@@ -1,6 +1,6 @@
 """Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
 
-A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its line (a key,
+A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its queue (a key,
 a host) may have moved, or put off without having been claimed at all: then the next commit requeues it. So rows for a
 host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
 
@@ -23,7 +23,7 @@ from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
 from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, put_off
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.rows import HOST, KEY, Again, Hold, Line, OpenRow, Verdict
+from poller_cluster.minute.rows import HOST, KEY, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute, UnixMillis, key_of
 from scheduler_service.domain.retry_rows import says_in_doubt
@@ -48,14 +48,14 @@ class _Alike:
     """What one look at a healthy destination found, for the rows after it in the same claim: those of the same URL that
     are due by `due_until`. `room` counts down."""
 
-    __slots__ = ("destination", "due_until", "line", "part", "room", "url")
+    __slots__ = ("destination", "due_until", "part", "queue", "room", "url")
 
     def __init__(self, *, url: str | None, due_until: int, part: float, destination: Destination[Job]) -> None:
         self.url = url
         self.due_until = due_until
         self.part = part
         self.destination = destination
-        self.line: Line = (HOST, destination.name)
+        self.queue: WaitQueue = (HOST, destination.name)
         self.room = destination.room(part)
 
 
@@ -100,14 +100,14 @@ class MinuteAdmission:
             destination.claimed(rows)
         self._claiming.clear()
 
-    def begin(self, held: Mapping[Line, Sized]) -> None:
+    def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         self._held_behind = {key: len(rows) - 1 for (kind, key), rows in held.items() if kind == KEY and rows}
         third = self._window_rows() // 3
         self._free_behind = min(HELD_BEHIND, third) - sum(self._held_behind.values())
         self._free_first = third - len(self._held_behind)
         self._alike = None
 
-    def judge(self, entry: OpenRow, now: int) -> Verdict:
+    def judge(self, entry: PendingRow, now: int) -> Verdict:
         row, alike = entry.row, self._alike
         if alike is not None and row.url == alike.url and row.due <= alike.due_until and row.ordering_key is None:
             return self._judge_alike(entry, alike)
@@ -120,7 +120,7 @@ class MinuteAdmission:
                 return verdict
         return self._judge_destination(entry, client, now)
 
-    def _judge_order(self, entry: OpenRow, key: str, client: ServedClient, now: int) -> Verdict:
+    def _judge_order(self, entry: PendingRow, key: str, client: ServedClient, now: int) -> Verdict:
         row, order = entry.row, self._order
         in_doubt = entry.redelivery or says_in_doubt(row.options)
         if in_doubt and client.settings.in_doubt == "drop":
@@ -153,7 +153,7 @@ class MinuteAdmission:
         self._free_behind -= 1
         return True
 
-    def _judge_destination(self, entry: OpenRow, client: ServedClient, now: int) -> Verdict:
+    def _judge_destination(self, entry: PendingRow, client: ServedClient, now: int) -> Verdict:
         destination = self._dispatcher.destination(client, entry.row.url or "")
         if not destination.breaker.closed:
             outcome = self._dispatcher.judge(entry.claim(), client, destination)
@@ -167,18 +167,18 @@ class MinuteAdmission:
             self._alike = alike
         return self._judge_alike(entry, alike)
 
-    def _judge_alike(self, entry: OpenRow, alike: "_Alike") -> Verdict:
+    def _judge_alike(self, entry: PendingRow, alike: "_Alike") -> Verdict:
         if alike.room <= 0:
             alike.destination.refuse(alike.part)
-            return Hold(alike.line, entry.key)
+            return Hold(alike.queue, entry.key)
         alike.room -= 1
         destination = alike.destination
         destination.reserved += 1
         self._claiming[destination] = self._claiming.get(destination, 0) + 1
         return None
 
-    def again(self, line: Line, first: OpenRow, now: int) -> Again:
-        kind, key = line
+    def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
+        kind, key = queue
         if kind == KEY:
             return Again(self._room_in_line(key, first, now))
         client = self._client()
@@ -194,7 +194,7 @@ class MinuteAdmission:
             destination.refuse(part)
         return Again(room, due_by=now + due_within(part, lead_ms=lead_ms, ahead_ms=ahead_ms))
 
-    def _room_in_line(self, key: str, first: OpenRow, now: int) -> int:
+    def _room_in_line(self, key: str, first: PendingRow, now: int) -> int:
         if not self._knows_order():
             return 1 if self._free_first < 0 and now >= first.row.due + LATE_MS else 0
         if self._order.rank(key, first.row.schedule_id) == 0:

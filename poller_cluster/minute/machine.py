@@ -16,9 +16,9 @@ from itertools import islice
 
 from membership.conditional import Answer, Applied, Rejected, Unknown
 from poller_cluster.dispatch.job import Claim
-from poller_cluster.minute.debts import Debts
-from poller_cluster.minute.partition import HINTED_ROWS, Anew, KnownHeader, Pass, next_version
-from poller_cluster.minute.rows import ADMIT_ALL, Admission, OpenRow, OpenRows
+from poller_cluster.minute.follow_ups import FollowUps
+from poller_cluster.minute.partition import HINTED_ROWS, KnownHeader, PartitionScan, RescanThrottle, next_version
+from poller_cluster.minute.rows import ADMIT_ALL, Admission, PendingRow, PendingRows
 from poller_cluster.minute.steps import (
     OVER,
     CheckRows,
@@ -68,17 +68,17 @@ class PollerMinute:
         self.epoch = epoch
         self.phase = Phase.READING
         self.draining = False
-        self.account, self.rows, self.debts = Tally(), OpenRows(), Debts(partition)
+        self.account, self.rows, self.follow_ups = Tally(), PendingRows(), FollowUps(partition)
         self.record_after_ms, self.window_rows = settings.record_after_ms, settings.window_rows
         self.claim_ahead_ms = settings.claim_ahead_ms
         self.settings, self._admission = settings, admission
         self._sweep_at = UnixMillis(minute_end(partition.minute) + settings.grace_ms)
         self._header = KnownHeader()
         self._open_from: int | None = None
-        self._pass, self._anew = Pass(), Anew(apart_ms=settings.read_anew_ms)
+        self._scan, self._rescan = PartitionScan(), RescanThrottle(apart_ms=settings.rescan_apart_ms)
         # Writes under way, and what they leave to do.
         self._unanswered: OwnerCommit | None = None
-        self._claiming: tuple[OpenRow, ...] = ()
+        self._claiming: tuple[PendingRow, ...] = ()
         self._claims: list[Claim] = []
         self._recheck: tuple[RowKey, ...] = ()
         self._release_due = self._releasing = False
@@ -111,7 +111,7 @@ class PollerMinute:
             self._open_from = self._header.claim_epoch
         if self._open_from is not None:
             return OpenPartition(self._open_from)
-        if not self._pass.begun and not self.draining:
+        if not self._scan.begun and not self.draining:
             if now >= self._sweep_at:
                 self.phase = Phase.SWEEPING
             return self._page_step()
@@ -127,14 +127,14 @@ class PollerMinute:
             return ReadStrays(tuple(islice(self._strays, STRAYS_AT_ONCE)))
         if self._wants_page(now):
             return self._page_step()
-        if self.phase is Phase.SWEEPING and self._pass.done and not self.rows and not self.debts:
+        if self.phase is Phase.SWEEPING and self._scan.done and not self.rows and not self.follow_ups:
             return WriteBalance()
         return Wait(self._next_instant(now, room))
 
     def _page_step(self) -> ReadPage | SweepPage:
         """A sweep of a minute that was read to its end before meets rows that are recorded, or held: it takes little of
         them, and reads by key what it must know more of."""
-        after = self._pass.after
+        after = self._scan.after
         if self.phase is not Phase.SWEEPING:
             return ReadPage(after)
         return SweepPage(after) if self._all_held else ReadPage(after, whole=True)
@@ -145,7 +145,7 @@ class PollerMinute:
         return opened_by not in (None, self.epoch) and len(self.rows) > 0 and not self.draining
 
     def _drain_step(self) -> Step:
-        if self.rows.claimed_count or self.rows.ended or self.debts:
+        if self.rows.claimed_count or self.rows.ended or self.follow_ups:
             return Wait(None)
         self.phase = Phase.DRAINED
         return Stop()
@@ -154,16 +154,18 @@ class PollerMinute:
         if 2 * len(self.rows) > self.window_rows:
             return False
         if self.phase is Phase.RUNNING and now >= self._sweep_at:
-            self._begin_pass(Phase.SWEEPING)
-        elif self._pass.done and self.phase is Phase.RUNNING and self._anew.due_at(now) <= now and self._anew.wanted:
-            self._begin_pass(Phase.RUNNING)
-            self._anew.begins(now)
-        return not self._pass.done
+            self._begin_scan(Phase.SWEEPING)
+        elif (
+            self._scan.done and self.phase is Phase.RUNNING and self._rescan.due_at(now) <= now and self._rescan.wanted
+        ):
+            self._begin_scan(Phase.RUNNING)
+            self._rescan.begins(now)
+        return not self._scan.done
 
-    def _begin_pass(self, phase: Phase) -> None:
+    def _begin_scan(self, phase: Phase) -> None:
         self.phase = self.phase if self.phase is Phase.LOST else phase
-        self._pass = Pass()
-        self._anew.begins()
+        self._scan = PartitionScan()
+        self._rescan.begins()
         # Rows that others decided are counted when the new pass comes to them.
         self._edited.clear()
         self._strays.clear()
@@ -177,8 +179,8 @@ class PollerMinute:
             instants += self.rows.claim_instants(now, lead_ms=lead_ms)
         if self.phase is Phase.RUNNING and self._sweep_at > now:
             instants.append(self._sweep_at)
-            if self._anew.wanted and 2 * len(self.rows) <= self.window_rows:
-                instants.append(self._anew.due_at(now))
+            if self._rescan.wanted and 2 * len(self.rows) <= self.window_rows:
+                instants.append(self._rescan.due_at(now))
         return UnixMillis(max(min(instants), now + 1)) if instants else None
 
     # Commits: claims and outcomes.
@@ -284,18 +286,18 @@ class PollerMinute:
     def _read_again(self) -> None:
         self._header.fresh = self._all_held = False
         self.rows.discard_unclaimed()
-        self._begin_pass(Phase.READING)
+        self._begin_scan(Phase.READING)
 
     def page_read(self, page: Page, *, trusted: bool) -> None:
-        """A page of the pass under way. `trusted`: trust held when the read had ended; else it does not count."""
+        """A page of the scan under way. `trusted`: trust held when the read had ended; else it does not count."""
         if not trusted:
             return
-        if not self._pass.begun and not self._first_page_read(page.header):
+        if not self._scan.begun and not self._first_page_read(page.header):
             return
         for row in page.rows:
             self._row_read(row)
-        self._pass.page_read(page)
-        if self._pass.done:
+        self._scan.page_read(page)
+        if self._scan.done:
             self._whole_read()
         if self.phase is Phase.READING:
             self.phase = Phase.RUNNING
@@ -305,13 +307,13 @@ class PollerMinute:
         pass has not seen them."""
         if not trusted:
             return
-        if not self._pass.begun and not self._first_page_read(page.header):
+        if not self._scan.begun and not self._first_page_read(page.header):
             return
         for row in page.rows:
             if self._is_stray(row):
                 self._strays[row.key] = None
-        self._pass.page_read(page)
-        if self._pass.done and not self._strays:
+        self._scan.page_read(page)
+        if self._scan.done and not self._strays:
             self._whole_read()
 
     def strays_read(self, asked: Iterable[RowKey], rows: Mapping[RowKey, Row], *, trusted: bool) -> None:
@@ -323,14 +325,14 @@ class PollerMinute:
                 del self._strays[key]
                 if key in rows:
                     self._row_read(rows[key])
-        if self._pass.done and not self._strays:
+        if self._scan.done and not self._strays:
             self._whole_read()
 
     def _whole_read(self) -> None:
-        """A pass has seen every row."""
+        """A scan has seen every row."""
         self._all_held = True
         self._admission.whole_read()
-        self._header.whole_read(self._pass.edits, in_doubt=self.rows.whole_read())
+        self._header.whole_read(self._scan.edits, in_doubt=self.rows.whole_read())
 
     def _is_stray(self, row: SweptRow) -> bool:
         """Whether the sweep must know more of this row: nobody told us of it, it was announced, or it owes something.
@@ -342,7 +344,7 @@ class PollerMinute:
         if row.state is None:
             return True
         owes = row.kind == Kind.RETRY_ROW or row.state in _OWING or row.rescheduled_to is not None
-        if owes and row.created_at is not None and not self.debts.known(row.key):
+        if owes and row.created_at is not None and not self.follow_ups.known(row.key):
             return True
         if row.ordering_key is not None:
             self._admission.swept(row)
@@ -350,7 +352,7 @@ class PollerMinute:
         return False
 
     def _first_page_read(self, header: PartitionHeader) -> bool:
-        self._pass.begin(header.edits)
+        self._scan.begin(header.edits)
         if header.claim_epoch is not None and header.claim_epoch > self.epoch:
             self.phase = Phase.LOST
             return False
@@ -374,17 +376,17 @@ class PollerMinute:
                 self.rows.forget(key)
             if self.phase is Phase.SWEEPING and (known is None or not known.claimed):
                 self._account_row(row)
-        self.debts.read(row)
+        self.follow_ups.read(row)
 
     # Single rows.
 
     def hint(self, keys: Collection[RowKey] | None) -> None:
         """Rows that somebody created near their time; read by key if we don't know them. None, or too many to read so:
-        the whole partition is read anew."""
+        the whole partition is read again."""
         if self.phase in OVER:
             return
         if keys is None or len(self._hinted) + len(keys) > HINTED_ROWS:
-            self._anew.wanted = True
+            self._rescan.wanted = True
         else:
             self._hinted.update((key, None) for key in keys if key not in self.rows)
 
@@ -426,7 +428,7 @@ class PollerMinute:
             if row.is_retry_row:
                 if (original := originals.get(row.schedule_id)) is not None:
                     self._admission.read(original)
-                outcome = self.debts.retry_row_checked(entry, original) or outcome
+                outcome = self.follow_ups.retry_row_checked(entry, original) or outcome
             if outcome is not None:
                 self.rows.end(entry, outcome, at=0)
 
@@ -468,15 +470,15 @@ class PollerMinute:
         self._admission.recorded(entry.row, outcome)
         if self._swept_past(key):
             self.account.add(entry.row, outcome)
-        self.debts.owe(entry.row, outcome)
+        self.follow_ups.owe(entry.row, outcome)
 
     def _swept_past(self, key: RowKey) -> bool:
         """Whether the sweep has read this key's place already, so that nobody will count the row later."""
-        return self.phase is Phase.SWEEPING and self._pass.has_passed(key)
+        return self.phase is Phase.SWEEPING and self._scan.has_passed(key)
 
     def _account_row(self, row: Row) -> None:
         """A row with an outcome, seen by the sweep. A pointer whose definition is to come is its writer's care."""
         outcome = outcome_of(row)
         if outcome is not None and row.defined:
             self.account.add(row, outcome)
-            self.debts.owe(row, outcome)
+            self.follow_ups.owe(row, outcome)

@@ -1,8 +1,8 @@
 """What a new owner of a poller must know of its ordering keys and can't learn from the past: rows that are retried
 later.
 
-A row that failed before the takeover stands in line until it has ended, but its minute may be settled: then its retry
-row waits in a minute to come, no further ahead than retries and put-off rows are placed. Those minutes are looked
+A row that failed before the takeover stands in the queue until it has ended, but its minute may be settled: then its
+retry row waits in a minute to come, no further ahead than retries and put-off rows are placed. Those minutes are looked
 through once, when the first row with a key is met; pollers without keys never pay for it.
 
 What an API or an earlier owner places meanwhile is not missed: its pointer is in a minute that is not settled, which

@@ -1,20 +1,20 @@
 """Ordering keys of one poller: which row of a key may start. Pure.
 
 Rows of one (client, ordering_key) share a poller (`quotas.pinned_poller`), and go one at a time, by due. Ids sort by
-due, so the line of a key is its ids in order. A row may start when it is the first in its line; it leaves the line when
-its schedule's end is recorded, so a head that is retried keeps everybody behind it waiting.
+due, so the queue of a key is its ids in order. A row may start when it is the first in its queue; it leaves the queue
+when its schedule's end is recorded, so a head that is retried keeps everybody behind it waiting.
 
-    seen (read, or an attempt to be repeated)  --> in line, with the instant at which its row comes
-    ended (recorded, or found ended)           --> out of line, never to come back
+    seen (read, or an attempt to be repeated)  --> in the queue, with the instant at which its row comes
+    ended (recorded, or found ended)           --> out of the queue, never to come back
 
-The line is as good as what this owner has read. `PollerWork.knows_order` says from when on that is everything: recovery
-has begun every older minute, each of them and the row's own was read to its end once, and retry rows waiting in minutes
-to come were looked for (`order_ahead`). Until then rows with a key are held.
+The queue is as good as what this owner has read. `PollerWork.knows_order` says from when on that is everything:
+recovery has begun every older minute, each of them and the row's own was read to its end once, and retry rows waiting
+in minutes to come were looked for (`order_ahead`). Until then rows with a key are held.
 
 Ids that ended are remembered for a while, since a page that was read before may still say otherwise. Redeliveries are
-not in line: they were asked for one by one.
+not in the queue: they were asked for one by one.
 
-Bounds: `LINE_IDS` ids of a poller stand in lines; a row beyond is not waited for by those behind it.
+Bounds: `QUEUED_IDS` ids of a poller stand in queues; a row beyond is not waited for by those behind it.
 """
 
 from bisect import bisect_left, insort
@@ -24,13 +24,13 @@ from scheduler_service.domain.ids import Minute, ScheduleId
 from scheduler_service.domain.retry_rows import SUPERSEDED
 from scheduler_service.domain.schedules import Outcome, Row, State
 
-LINE_IDS = 50_000
+QUEUED_IDS = 50_000
 ENDED_IDS = 10_000
 OVERDUE_MS = 60_000
 """A head whose instant is this long past is looked up: somebody may have cancelled it where no row tells us."""
 
 
-class _Line:
+class _WaitQueue:
     """Ids in order, each with the instant (Unix ms) at which its row comes."""
 
     __slots__ = ("at", "ids")
@@ -41,13 +41,13 @@ class _Line:
 
 
 class OrderingKeys:
-    """Of one poller under one epoch. `on_change`: somebody left a line, or will come later than was known. `on_wanted`:
-    a first row with a key was met, so it is worth knowing what else there is."""
+    """Of one poller under one epoch. `on_change`: somebody left a queue, or will come later than was known.
+    `on_wanted`: a first row with a key was met, so it is worth knowing what else there is."""
 
     def __init__(self, *, on_change: Callable[[], None], on_wanted: Callable[[], None]) -> None:
         self._on_change = on_change
         self._on_wanted = on_wanted
-        self._lines: dict[str, _Line] = {}
+        self._queues: dict[str, _WaitQueue] = {}
         self._count = 0
         self._ended: dict[ScheduleId, None] = {}
         self.reading: set[Minute] = set()
@@ -89,53 +89,53 @@ class OrderingKeys:
             self.ended(key, row.schedule_id)
 
     def seen(self, key: str, schedule_id: ScheduleId, at: int) -> None:
-        """Stands in line; its row comes at `at`."""
+        """Stands in the queue; its row comes at `at`."""
         if schedule_id in self._ended:
             return
-        line = self._lines.get(key)
-        if line is None or schedule_id not in line.at:
-            if self._count >= LINE_IDS:
+        queue = self._queues.get(key)
+        if queue is None or schedule_id not in queue.at:
+            if self._count >= QUEUED_IDS:
                 return
-            if line is None:
-                line = self._lines[key] = _Line()
-            insort(line.ids, schedule_id)
+            if queue is None:
+                queue = self._queues[key] = _WaitQueue()
+            insort(queue.ids, schedule_id)
             self._count += 1
-        elif line.at[schedule_id] == at:
+        elif queue.at[schedule_id] == at:
             return
-        line.at[schedule_id] = at
-        if line.ids[0] == schedule_id and len(line.ids) > 1:
+        queue.at[schedule_id] = at
+        if queue.ids[0] == schedule_id and len(queue.ids) > 1:
             self._on_change()
 
     def ended(self, key: str, schedule_id: ScheduleId) -> None:
-        """Leaves the line for good."""
+        """Leaves the queue for good."""
         self._ended[schedule_id] = None
         if len(self._ended) > ENDED_IDS:
             del self._ended[next(iter(self._ended))]
-        line = self._lines.get(key)
-        if line is None or line.at.pop(schedule_id, None) is None:
+        queue = self._queues.get(key)
+        if queue is None or queue.at.pop(schedule_id, None) is None:
             return
-        del line.ids[bisect_left(line.ids, schedule_id)]
+        del queue.ids[bisect_left(queue.ids, schedule_id)]
         self._count -= 1
-        if not line.ids:
-            del self._lines[key]
+        if not queue.ids:
+            del self._queues[key]
         self._on_change()
 
     def rank(self, key: str, schedule_id: ScheduleId) -> int:
         """How many stand before this one; 0 may start."""
-        line = self._lines.get(key)
-        return 0 if line is None else bisect_left(line.ids, schedule_id)
+        queue = self._queues.get(key)
+        return 0 if queue is None else bisect_left(queue.ids, schedule_id)
 
     def head_at(self, key: str) -> int:
-        """When the first in this line comes. The line is not empty."""
-        line = self._lines[key]
-        return line.at[line.ids[0]]
+        """When the first in this queue comes. The queue is not empty."""
+        queue = self._queues[key]
+        return queue.at[queue.ids[0]]
 
     def overdue(self, now: int, *, limit: int) -> list[tuple[str, ScheduleId]]:
         """Heads that keep others waiting and should have come long ago."""
         late = []
-        for key, line in self._lines.items():
-            if len(line.ids) > 1 and line.at[line.ids[0]] + OVERDUE_MS < now:
-                late.append((key, line.ids[0]))
+        for key, queue in self._queues.items():
+            if len(queue.ids) > 1 and queue.at[queue.ids[0]] + OVERDUE_MS < now:
+                late.append((key, queue.ids[0]))
                 if len(late) >= limit:
                     break
         return late

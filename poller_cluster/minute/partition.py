@@ -7,7 +7,7 @@ from scheduler_service.domain.ids import Partition, RowKey, ScheduleId
 from scheduler_service.domain.schedules import OwnerCommit, Page, PartitionHeader, Row, RowWrite, SweptPage
 
 HINTED_ROWS = 1_000
-"""Rows of a minute that wait to be read by key; where there would be more, it is read anew."""
+"""Rows of a minute that wait to be read by key; where there would be more, it is read again."""
 
 
 class KnownHeader:
@@ -29,7 +29,7 @@ class KnownHeader:
         self.doubt: frozenset[ScheduleId] = frozenset()
 
     def read(self, header: PartitionHeader, *, ours: set[ScheduleId]) -> None:
-        """The first page of a pass shows them. `ours`: the ids that this machine has claimed."""
+        """The first page of a scan shows them. `ours`: the ids that this machine has claimed."""
         self.fresh = True
         self.claim_epoch, self.version = header.claim_epoch, header.version
         self.edits, self.edits_known = header.edits, True
@@ -40,7 +40,7 @@ class KnownHeader:
         return bool(self.doubt) and row.schedule_id in self.doubt
 
     def whole_read(self, edits: UUID | None, *, in_doubt: set[ScheduleId]) -> None:
-        """A pass is done: `edits` is that of its first page, `in_doubt` are the ids in doubt that it found open."""
+        """A scan is done: `edits` is that of its first page, `in_doubt` are the ids in doubt that it found open."""
         self.edits, self.edits_known = edits, True
         self.doubt &= in_doubt
 
@@ -76,7 +76,7 @@ def next_version(commit: OwnerCommit) -> int:
     return (commit.version or 0) + 1
 
 
-class Pass:
+class PartitionScan:
     """A read of the whole partition, page by page from the start. `edits` is that of its first page."""
 
     __slots__ = ("after", "begun", "done", "edits")
@@ -99,7 +99,7 @@ class Pass:
         return self.done or (self.after is not None and key <= self.after)
 
 
-class Anew:
+class RescanThrottle:
     """A whole read that was asked for on top of those every minute has. However often it is asked for, it is one; and
     it begins no sooner than `apart_ms` after the last one has ended, or as long as that one took: so a flood of rows
     costs at most half of a minute's time in reads. `wanted` is False once any whole read has begun since."""

@@ -1,6 +1,7 @@
-"""Paying what a minute's outcomes owe other partitions (`debts`): retry rows to be placed, ends to be carried, letters.
+"""Paying what a minute's outcomes owe other partitions (`follow_ups`): retry rows to be placed, ends to be carried,
+letters.
 
-Debts to one partition are paid together, up to `TOGETHER` at a time, each such group in one slot of the node's
+Follow-ups to one partition are paid together, up to `TOGETHER` at a time, each such group in one slot of the node's
 background budget: storage joins what is asked of one partition at once into one conditional write. What found no answer
 is asked again after a pause that grows and holds no slot, together with what has come meanwhile. The minute does not
 settle before.
@@ -60,7 +61,7 @@ class Payments:
         waiting = self._owed.get(creditor)
         if waiting is None:
             self._owed[creditor] = deque([follow_up])
-            self._spawn(self._pay_all(creditor), f"debts to {creditor}")
+            self._spawn(self._pay_all(creditor), f"follow-ups of {creditor}")
         else:
             waiting.append(follow_up)
 

@@ -11,7 +11,7 @@ from scheduler_service.domain.ids import MAX_DUE, RowKey, ScheduleId, UnixMillis
 from scheduler_service.domain.schedules import Outcome, Row, RowWrite, State, SweptRow
 
 
-class OpenRow:
+class PendingRow:
     """One row: waiting, then claimed, then ended (its outcome known but not recorded). Copies and
     fires of crons wait for a check too, but for fires that were perhaps called before. `found_at`: when it was found
     (Unix ms), if that was after its minute had been read whole; else 0. Such a row was created in time perhaps and only
@@ -58,16 +58,16 @@ class OpenRow:
         self.last = (original.last_status, original.last_error)
 
 
-Line: TypeAlias = tuple[str, str]
+WaitQueue: TypeAlias = tuple[str, str]
 """What rows are held for: its kind and its name."""
 KEY, HOST = "key", "host"
 """The kinds."""
 
 
 class Hold(NamedTuple):
-    """Not to be claimed before `line` has moved; `place` says where in it."""
+    """Not to be claimed before `queue` has moved; `place` says where in it."""
 
-    line: Line
+    queue: WaitQueue
     place: RowKey
 
 
@@ -76,7 +76,7 @@ Verdict: TypeAlias = Outcome | Hold | None
 
 
 class Again(NamedTuple):
-    """The first `rows` of a line, as far as they are due by `due_by` (Unix milliseconds)."""
+    """The first `rows` of a queue, as far as they are due by `due_by` (Unix milliseconds)."""
 
     rows: int
     due_by: int = MAX_DUE
@@ -85,31 +85,31 @@ class Again(NamedTuple):
 class Judge(Protocol):
     """Says which rows may be claimed. `now` is Unix milliseconds."""
 
-    def begin(self, held: Mapping[Line, Sized]) -> None:
+    def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         """Rows are about to be picked for one claim; `held` are those that wait already."""
 
-    def judge(self, entry: OpenRow, now: int) -> Verdict:
+    def judge(self, entry: PendingRow, now: int) -> Verdict:
         """None: claim it."""
 
-    def again(self, line: Line, first: OpenRow, now: int) -> Again:
-        """Which of the rows held for `line`, of which `first` is the first, are to be judged anew."""
+    def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
+        """Which of the rows held for `queue`, of which `first` is the first, are to be judged again."""
 
 
-class OpenRows:
+class PendingRows:
     """Rows by key, the waiting ones also in a heap by due; `ended` keeps the order in which they ended. Held rows are
-    off that heap, by what they are held for, each line's first one first. `now`: Unix milliseconds as of the read whose
-    rows are added. `all_found`: everything was read that there was; what is added later was created since."""
+    off that heap, by what they are held for, each queue's first one first. `now`: Unix milliseconds as of the read
+    whose rows are added. `all_found`: everything was read that there was; what is added later was created since."""
 
     def __init__(self) -> None:
         self.now = 0
         self.all_found = False
         self._found_before: dict[RowKey, int] = {}
-        self._by_key: dict[RowKey, OpenRow] = {}
-        self._waiting: list[tuple[RowKey, OpenRow]] = []
-        self.held: dict[Line, list[tuple[RowKey, OpenRow]]] = {}
-        self.ended: dict[OpenRow, None] = {}
-        self.unchecked: dict[RowKey, OpenRow] = {}
-        self._on_the_wire: dict[OpenRow, None] = {}
+        self._by_key: dict[RowKey, PendingRow] = {}
+        self._waiting: list[tuple[RowKey, PendingRow]] = []
+        self.held: dict[WaitQueue, list[tuple[RowKey, PendingRow]]] = {}
+        self.ended: dict[PendingRow, None] = {}
+        self.unchecked: dict[RowKey, PendingRow] = {}
+        self._on_the_wire: dict[PendingRow, None] = {}
         """Claimed rows, and those that an earlier owner may have sent."""
         self.claimed_count = 0
 
@@ -119,15 +119,15 @@ class OpenRows:
     def __contains__(self, key: RowKey) -> bool:
         return key in self._by_key
 
-    def __iter__(self) -> Iterator[tuple[RowKey, OpenRow]]:
+    def __iter__(self) -> Iterator[tuple[RowKey, PendingRow]]:
         return iter(self._by_key.items())
 
-    def get(self, key: RowKey) -> OpenRow | None:
+    def get(self, key: RowKey) -> PendingRow | None:
         return self._by_key.get(key)
 
     def add(self, row: Row, *, redelivery: bool) -> None:
         """A row without an outcome, unless it is known."""
-        entry = OpenRow(row, redelivery=redelivery, found_at=self.now if self.all_found else 0)
+        entry = PendingRow(row, redelivery=redelivery, found_at=self.now if self.all_found else 0)
         key = entry.key
         if self._by_key.setdefault(key, entry) is not entry:
             return
@@ -139,7 +139,7 @@ class OpenRows:
             self._on_the_wire[entry] = None
         heapq.heappush(self._waiting, (key, entry))
 
-    def forget(self, key: RowKey) -> OpenRow | None:
+    def forget(self, key: RowKey) -> PendingRow | None:
         entry = self._by_key.pop(key, None)
         if entry is not None:
             entry.forgotten = True
@@ -174,11 +174,11 @@ class OpenRows:
             heapq.heappop(waiting)
         return None
 
-    def pick(self, *, horizon: int, room: int, judge: Judge, now: int) -> tuple[OpenRow, ...]:
+    def pick(self, *, horizon: int, room: int, judge: Judge, now: int) -> tuple[PendingRow, ...]:
         """Take up to `room` checked rows due by `horizon` off the waiting list, earliest first, as `judge` says."""
         judge.begin(self.held)
-        waiting, picked = self._waiting, list[OpenRow]()
-        unchecked: list[OpenRow] = []
+        waiting, picked = self._waiting, list[PendingRow]()
+        unchecked: list[PendingRow] = []
         while waiting and len(picked) < room and waiting[0][0].due <= horizon:
             _, entry = heapq.heappop(waiting)
             if not entry.waits:
@@ -190,56 +190,56 @@ class OpenRows:
             if verdict is None:
                 picked.append(entry)
             elif isinstance(verdict, Hold):
-                heapq.heappush(self.held.setdefault(verdict.line, []), (verdict.place, entry))
+                heapq.heappush(self.held.setdefault(verdict.queue, []), (verdict.place, entry))
             else:
                 self.end(entry, verdict, at=now)
         self.put_back(unchecked)
         return tuple(picked)
 
     def held_for(self, kind: str) -> bool:
-        """Whether rows are held for a line of this kind."""
-        return any(line[0] == kind for line in self.held)
+        """Whether rows are held for a queue of this kind."""
+        return any(queue[0] == kind for queue in self.held)
 
     def reconsider(self, judge: Judge, now: int) -> None:
-        """Put back those held rows that are to be judged anew."""
+        """Put back those held rows that are to be judged again."""
         if not self.held:
             return
-        for line, rows in list(self.held.items()):
+        for queue, rows in list(self.held.items()):
             while rows and not rows[0][1].waits:
                 heapq.heappop(rows)
-            again = judge.again(line, rows[0][1], now) if rows else Again(0)
+            again = judge.again(queue, rows[0][1], now) if rows else Again(0)
             for _ in range(min(again.rows, len(rows))):
                 if rows[0][1].row.due > again.due_by:
                     break
                 self.put_back([heapq.heappop(rows)[1]])
             if not rows:
-                del self.held[line]
+                del self.held[queue]
 
     def claim_instants(self, now: int, *, lead_ms: int) -> list[int]:
         """When to look again without being told: `lead_ms` before the first waiting row is due, and when the first of
         those that are held for their host are."""
-        held = [rows[0][1].row.due for line, rows in self.held.items() if line[0] == HOST and rows]
+        held = [rows[0][1].row.due for queue, rows in self.held.items() if queue[0] == HOST and rows]
         first = self.next_due()
         return [due for due in held if due > now] + ([] if first is None else [first - lead_ms])
 
-    def put_back(self, entries: Iterable[OpenRow]) -> None:
+    def put_back(self, entries: Iterable[PendingRow]) -> None:
         for entry in entries:
             heapq.heappush(self._waiting, (entry.key, entry))
 
-    def claimed(self, entries: Collection[OpenRow]) -> None:
+    def claimed(self, entries: Collection[PendingRow]) -> None:
         for entry in entries:
             entry.claimed = True
         self.claimed_count += len(entries)
         self._on_the_wire.update(dict.fromkeys(entries))
 
-    def unclaim(self, entry: OpenRow) -> None:
+    def unclaim(self, entry: PendingRow) -> None:
         entry.claimed = False
         self.claimed_count -= 1
         if not entry.redelivery:
             del self._on_the_wire[entry]
         self.put_back([entry])
 
-    def end(self, entry: OpenRow, outcome: Outcome, *, at: int) -> None:
+    def end(self, entry: PendingRow, outcome: Outcome, *, at: int) -> None:
         entry.outcome, entry.ended_at = outcome, at
         self.ended[entry] = None
 
@@ -299,13 +299,13 @@ class Admission(Judge, Protocol):
 class AdmitAll:
     """No limits but the client's."""
 
-    def begin(self, held: Mapping[Line, Sized]) -> None:
+    def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         return
 
-    def judge(self, entry: OpenRow, now: int) -> Verdict:
+    def judge(self, entry: PendingRow, now: int) -> Verdict:
         return None
 
-    def again(self, line: Line, first: OpenRow, now: int) -> Again:
+    def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
         return Again(0)
 
     def answered(self) -> None:

@@ -137,7 +137,7 @@ class RowWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firing:
+class MinuteContext:
     """What every minute's shell works with."""
 
     schedules: ScheduleStore
@@ -166,7 +166,7 @@ class MinuteRun:
         self,
         *,
         machine: PollerMinute,
-        firing: Firing,
+        context: MinuteContext,
         admission: Admission = ADMIT_ALL,
         past: bool = False,
     ) -> None:
@@ -174,20 +174,20 @@ class MinuteRun:
         self.client_id, self.epoch = machine.partition.client_id, machine.epoch
         self._past = past
         self._admission = admission
-        self._firing = firing
-        self._reschedules = CompleteReschedule(schedules=firing.schedules, place=firing.place)
-        self._wake = Signal(firing.clock)
-        self._backoff = Backoff(clock=firing.clock, randomness=firing.randomness)
+        self._context = context
+        self._reschedules = CompleteReschedule(schedules=context.schedules, place=context.place)
+        self._wake = Signal(context.clock)
+        self._backoff = Backoff(clock=context.clock, randomness=context.randomness)
         self._read_to: RowKey | None = None
         self._more = False
         self._payments = Payments(
-            place=firing.place,
+            place=context.place,
             reschedules=self._reschedules,
-            books=firing.books,
-            budget=firing.budget,
-            clock=firing.clock,
-            randomness=firing.randomness,
-            spawn=firing.spawn,
+            books=context.books,
+            budget=context.budget,
+            clock=context.clock,
+            randomness=context.randomness,
+            spawn=context.spawn,
             over=lambda: self.machine.phase is Phase.LOST,
             on_paid=self._paid,
         )
@@ -222,21 +222,21 @@ class MinuteRun:
         self._wake.set()
 
     def _give_back(self) -> None:
-        jobs = self._firing.dispatcher.withdraw(self)
+        jobs = self._context.dispatcher.withdraw(self)
         for job in jobs:
             self.machine.unclaimed(job.claim.row.key)
 
     async def run(self) -> Phase:
         """Until the minute is settled, drained or lost; answers which."""
-        self._firing.row_window.changed(1)
+        self._context.row_window.changed(1)
         try:
             return await self._run()
         finally:
-            self._firing.row_window.changed(-1)
+            self._context.row_window.changed(-1)
             self._account(claiming=0, busy=False)
 
     async def _run(self) -> Phase:
-        firing, machine = self._firing, self.machine
+        context, machine = self._context, self.machine
         client_id = machine.partition.client_id
         while True:
             if not machine.write_unanswered and not self._may_begin():
@@ -244,11 +244,11 @@ class MinuteRun:
                     return machine.phase
                 await self._wake.wait(DOUBT_PAUSE_SECONDS)
                 continue
-            pace = firing.record_pace.record_after_ms
+            pace = context.record_pace.record_after_ms
             machine.record_after_ms = min(pace, AWAITED_AFTER_MS) if machine.rows.held_for(KEY) else pace
-            machine.window_rows = firing.row_window.rows
-            machine.claim_ahead_ms = firing.dispatcher.claim_ahead_ms(client_id, machine.settings)
-            step = machine.step(firing.clock.wall_ms(), firing.dispatcher.room(client_id))
+            machine.window_rows = context.row_window.rows
+            machine.claim_ahead_ms = context.dispatcher.claim_ahead_ms(client_id, machine.settings)
+            step = machine.step(context.clock.wall_ms(), context.dispatcher.room(client_id))
             self._account(claiming=machine.claims_under_way, busy=machine.rows.claimed_count > 0)
             match step:
                 case Stop():
@@ -256,7 +256,7 @@ class MinuteRun:
                 case Wait() if self._more and machine.rows.held_for(KEY) and self._admission.wants_whole_read():
                     await self._read_for_order()
                 case Wait(until=until):
-                    await self._wake.wait(None if until is None else (until - firing.clock.wall_ms()) / 1000.0)
+                    await self._wake.wait(None if until is None else (until - context.clock.wall_ms()) / 1000.0)
                 case _:
                     await self._do(step)
             self._hand_out()
@@ -265,16 +265,16 @@ class MinuteRun:
     def _account(self, *, claiming: int, busy: bool) -> None:
         """Tell the node what it has to share: room for claims, and the rate of advances."""
         if claiming != self._reserved:
-            self._firing.dispatcher.reserve(self.machine.partition.client_id, claiming - self._reserved)
+            self._context.dispatcher.reserve(self.machine.partition.client_id, claiming - self._reserved)
             self._reserved = claiming
             if claiming == 0:
                 self._admission.answered()
         if busy is not self._busy:
-            self._firing.record_pace.changed(1 if busy else -1)
+            self._context.record_pace.changed(1 if busy else -1)
             self._busy = busy
 
     def _may_begin(self) -> bool:
-        return self._firing.trusted() and self._firing.clock.wall_trusted()
+        return self._context.trusted() and self._context.clock.wall_trusted()
 
     async def _do(self, step: Step) -> None:
         try:
@@ -286,44 +286,44 @@ class MinuteRun:
             self._backoff.reset()
 
     def _slot(self) -> AbstractAsyncContextManager[None]:
-        return self._firing.budget.slot(self.machine.partition.client_id) if self._past else nullcontext()
+        return self._context.budget.slot(self.machine.partition.client_id) if self._past else nullcontext()
 
     async def _ask(self, step: Step) -> None:
-        machine, schedules = self.machine, self._firing.schedules
+        machine, schedules = self.machine, self._context.schedules
         partition = machine.partition
         match step:
             case ReadPage(after=after, whole=whole):
                 read = schedules.read_page if whole else schedules.read_to_call
-                async with self._firing.page_reads:
+                async with self._context.page_reads:
                     page = await read(partition, after=after, limit=self._free_rows())
-                self._firing.row_window.read(page.rows)
-                if self._firing.trusted():
+                self._context.row_window.read(page.rows)
+                if self._context.trusted():
                     self._passed(page, after)
-                machine.rows.now = self._firing.clock.wall_ms()
-                machine.page_read(page, trusted=self._firing.trusted())
+                machine.rows.now = self._context.clock.wall_ms()
+                machine.page_read(page, trusted=self._context.trusted())
             case SweepPage(after=after):
-                async with self._firing.page_reads:
+                async with self._context.page_reads:
                     swept = await schedules.sweep_page(partition, after=after, limit=self._free_rows())
-                if self._firing.trusted():
+                if self._context.trusted():
                     self._passed(swept, after)
-                machine.page_swept(swept, trusted=self._firing.trusted())
+                machine.page_swept(swept, trusted=self._context.trusted())
             case ReadStrays(keys=keys):
-                async with self._firing.page_reads:
+                async with self._context.page_reads:
                     rows = await schedules.find_rows(partition, keys, serial=True)
-                self._firing.row_window.read(list(rows.values()))
-                machine.rows.now = self._firing.clock.wall_ms()
-                machine.strays_read(keys, rows, trusted=self._firing.trusted())
+                self._context.row_window.read(list(rows.values()))
+                machine.rows.now = self._context.clock.wall_ms()
+                machine.strays_read(keys, rows, trusted=self._context.trusted())
             case ReadHinted(keys=keys):
                 rows = await schedules.find_rows(partition, keys)
-                machine.rows.now = self._firing.clock.wall_ms()
-                machine.hinted_read(keys, rows, trusted=self._firing.trusted())
+                machine.rows.now = self._context.clock.wall_ms()
+                machine.hinted_read(keys, rows, trusted=self._context.trusted())
             case RecheckClaimed(keys=keys):
                 rows = await schedules.find_rows(partition, keys, serial=True, lean=True)
                 machine.claims_rechecked(rows)
             case CheckRows(rows=rows):
                 originals = await self._read_originals(row for row in rows if row.is_retry_row)
-                outcomes = await self._firing.cron_children.judge(
-                    partition.client_id, rows, now=self._firing.clock.wall_ms()
+                outcomes = await self._context.cron_children.judge(
+                    partition.client_id, rows, now=self._context.clock.wall_ms()
                 )
                 machine.rows_checked(rows, originals, outcomes)
             case OpenPartition(expect_epoch=expect):
@@ -334,7 +334,7 @@ class MinuteRun:
             case WriteCommit(commit=commit):
                 await self._report(machine.advanced, await schedules.commit(commit))
             case WriteBalance():
-                await self._firing.books.settle(partition, machine.epoch, machine.account)
+                await self._context.books.settle(partition, machine.epoch, machine.account)
                 machine.settled()
             case Wait() | Stop():
                 raise AssertionError("not a thing to ask storage")
@@ -350,14 +350,16 @@ class MinuteRun:
         """A page beyond what the machine has room for, only to know what stands before whom. Its rows are read without
         their content and not kept: the machine reads them when it has room, but it would never have any if all that it
         holds waited for them."""
-        after, firing = self._read_to, self._firing
+        after, context = self._read_to, self._context
         try:
-            async with self._slot(), firing.page_reads:
-                page = await firing.schedules.read_page(self.machine.partition, after=after, limit=PAGE_ROWS, lean=True)
+            async with self._slot(), context.page_reads:
+                page = await context.schedules.read_page(
+                    self.machine.partition, after=after, limit=PAGE_ROWS, lean=True
+                )
         except StoreUnavailable:
             await self._backoff.wait()
             return
-        if not firing.trusted():
+        if not context.trusted():
             return
         for row in page.rows:
             self._admission.read(row)
@@ -368,7 +370,7 @@ class MinuteRun:
     async def _report(self, event: Callable[[Answer[Any]], None], answer: Answer[Any]) -> None:
         event(answer)
         if isinstance(answer, Rejected) and self.machine.phase is Phase.LOST:
-            self._firing.books.counts.fenced += 1
+            self._context.books.counts.fenced += 1
         if isinstance(answer, Unknown):
             raise StoreUnavailable(answer.reason)
 
@@ -380,37 +382,37 @@ class MinuteRun:
             wanted.setdefault(home, []).append(key_of(retry_row.schedule_id))
         originals: dict[ScheduleId, Row] = {}
         for home, keys in wanted.items():
-            rows = await self._firing.schedules.find_rows(home, keys)
+            rows = await self._context.schedules.find_rows(home, keys)
             originals.update((row.schedule_id, row) for row in rows.values())
             if any(row.ended for row in rows.values()):
                 # Whoever ended a schedule whose retry row is still to come may not have told.
-                self._firing.recount(home, self.machine.epoch)
+                self._context.recount(home, self.machine.epoch)
         return originals
 
     def _hand_out(self) -> None:
         """Pass on what the last event made possible."""
-        firing, machine = self._firing, self.machine
+        context, machine = self._context, self.machine
         if machine.phase is Phase.LOST:
             self._give_back()
             return
         if claims := machine.take_claims():
-            firing.dispatcher.submit([self._job(claim) for claim in claims])
+            context.dispatcher.submit([self._job(claim) for claim in claims])
         if machine.draining:
             self._give_back()
-        for follow_up in machine.debts.take():
+        for follow_up in machine.follow_ups.take():
             self._payments.owe(follow_up)
-        for row in machine.debts.take_announced():
-            firing.spawn(self._look_up(row), f"announced {row.schedule_id}")
+        for row in machine.follow_ups.take_announced():
+            context.spawn(self._look_up(row), f"announced {row.schedule_id}")
 
     def _job(self, claim: Claim) -> Job:
         self._handed_out += 1
         if claim.redelivery:
-            self._firing.books.counts.in_doubt += 1
+            self._context.books.counts.in_doubt += 1
         return Job(self, claim, claim.row.due, self._handed_out > GUARANTEED_CALLS_PER_MINUTE)
 
     def may_send(self) -> bool:
         """Whether its rows are still its own."""
-        return self._firing.trusted() and self.machine.phase is not Phase.LOST
+        return self._context.trusted() and self.machine.phase is not Phase.LOST
 
     def queued_again(self) -> None:
         """An attempt ended before anything was sent: its row waits in the dispatcher again."""
@@ -426,19 +428,19 @@ class MinuteRun:
     def _paid(self, follow_up: FollowUp) -> None:
         definition = follow_up.definition
         if definition.kind is Kind.RETRY_ROW and follow_up.outcome.state.ended:
-            self._firing.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
-        self.machine.debts.paid(follow_up)
+            self._context.recount(partition_of(definition.client_id, definition.schedule_id), self.machine.epoch)
+        self.machine.follow_ups.paid(follow_up)
         self._wake.set()
 
     async def _look_up(self, row: Row) -> None:
         """Repeat until it is known whether an announced row was to be created, and done. The minute waits for it."""
-        backoff = Backoff(clock=self._firing.clock, randomness=self._firing.randomness)
+        backoff = Backoff(clock=self._context.clock, randomness=self._context.randomness)
         while self.machine.phase is not Phase.LOST:
             try:
                 await self._reschedules.announced(self.machine.partition, row)
             except StoreUnavailable:
                 await backoff.wait()
                 continue
-            self.machine.debts.looked_up(row)
+            self.machine.follow_ups.looked_up(row)
             self._wake.set()
             return

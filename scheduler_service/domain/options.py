@@ -74,7 +74,7 @@ class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
         return settings if self.retry is None else self.retry.over(settings)
 
     def attempts_counted(self, attempts: int) -> int:
-        """Of so many attempts, those that count for the retry policy: a redelivery begins anew."""
+        """Of so many attempts, those that count for the retry policy: a redelivery begins again."""
         return attempts if self.redelivery is None else attempts - self.redelivery.attempts
 
     def deadline_from(self, due: int, first_attempt_at: int | None) -> int:

@@ -10,7 +10,7 @@ The pointer is always written first, so whoever finds a pointer without its retr
 pointer's own row says.
 
 Where a schedule was redelivered, its original says since when and after how many attempts, and every retry row made
-since says the same in its options. Such retry rows have no ordering key: redeliveries are not in line."""
+since says the same in its options. Such retry rows have no ordering key: redeliveries are not in the queue."""
 
 from typing import Any
 

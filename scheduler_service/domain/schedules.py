@@ -101,7 +101,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     incarnation as text.
 
     `redelivered_at` is the instant of the last explicit redelivery, `redelivered_after` how many attempts had been made
-    by then: what came after counts anew. Originals have them, retry rows carry a mark instead (see `retry rows`).
+    by then: what came after counts again. Originals have them, retry rows carry a mark instead (see `retry rows`).
 
     Written over a row that may have had an outcome, None clears a column, except `first_attempt_at`, `fired_by`,
     `fired_epoch`, `rescheduled_to` and those of redeliveries: None leaves those as they are.

@@ -57,7 +57,7 @@ class Busiest(Generic[T]):
         return name if one is not None and one.labelled else OTHER
 
     def shown(self, now: float) -> dict[str, T]:
-        """By label; ranked anew if that is due. `now` is monotonic, in seconds."""
+        """By label; ranked again if that is due. `now` is monotonic, in seconds."""
         if self._ranked_at is None:
             self._ranked_at = now
         elif now - self._ranked_at >= RANK_SECONDS:

@@ -3,7 +3,7 @@
     read -> decide -> write IF it is as read (rejected: decide again) -> place the wake-up -> answered
 
 Every change raises the revision and makes the cron due at once. Its wake-up withdraws what older revisions placed and
-nobody has claimed yet, and expands the rule anew; should the wake-up get lost, the cron stays due and is found.
+nobody has claimed yet, and expands the rule again; should the wake-up get lost, the cron stays due and is found.
 
 Where a cron is found as it should be, its revision and its children stay. That it was found so is written all the same
 (`confirmations`), under the condition of a change. An earlier change whose caller got no answer may still be on its
@@ -108,7 +108,7 @@ class ChangeCrons:
             )
             # A rule that had come to its end may go on under the new one.
             finished = known.state is CronState.FINISHED
-            return _begun_anew(known, changed, CronState.ACTIVE if finished else known.state, now)
+            return _begun_again(known, changed, CronState.ACTIVE if finished else known.state, now)
 
         async with room:
             known, cron = await self._change_from(before, client.client_id, cron_id, step)
@@ -121,7 +121,7 @@ class ChangeCrons:
             cron = _existing(known, cron_id)
             if cron.state is CronState.FINISHED:
                 raise Conflict("cron-finished", f"cron {cron_id!r} has had its last fire", state=cron.state)
-            return cron if cron.state is CronState.PAUSED else _begun_anew(cron, cron, CronState.PAUSED, now)
+            return cron if cron.state is CronState.PAUSED else _begun_again(cron, cron, CronState.PAUSED, now)
 
         return (await self._change(client_id, cron_id, step)).cron
 
@@ -130,7 +130,7 @@ class ChangeCrons:
 
         def step(known: Cron | None, now: UnixMillis) -> Cron:
             cron = _existing(known, cron_id)
-            return cron if cron.state is not CronState.PAUSED else _begun_anew(cron, cron, CronState.ACTIVE, now)
+            return cron if cron.state is not CronState.PAUSED else _begun_again(cron, cron, CronState.ACTIVE, now)
 
         return (await self._change(client_id, cron_id, step)).cron
 
@@ -145,7 +145,7 @@ class ChangeCrons:
                 return known
             # Its callback may hold credentials; what it placed carries its own.
             emptied = msgspec.structs.replace(known, callback=NO_CALLBACK)
-            return _begun_anew(known, emptied, CronState.DELETED, now)
+            return _begun_again(known, emptied, CronState.DELETED, now)
 
         standing = self._counts.standing(client_id)
         known, cron = await self._change(client_id, cron_id, step)
@@ -282,7 +282,7 @@ def _existing(known: Cron | None, cron_id: CronId) -> Cron:
     return known
 
 
-def _begun_anew(known: Cron, changed: Cron, state: CronState, now: UnixMillis) -> Cron:
+def _begun_again(known: Cron, changed: Cron, state: CronState, now: UnixMillis) -> Cron:
     """The next revision. Fires that were counted and are yet to come are not counted any more; the wake-up counts
     those that it can't withdraw."""
     through = max(now - offset_ms(known), known.created_at)

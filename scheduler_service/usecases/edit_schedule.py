@@ -369,7 +369,7 @@ class CancelSchedules:
     ) -> list[ScheduleId]:
         """Decide what can be decided together. Answers those that are to be read again; `alone` takes the others."""
         header, rows = await self._schedules.read_rows(partition, map(key_of, left), serial=True, lean=True)
-        open_rows: list[Row] = []
+        pending_rows: list[Row] = []
         for schedule_id in left:
             row = rows.get(key_of(schedule_id))
             if row is None or not row.defined:
@@ -383,15 +383,15 @@ class CancelSchedules:
             elif schedule_id in header.in_flight:
                 results[schedule_id] = InFlight(row)
             else:
-                open_rows.append(row)
-        if not open_rows:
+                pending_rows.append(row)
+        if not pending_rows:
             return []
         at = UnixMillis(self._clock.wall_ms())
         writes = tuple(
             RowWrite(
                 key=row.key, outcome=outcome_after(row, state=State.CANCELLED, at=at), expect_state=State.SCHEDULED
             )
-            for row in open_rows
+            for row in pending_rows
         )
         update = ExternalUpdate(
             partition=partition,
@@ -402,7 +402,7 @@ class CancelSchedules:
         )
         match await self._schedules.update(update):
             case Applied() | Rejected() | Unknown():
-                return [row.schedule_id for row in open_rows]
+                return [row.schedule_id for row in pending_rows]
 
 
 def _groups(client_id: ClientId, schedule_ids: Sequence[ScheduleId]) -> Iterator[tuple[Partition, list[ScheduleId]]]:

@@ -54,7 +54,7 @@ class RememberRequest:
 
     So of any number of requests under one key, at once or one after another, one has chosen. Whoever dies on the way is
     made up for by the next who asks. What is refused as a whole keeps nothing; where the refusal came only after the
-    key was kept (somebody else was faster at the very thing), a repeat is judged anew.
+    key was kept (somebody else was faster at the very thing), a repeat is judged again.
 
     For every verb that makes something. Whether its caller may do so is that verb's to say.
     """

@@ -202,7 +202,7 @@ class Place:
                     await self(following)
                 return
             outcome = outcome_after(row, state=state, at=UnixMillis(self._clock.wall_ms()), reason=reason)
-            if await self._edit_open_row(definition, header, outcome):
+            if await self._edit_pending_row(definition, header, outcome):
                 return
         raise StoreUnavailable("the minute of this schedule changes too often")
 
@@ -278,7 +278,7 @@ class Place:
                 in_doubt = True
             at = UnixMillis(self._clock.wall_ms())
             outcome = outcome_after(row, state=State.RETRYING, at=at, reason=IN_DOUBT if in_doubt else "late-create")
-            if await self._edit_open_row(definition, header, outcome):
+            if await self._edit_pending_row(definition, header, outcome):
                 return await self._next_retry_row(definition, outcome)
         raise StoreUnavailable("the minute of this schedule changes too often")
 
@@ -286,7 +286,7 @@ class Place:
         lease = await self._leases.read_lease(PollerKey(definition.client_id, definition.poller_id))
         return lease is not None and lease.epoch == header.claim_epoch
 
-    async def _edit_open_row(self, definition: Definition, header: PartitionHeader, outcome: Outcome) -> bool:
+    async def _edit_pending_row(self, definition: Definition, header: PartitionHeader, outcome: Outcome) -> bool:
         """True when surely applied; after a rejection or an unknown answer the caller reads again."""
         answer = await self._schedules.update(
             ExternalUpdate(

@@ -11,7 +11,7 @@ instant it is the end of; so a retry row of old is never taken for the new one.
 
 The original's minute may be settled long ago, and nobody but its caller may ever look there: the retry row is placed
 before the answer. A caller that dies between the two leaves a pointer; whoever asks for the schedule again, or looks at
-it, places what it names. Attempts are numbered on, and counted anew by the retry policy: the original says from where.
+it, places what it names. Attempts are numbered on, and counted again by the retry policy: the original says from where.
 """
 
 import heapq

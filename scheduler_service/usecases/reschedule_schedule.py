@@ -1,4 +1,4 @@
-"""Reschedule: a schedule that was not called yet is cancelled and created anew at another instant, as one call.
+"""Reschedule: a schedule that was not called yet is cancelled and created again at another instant, as one call.
 
     choose the new id -> announce its row -> cancel, and write that id into the very edit (rescheduled_to) -> create it
 

@@ -12,7 +12,7 @@ Two runs at once: the later one takes over every client that it archives somethi
 next folder. What it had renamed without a mark it puts back.
 
 A day of which something ended again after it was archived (an explicit redelivery) is stale: retention says so, and
-the next run writes it anew, with what retention has deleted since from what was archived before.
+the next run writes it again, with what retention has deleted since from what was archived before.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -102,7 +102,9 @@ def render(report: Report) -> Sequence[str]:
         "past_retention": "past their client's retention: whole if nodes wait (node.retention_waits_for_archive)",
     }
     lines += [f"{report[name]:,} days of clients {why}" for name, why in reasons.items() if report[name]]
-    lines += [f"{one} is the archive of days that are to be archived anew: run it there" for one in report["elsewhere"]]
+    lines += [
+        f"{one} is the archive of days that are to be archived again: run it there" for one in report["elsewhere"]
+    ]
     lines.append(f"{report['archived']:,} days of clients archived, {report['rows']:,} rows, in {report['place']}")
     if report["so_far"] is not None:
         lines.append(f"{report['so_far']:,} rows that have ended today, in {report['place']}/{SO_FAR}")
@@ -236,7 +238,7 @@ def write_so_far(context: Context, files: Files, clients: Sequence[str], *, run:
         DIR/_so_far/client_id=shop/*.parquet
 
     Each run replaces it as a whole. It is no archive: the day is not marked, retention waits for it as before, and the
-    run that archives the day reads its rows anew.
+    run that archives the day reads its rows again.
     """
     start = context.now.replace(hour=0, minute=0, second=0, microsecond=0)
     until = context.now.replace(minute=0, second=0, microsecond=0) + HOUR

@@ -49,7 +49,7 @@ def plan(
     place: str,
     again: bool,
 ) -> Plan:
-    """Of the days that begin in [start, end), Unix milliseconds. A day that is archived is archived anew where it is
+    """Of the days that begin in [start, end), Unix milliseconds. A day that is archived is archived again where it is
     stale, or if `again`; in its own place only, for what retention deleted since is nowhere else."""
     known: dict[tuple[str, int], ArchivedDay] = {(mark.client_id, mark.day): mark for mark in marks}
     made = Plan()

@@ -76,7 +76,7 @@ class Folders:
             manifest = read_manifest(self._files, f"{self._files.root}/{folder(day, mark.client_id)}")
             if manifest is None or (manifest.rows, manifest.digest) != (mark.rows, mark.digest):
                 raise JobRefused(
-                    f"{day} of {mark.client_id} is to be archived anew, and what was archived of it is not in "
+                    f"{day} of {mark.client_id} is to be archived again, and what was archived of it is not in "
                     f"{self._files.root} as it was: find it, for retention may have deleted its rows"
                 )
         if before:

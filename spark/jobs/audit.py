@@ -81,7 +81,7 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
         pointer-without-copy   its retry row is placed
         pointer-left-behind    what the retry row came to is carried over
 
-    Each row is read anew, serially, and left alone where it has moved on. All of it competes with owners and with
+    Each row is read again, serially, and left alone where it has moved on. All of it competes with owners and with
     cancels by the very conditions that those go by, so exactly one of them wins. A row whose minute an owner has opened
     may have been called before its outcome was lost, so it is requeued in doubt: clients with at most one call get
     none. Rows of which the books say that they had an outcome (lost-outcome) are left to a person.

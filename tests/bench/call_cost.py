@@ -46,7 +46,7 @@ from poller_cluster.dispatch.request import Sender
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.runner import Firing, MinuteRun, RecordPace, RowWindow
+from poller_cluster.minute.runner import MinuteContext, MinuteRun, RecordPace, RowWindow
 from poller_cluster.settings import BackgroundSettings, MinuteSettings
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import (
@@ -217,7 +217,7 @@ class Bench:
             on_fault=lambda what, error: print(what, repr(error), file=sys.stderr),
             on_free=lambda client_id: self._wake(),
         )
-        self._firing = Firing(
+        self._context = MinuteContext(
             schedules=store,
             place=cast(Any, None),
             dispatcher=self.dispatcher,
@@ -280,13 +280,13 @@ class Bench:
             client=lambda: self._clients.get(CLIENT),
             dispatcher=self.dispatcher,
             settings=self._settings,
-            window_rows=lambda: self._firing.row_window.rows,
-            on_recorded=lambda outcome: self._firing.books.counts.recorded(CLIENT, outcome),
+            window_rows=lambda: self._context.row_window.rows,
+            on_recorded=lambda outcome: self._context.books.counts.recorded(CLIENT, outcome),
         )
         machine = PollerMinute(
             partition=Partition(CLIENT, poller_id, minute), epoch=7, settings=self._settings, admission=admission
         )
-        return MinuteRun(machine=machine, firing=self._firing, admission=admission)
+        return MinuteRun(machine=machine, context=self._context, admission=admission)
 
     def _wake(self) -> None:
         for run in self._runs:

@@ -59,8 +59,8 @@ def crons(bench: Bench, *, count: int) -> Figures:
     rate = asyncio.run(_create_and_expand(bench, names, warm_up))[0]["expanded_per_second"]
     first = minute_of(now_ms() + round(max(count / rate * 1.25, LEAST_AHEAD_SECONDS) * 1000)) + 1
     figures, made = asyncio.run(_create_and_expand(bench, names, list(_rules(count, first))))
-    spread = _called(bench, first * MINUTE_MS, SPREAD_SECONDS * 1000, _firing(made, first))
-    at_once = _called(bench, (first + 1) * MINUTE_MS, 1, _firing(made, first + 1))
+    spread = _called(bench, first * MINUTE_MS, SPREAD_SECONDS * 1000, _context(made, first))
+    at_once = _called(bench, (first + 1) * MINUTE_MS, 1, _context(made, first + 1))
     figures |= {
         "placed_before_due_seconds": {
             "spread": _least_lead(bench, names, first, SPREAD_SECONDS * 1000),
@@ -180,7 +180,7 @@ async def _unexpanded(changes: CronChanges, name: str) -> int:
     return found
 
 
-def _firing(made: list[Cron], minute: int) -> int:
+def _context(made: list[Cron], minute: int) -> int:
     """How many fire at that minute: not those that were only created after it had begun."""
     expression = f"{minute % 60} * * * *"
     return sum(cron.expression == expression and cron.created_at < minute * MINUTE_MS for cron in made)

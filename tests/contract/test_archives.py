@@ -67,7 +67,7 @@ async def test_days_of_a_span(storage: Storage, names: Names) -> None:
     assert await store.read(names.client("other"), first=days[0].day, last=days[4].day) == []
 
 
-async def test_a_day_is_stale_until_it_is_archived_anew(storage: Storage, names: Names) -> None:
+async def test_a_day_is_stale_until_it_is_archived_again(storage: Storage, names: Names) -> None:
     client, store = names.client(), storage.archives
     one = archived(client)
     assert await store.mark_stale(one) == Rejected(None)
@@ -76,7 +76,7 @@ async def test_a_day_is_stale_until_it_is_archived_anew(storage: Storage, names:
     await store.mark(one, run=RUN)
     assert await store.mark_stale(one) == APPLIED
     assert await store.read(client, first=one.day, last=one.day) == [msgspec.structs.replace(one, stale=True)]
-    anew = msgspec.structs.replace(one, as_of=UnixMillis(one.as_of + 1))
-    await store.mark(anew, run=RUN)
+    renewed = msgspec.structs.replace(one, as_of=UnixMillis(one.as_of + 1))
+    await store.mark(renewed, run=RUN)
     assert await store.mark_stale(one) == Rejected(None)
-    assert await store.read(client, first=one.day, last=one.day) == [anew]
+    assert await store.read(client, first=one.day, last=one.day) == [renewed]

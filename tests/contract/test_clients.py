@@ -216,12 +216,12 @@ async def test_what_is_stored_of_a_secret_is_replaced_once(storage: Storage, nam
     await storage.clients.insert_secret(clear)
     revision = await storage.clients.catalog_revision()
     sealed = replace(clear, secret=b"\x01sealed", encryption_key_id="ring-1")
-    anew = replace(clear, secret=b"\x01anew", encryption_key_id="ring-2")
+    renewed = replace(clear, secret=b"\x01renewed", encryption_key_id="ring-2")
     assert await storage.clients.reseal_secret(sealed, stored=clear.secret) == APPLIED
     assert await storage.clients.list_secrets(owner) == [sealed]
-    assert await storage.clients.reseal_secret(anew, stored=clear.secret) == Rejected(None), "somebody was faster"
-    assert await storage.clients.reseal_secret(anew, stored=sealed.secret) == APPLIED
-    assert await storage.clients.list_secrets(owner) == [anew]
+    assert await storage.clients.reseal_secret(renewed, stored=clear.secret) == Rejected(None), "somebody was faster"
+    assert await storage.clients.reseal_secret(renewed, stored=sealed.secret) == APPLIED
+    assert await storage.clients.list_secrets(owner) == [renewed]
     assert await storage.clients.catalog_revision() == revision, "it opens to the same: nobody has to look"
 
 

@@ -156,7 +156,7 @@ def test_the_charts_own_settings_exist() -> None:
 
 def test_schema_and_readme_are_what_they_are_made_from() -> None:
     stale = [file.name for file, text in written().items() if file.read_text() != text]
-    assert stale == [], "write them anew: make chart-reference"
+    assert stale == [], "write them again: make chart-reference"
 
 
 def test_the_charts_version_of_the_program_is_the_programs() -> None:

@@ -135,7 +135,7 @@ def test_a_paused_server_goes_on_and_stops_while_paused(tmp_path: Path, tied: bo
     assert not running.is_running()
 
 
-def test_a_port_that_was_snatched_is_chosen_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_was_snatched_is_chosen_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
 
     def start(self: EmbeddedCassandra, progress: object) -> RunningCassandra:

@@ -84,13 +84,13 @@ def test_a_signal_goes_to_all_and_all_end_in_good_order(start: Callable[..., Par
     assert not any(map(is_alive, children))
 
 
-def test_who_ends_is_started_anew(start: Callable[..., Parent]) -> None:
+def test_who_ends_is_started_again(start: Callable[..., Parent]) -> None:
     parent = start("a", "b")
     killed, stays = parent.await_running("a", "b")
     os.kill(killed.pid, signal.SIGKILL)
     await_until(lambda: len(parent.marks("a")) == 2)
-    (anew,) = parent.await_running("a")
-    assert anew != killed
+    (renewed,) = parent.await_running("a")
+    assert renewed != killed
     assert parent.running("b") == stays
     parent.process.terminate()
     assert parent.end()[0] == 0

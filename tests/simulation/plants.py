@@ -87,7 +87,7 @@ def no_sweep(patch: pytest.MonkeyPatch) -> None:
         was = self.phase
         wants = wants_page(self, now)
         if was is Phase.RUNNING and self.phase is Phase.SWEEPING:
-            self._pass.begun = self._pass.done = True
+            self._scan.begun = self._scan.done = True
             return False
         return wants
 
@@ -128,11 +128,11 @@ def retry_row_before_pointer(patch: pytest.MonkeyPatch) -> None:
         retry_row = retry_row_of(definition, at=outcome.next_attempt_at, attempts=outcome.attempts)
 
         async def place_then_record() -> None:
-            await self._firing.place(retry_row)
-            await self._firing.clock.sleep(8.0)
+            await self._context.place(retry_row)
+            await self._context.clock.sleep(8.0)
             ended(self, key, outcome, now=now)
 
-        self._firing.spawn(place_then_record(), "hasty copy")
+        self._context.spawn(place_then_record(), "hasty copy")
 
     patch.setattr(MinuteRun, "attempt_ended", hasty)
 
@@ -148,7 +148,7 @@ def settle_before_the_grace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PollerMinute, "__init__", early)
 
 
-def balance_not_counted_anew(patch: pytest.MonkeyPatch) -> None:
+def balance_not_counted_again(patch: pytest.MonkeyPatch) -> None:
     """Whatever balance is stored is shown, whatever became of the minute since."""
     patch.setattr(MinuteBalance, "holds", lambda balance, stamp: True)
 
@@ -164,7 +164,7 @@ def retry_rows_in_the_books(patch: pytest.MonkeyPatch) -> None:
 
 
 def balance_added_to(patch: pytest.MonkeyPatch) -> None:
-    """Whoever carries a retry row's end to its original books one call less as open, instead of counting anew."""
+    """Whoever carries a retry row's end to its original books one call less as open, instead of counting again."""
 
     async def book_one(self: CountMinute, partition: Partition, *, epoch: int) -> None:
         stamp = await self._schedules.read_stamp(partition)
@@ -210,7 +210,7 @@ PLANTS: dict[str, Plant] = {
         update_without_version,
         retry_row_before_pointer,
         settle_before_the_grace,
-        balance_not_counted_anew,
+        balance_not_counted_again,
         retry_rows_in_the_books,
         balance_added_to,
         balance_of_a_lower_epoch_wins,

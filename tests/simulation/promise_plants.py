@@ -8,7 +8,7 @@ from poller_cluster.dispatch import outcome
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Claim
 from poller_cluster.hand_over import HandOver
-from poller_cluster.minute.rows import OpenRow
+from poller_cluster.minute.rows import PendingRow
 from poller_cluster.retention import Retention
 from poller_cluster.set_back import SetBack
 from scheduler_service.domain.ids import ClientId, Partition, ScheduleId, UnixMillis
@@ -68,12 +68,12 @@ def lateness_by_the_wall_clock(patch: pytest.MonkeyPatch) -> None:
 
 def lateness_from_the_due_alone(patch: pytest.MonkeyPatch) -> None:
     """What is found late because its hint was lost is late."""
-    init = OpenRow.__init__
+    init = PendingRow.__init__
 
-    def always_due(self: OpenRow, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
+    def always_due(self: PendingRow, row: Row, *, redelivery: bool, found_at: int = 0) -> None:
         init(self, row, redelivery=redelivery)
 
-    patch.setattr(OpenRow, "__init__", always_due)
+    patch.setattr(PendingRow, "__init__", always_due)
 
 
 def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ class Reconciliations:
             await self.world.advance(1.0)
 
     async def ended(self, asked_id: ReconciliationId, *, within: float = 120.0) -> Reconciliation:
-        """Go on until it has. Processes whose incarnations are over are started anew."""
+        """Go on until it has. Processes whose incarnations are over are started again."""
         for _ in range(round(within)):
             if not (found := await self.read(asked_id)).running:
                 return found

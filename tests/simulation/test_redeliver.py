@@ -61,7 +61,7 @@ def test_what_was_delivered_is_called_again_at_once_whether_its_minute_is_settle
     simulate(scenario)
 
 
-def test_the_retry_policy_counts_anew_and_the_attempts_go_on() -> None:
+def test_the_retry_policy_counts_again_and_the_attempts_go_on() -> None:
     async def scenario(world: World) -> None:
         redeliveries = await shop(world)
         world.receiver.script = lambda call: 500

@@ -210,7 +210,7 @@ def test_retention_waits_for_the_archive() -> None:
     simulate(scenario)
 
 
-def test_what_ended_after_its_day_was_archived_stays_until_it_is_archived_anew() -> None:
+def test_what_ended_after_its_day_was_archived_stays_until_it_is_archived_again() -> None:
     async def scenario(world: World) -> None:
         old = await one_schedule(world)
         await world.advance(20)

@@ -188,7 +188,7 @@ class World:
         node.tasks.append(asyncio.get_running_loop().create_task(node.stop()))
 
     async def revive(self) -> None:
-        """Start anew every process whose incarnation has ended by itself, as a supervisor would."""
+        """Start again every process whose incarnation has ended by itself, as a supervisor would."""
         for name, node in list(self.nodes.items()):
             if node.over is not None:
                 await self.kill(name)

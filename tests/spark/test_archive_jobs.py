@@ -236,7 +236,7 @@ def _tear(shop: Shop) -> None:
         shop.restore("--client", "shop")
 
 
-def test_a_day_that_changed_is_archived_anew_with_what_was_deleted_since(shop_rows: Shop) -> None:
+def test_a_day_that_changed_is_archived_again_with_what_was_deleted_since(shop_rows: Shop) -> None:
     shop = shop_rows
     shop.archive("--client", "shop")
     before = rows_of(shop.back())
@@ -250,8 +250,8 @@ def test_a_day_that_changed_is_archived_anew_with_what_was_deleted_since(shop_ro
     fresh = shop.archive("--client", "shop")
     assert ([one["fresh"] for one in fresh["days"]], fresh["archived"]) == ([1], 0)
     assert rows_of(shop.back()) == before
-    anew = shop.archive("--client", "shop", now=shop.later + timedelta(hours=1))
-    assert (anew["archived"], anew["not_yet"]) == (1, 0)
+    renewed = shop.archive("--client", "shop", now=shop.later + timedelta(hours=1))
+    assert (renewed["archived"], renewed["not_yet"]) == (1, 0)
     after = shop.back()
     assert after.count() == len(before)
     (now,) = after.where(F.col("schedule_id") == str(shop.delivered.schedule_id)).collect()
@@ -289,7 +289,7 @@ def test_runs_that_were_cut_short(shop_rows: Shop, monkeypatch: pytest.MonkeyPat
     assert rows_of(shop.back()) == source
     assert list((shop.directory / STAGING).iterdir()) == []
 
-    # Between the two renames of a day that is archived anew: what was archived is put back before anything else.
+    # Between the two renames of a day that is archived again: what was archived is put back before anything else.
     shop.change(shop.later - timedelta(hours=5))
     moved: list[str] = []
     move = Files.move

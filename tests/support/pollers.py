@@ -13,7 +13,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.crons.fire_checks import CronChildren
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
-from poller_cluster.minute.runner import Firing, RecordPace, RowWindow
+from poller_cluster.minute.runner import MinuteContext, RecordPace, RowWindow
 from poller_cluster.pollers import ClientPollers
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, RowKey, UnixMillis
@@ -147,7 +147,7 @@ class PollerBench:
             clock=self.clock,
             spawn=self._spawn,
         )
-        self.firing = Firing(
+        self.context = MinuteContext(
             schedules=schedules,
             place=place,
             dispatcher=self.jobs,
@@ -165,7 +165,7 @@ class PollerBench:
         )
         self.pollers = ClientPollers(
             client_id=CLIENT,
-            firing=self.firing,
+            context=self.context,
             settings=MinuteSettings(),
             stagger=0.0,
             spawn=self._spawn,
@@ -181,7 +181,7 @@ class PollerBench:
         pollers = [PollerKey(CLIENT, poller_id) for poller_id in range(POLLER, POLLER + self.count)]
         await self.storage.leases.create_pollers(pollers, watermark=start)
         self._spawn(self.pollers.run(), "pollers")
-        self._spawn(self.pollers.walk(), "recovery")
+        self._spawn(self.pollers.recover(), "recovery")
         for poller in pollers:
             self.pollers.grant(PollerId(poller.poller_id), epoch=EPOCH, start=Minute(start))
         await self.advance(0)

@@ -45,7 +45,7 @@ class Minutehand:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         """`timeout_seconds` is for one request, `retries` and `retry_deadline_seconds` are for what is repeated (see
-        the package): at most so often, and not begun anew later than so long after the first request. 0: never.
+        the package): at most so often, and not begun again later than so long after the first request. 0: never.
         `ssl_context`: whom to trust, and what certificate to show; None: the public authorities."""
         self._sender = Sender(
             url,

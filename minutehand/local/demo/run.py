@@ -52,7 +52,7 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
         the cluster -> orders in Parquet -> bulk_load -> what was due too soon for it, over the API -> callbacks
                     -> archive -> reconcile, usage, capacity
 
-    Each job is the command that a user would type, and is shown before it runs. It begins anew each time.
+    Each job is the command that a user would type, and is shown before it runs. It begins again each time.
     """
     began = time.monotonic()
     jars = prepare_spark(progress)
@@ -60,7 +60,7 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
     with signals_interrupt(), ExitStack() as running:
         try:
             cluster.directory.claim(running)
-            _begin_anew(cluster.directory)
+            _begin_rescan(cluster.directory)
             started = cluster.start(running)
             show = PipelineShow(cluster.directory, started.plan, rows=rows, say=say)
             show.write_orders(jars)
@@ -73,7 +73,7 @@ def run_spark_demo(directory: Path, *, rows: int, say: Say, progress: Progress) 
                 say("Stopping.")
 
 
-def _begin_anew(directory: DemoDirectory) -> None:
+def _begin_rescan(directory: DemoDirectory) -> None:
     """Remove what the last one left: its orders are done."""
     for leftover in (directory.cassandra, *(directory.path / name for name in PipelineShow.MADE)):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -164,7 +164,7 @@ class _Site(web.TCPSite):
 
 class _RememberedPaths:
     """The application, with the route of a path looked up once where paths are few: callers create by the same ones
-    again and again. It costs a tenth of an empty request to find out anew."""
+    again and again. It costs a tenth of an empty request to find out again."""
 
     def __init__(self, app: web.Application, *, services: ApiServices) -> None:
         self._app = app

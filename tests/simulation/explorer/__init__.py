@@ -2,7 +2,7 @@
 
     scene      what may happen, and how often: creates, cancels, redeliveries, crashes, lost answers, ticks of the clock
     world      the moves of a state; each runs the product's own code up to its next storage operation
-    search     depth first over all states within a bound of context switches, or random walks from a seed
+    search     depth first over all states within a bound of context switches, or random recovers from a seed
     rules      what must hold at every call, and when nothing can happen any more
     plants     one broken rule each, which must be found
 

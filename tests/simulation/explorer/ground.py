@@ -7,7 +7,7 @@ from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.crons.fire_checks import CronChildren
-from poller_cluster.minute.runner import Firing, RowWindow
+from poller_cluster.minute.runner import MinuteContext, RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute
 from scheduler_service.usecases.edit_schedule import EditSchedule
@@ -52,7 +52,7 @@ class Ground:
             schedules=schedules, place=self.place, clock=self.circumstances, randomness=self.circumstances
         )
 
-    def firing(self, schedules: Any, balances: Any) -> Firing:
+    def context(self, schedules: Any, balances: Any) -> MinuteContext:
         unused: Any = None
         letters: Any = Port("dead_letters")
         books = Bookkeeper(
@@ -62,7 +62,7 @@ class Ground:
             clock=self.circumstances,
             spawn=lambda work, name: None,
         )
-        return Firing(
+        return MinuteContext(
             schedules=schedules,
             place=self.place,
             dispatcher=unused,

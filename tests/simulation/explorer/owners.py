@@ -198,8 +198,8 @@ class Owners:
     def _ask(self, state: State, at: At, step: Any, schedules: Any, balances: Any) -> None:
         """The product's own way to do a step."""
         self._ground.trusted = self._may_read(state.owners[at[0]])
-        firing = self._ground.firing(schedules, balances)
-        run = MinuteRun(machine=state.machines[at], firing=firing)
+        context = self._ground.context(schedules, balances)
+        run = MinuteRun(machine=state.machines[at], context=context)
         with mock.patch.object(runner, "PAGE_ROWS", self._scene.page_rows), suppress(StoreUnavailable):
             now(run._ask(step))
         self._hand_out(state, at)
@@ -224,7 +224,7 @@ class Owners:
             outbox = tuple(item for item in outbox if item[0] != minute)
         change_owner(state, epoch, outbox=outbox)
         if machine.phase is not Phase.LOST:
-            for owed in machine.debts.take():
+            for owed in machine.follow_ups.take():
                 self._writers.follow_up(state, at, owed)
         state.machine_keys[at] = machine_key(machine)
 

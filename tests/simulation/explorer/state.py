@@ -5,10 +5,10 @@ from enum import Enum
 from typing import Any
 
 from poller_cluster.dispatch.job import Claim
-from poller_cluster.minute.debts import Debts
+from poller_cluster.minute.follow_ups import FollowUps
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.partition import Anew, KnownHeader, Pass
-from poller_cluster.minute.rows import OpenRow, OpenRows
+from poller_cluster.minute.partition import KnownHeader, PartitionScan, RescanThrottle
+from poller_cluster.minute.rows import PendingRow, PendingRows
 from poller_cluster.minute.steps import Step
 from scheduler_service.domain.books import Tally
 from scheduler_service.domain.ids import Minute, Partition, RowKey
@@ -16,7 +16,7 @@ from tests.simulation.explorer.scene import FIRST_MINUTE
 from tests.simulation.explorer.store import Tables
 from tests.simulation.explorer.tasks import Task
 
-PARTS = (PollerMinute, OpenRows, OpenRow, Debts, Tally, KnownHeader, Pass, Anew)
+PARTS = (PollerMinute, PendingRows, PendingRow, FollowUps, Tally, KnownHeader, PartitionScan, RescanThrottle)
 
 
 @dataclass(frozen=True)

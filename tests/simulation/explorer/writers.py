@@ -83,9 +83,9 @@ class Writers:
                 return redeliver(Port("schedules"), ground.place, ground.circumstances, definition)
             case _:
                 _, owed = task.argument
-                firing = ground.firing(Port("schedules"), Port("balances"))
-                reschedules = CompleteReschedule(schedules=firing.schedules, place=firing.place)
-                return pay(owed, place=firing.place, reschedules=reschedules, books=firing.books)
+                context = ground.context(Port("schedules"), Port("balances"))
+                reschedules = CompleteReschedule(schedules=context.schedules, place=context.place)
+                return pay(owed, place=context.place, reschedules=reschedules, books=context.books)
 
     def _tell(self, state: State, task: Task, answer: Any) -> None:
         at_ms = self._ground.scene.now(state.tick)
@@ -111,7 +111,7 @@ class Writers:
                 if failed:
                     self.follow_up(state, at, owed)
                 elif at in state.machines:
-                    state.own_machine(at).debts.paid(owed)
+                    state.own_machine(at).follow_ups.paid(owed)
                     state.machine_keys[at] = machine_key(state.machines[at])
 
     def _granting(self, name: str, *, lose: bool) -> Callable[[State], None]:

@@ -118,8 +118,8 @@ async def test_delete_and_what_is_left_of_it(api: ApiHarness, key: str) -> None:
     for method, path in [("GET", ""), ("POST", ":pause"), ("POST", ":resume"), ("POST", ":trigger")]:
         assert (await api.send(method, NIGHTLY + path, key=key)).status == 404, path
     assert (await api.send("GET", CRONS, key=key)).json == {"items": [], "next_cursor": None}
-    anew = await put(api, key)
-    assert (anew.status, anew.json["revision"], anew.json["state"]) == (201, 3, "active")
+    renewed = await put(api, key)
+    assert (renewed.status, renewed.json["revision"], renewed.json["state"]) == (201, 3, "active")
 
 
 async def test_a_finished_cron_cannot_be_paused(api: ApiHarness, key: str) -> None:

@@ -291,7 +291,7 @@ async def test_storage_that_does_not_answer_is_503_and_nothing_is_said() -> None
         assert (await post(api, key, json=schedule())).status == 201
 
 
-async def test_a_row_that_its_retention_may_have_taken_is_not_made_anew(api: ApiHarness, key: str) -> None:
+async def test_a_row_that_its_retention_may_have_taken_is_not_made_again(api: ApiHarness, key: str) -> None:
     await api.register("shop", settings={"retention_days": 1})
     body = schedule(delay_seconds=0)
     one = ScheduleId(UUID((await post(api, key, json=body)).json["schedule_id"]))
@@ -314,8 +314,8 @@ async def test_redelivered_once(api: ApiHarness, key: str) -> None:
     api.clock.advance(60)
     over = await post(api, key, f"/{one}:redeliver")
     assert (over.status, replayed(over), over.json["state"]) == (200, True, "failed")
-    anew = await post(api, key, f"/{one}:redeliver", under="another")
-    assert (anew.status, anew.json["state"]) == (202, "retrying")
+    renewed = await post(api, key, f"/{one}:redeliver", under="another")
+    assert (renewed.status, renewed.json["state"]) == (202, "retrying")
 
 
 async def test_a_redelivery_that_died_before_its_pointer_is_made_by_the_repeat() -> None:

@@ -1,4 +1,4 @@
-"""Reschedule over REST: cancelled and created anew as one call."""
+"""Reschedule over REST: cancelled and created again as one call."""
 
 from typing import Any
 from uuid import UUID

@@ -153,7 +153,7 @@ async def test_a_body_that_trickles_in_is_408_in_time(api: ApiHarness, key: str)
     assert b"storage_available 1.0" in (await api.send("GET", "/metrics")).body
 
 
-async def test_a_remembered_path_is_judged_anew_for_each_request(api: ApiHarness, key: str) -> None:
+async def test_a_remembered_path_is_judged_again_for_each_request(api: ApiHarness, key: str) -> None:
     for given, status in ((key, 201), (None, 401), ("mh_nobody_x", 401), (key, 201)):
         reply = await api.send("POST", SCHEDULES, key=given, json=schedule())
         assert reply.status == status

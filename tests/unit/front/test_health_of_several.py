@@ -48,7 +48,7 @@ async def test_all_processes_have_to_be_ready(tmp_path: Path) -> None:
     await first.socket.start()
     await health.look()
     assert [one.reason for one in health.ready()] == ["process-down"]
-    assert health.live() == [], "the parent starts it anew"
+    assert health.live() == [], "the parent starts it again"
 
     await second.socket.start()
     await health.look()

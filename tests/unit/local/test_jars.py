@@ -74,7 +74,7 @@ def test_downloads_once_in_the_layout_of_a_maven_repository(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", [b"x" * 1000, b"a" * 999, b""], ids=["same size", "shorter", "empty"])
-def test_a_jar_that_changed_is_fetched_anew(tmp_path: Path, content: bytes) -> None:
+def test_a_jar_that_changed_is_fetched_again(tmp_path: Path, content: bytes) -> None:
     victim = store(tmp_path, FakeRepository()).ensure(JARS)[0]
     status = victim.stat()
     victim.write_bytes(content)

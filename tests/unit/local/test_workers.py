@@ -1,4 +1,4 @@
-"""How often a process that ends is started anew, and what the processes of a machine are told to be."""
+"""How often a process that ends is started again, and what the processes of a machine are told to be."""
 
 from pathlib import Path
 

@@ -99,7 +99,7 @@ def test_a_row_seen_for_the_first_time_or_after_a_pause_is_no_sample() -> None:
     assert reading.offset == 0
 
 
-def test_a_step_of_ones_own_clock_begins_anew() -> None:
+def test_a_step_of_ones_own_clock_begins_again() -> None:
     reading = Reading(me=0, a=0)
     reading.read(40)
     reading.ahead[ME] = 400
@@ -155,7 +155,7 @@ def test_witnesses_are_the_others_with_their_distance_and_step() -> None:
     assert reading.offsets.witnesses([A], me=None) == (Witness(A, 4, 500 + AGE_MS, 0),)
 
 
-def test_a_clock_whose_writer_accepted_a_step_is_compared_anew() -> None:
+def test_a_clock_whose_writer_accepted_a_step_is_compared_again() -> None:
     """Set back, its old samples would be the smallest differences for as long as they are kept."""
     reading = Reading(me=0, a=0, b=0)
     reading.read(40)

@@ -95,7 +95,7 @@ def test_a_row_that_vanished_is_silence(observing: Observing) -> None:
     assert observing.declarable() == [(A, 3)]
 
 
-def test_renewals_read_within_the_span_start_it_anew(observing: Observing) -> None:
+def test_renewals_read_within_the_span_start_it_again(observing: Observing) -> None:
     """A trust renewed just before the read may last for another four seconds."""
     observing.silence(1.0, 6.0, heartbeat(A, 7))
     observing.record(A, 4, 6.05)
@@ -145,7 +145,7 @@ def test_an_incarnation_that_only_a_lease_names_is_judged_too() -> None:
     assert observing.declarable() == [(B, 2)]
 
 
-def test_a_rejected_declaration_starts_the_span_anew_under_what_it_showed(observing: Observing) -> None:
+def test_a_rejected_declaration_starts_the_span_again_under_what_it_showed(observing: Observing) -> None:
     observing.silence(1.0, 8.0, heartbeat(A, 7))
     observing.detector.declared(A, Rejected(IncarnationRecord(A, alive=True, renewals=4)), returned=8.0)
     observing.silence(8.1, 14.0, heartbeat(A, 7))
@@ -154,7 +154,7 @@ def test_a_rejected_declaration_starts_the_span_anew_under_what_it_showed(observ
     assert observing.declarable() == [(A, 4)]
 
 
-def test_a_rejection_starts_the_span_anew_even_if_it_shows_nothing_new(observing: Observing) -> None:
+def test_a_rejection_starts_the_span_again_even_if_it_shows_nothing_new(observing: Observing) -> None:
     observing.silence(1.0, 8.0, heartbeat(A, 7))
     observing.record(A, 4, 7.5)
     observing.detector.declared(A, Rejected(IncarnationRecord(A, alive=True, renewals=4)), returned=9.0)

@@ -43,7 +43,7 @@ def test_with_no_poller_that_counts_the_last_low_watermark_stays() -> None:
     assert low_watermarks.send({}.__getitem__) == 10
 
 
-def test_a_poller_that_counts_anew_counts_from_where_it_is_then() -> None:
+def test_a_poller_that_counts_again_counts_from_where_it_is_then() -> None:
     low_watermarks = LowWatermarks()
     low_watermarks.count(A, position=10)
     low_watermarks.discount(A)

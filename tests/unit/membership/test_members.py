@@ -164,7 +164,7 @@ def test_one_lost_or_hanging_beat_costs_no_trust() -> None:
     run_virtual(scenario)
 
 
-def test_an_unknown_renewal_is_read_and_made_anew() -> None:
+def test_an_unknown_renewal_is_read_and_made_again() -> None:
     async def scenario() -> None:
         cluster = Cluster({})
         a = cluster.add("a")

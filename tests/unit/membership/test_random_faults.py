@@ -93,7 +93,7 @@ class Chaos:
                 process.balancer.take_again()
 
     def all_well(self) -> bool:
-        """Those that only now learnt that they are dead are begun anew, as their supervisor would do."""
+        """Those that only now learnt that they are dead are begun again, as their supervisor would do."""
         for name, process in list(self.running.items()):
             if process.over is not None:
                 self.running[name] = self.add(name)

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from poller_cluster.backlog import STANDS_SECONDS, Backlog
-from poller_cluster.minute.rows import OpenRows
-from poller_cluster.recovery import Walk
+from poller_cluster.minute.rows import PendingRows
+from poller_cluster.recovery import RecoveryRange
 from scheduler_service.domain.ids import Minute, PollerId, minute_of
 from scheduler_service.domain.schedules import Outcome, State
 from tests.support.api import NOW, ManualClock
@@ -14,15 +14,15 @@ from tests.unit.poller_cluster.claimed import claim
 PRESENT = minute_of(NOW)
 
 
-def pollers(client_id: str, *dues: int, suspended: bool = False, walk_from: int = PRESENT) -> Any:
+def pollers(client_id: str, *dues: int, suspended: bool = False, recover_from: int = PRESENT) -> Any:
     """A client's pollers that hold rows due at these instants, against the present, in one run."""
-    rows = OpenRows()
+    rows = PendingRows()
     for tail, due in enumerate(dues):
         rows.add(claim(due=NOW + due, tail=tail).row, redelivery=False)
     run = SimpleNamespace(machine=SimpleNamespace(rows=rows))
-    walk = Walk(PollerId(0), Minute(walk_from), Minute(PRESENT))
+    recovery = RecoveryRange(PollerId(0), Minute(recover_from), Minute(PRESENT))
     return SimpleNamespace(
-        client_id=client_id, suspended=suspended, pollers={0: SimpleNamespace(walk=walk, runs={PRESENT: run})}
+        client_id=client_id, suspended=suspended, pollers={0: SimpleNamespace(recovery=recovery, runs={PRESENT: run})}
     )
 
 
@@ -47,12 +47,12 @@ def test_nothing_due_is_no_backlog() -> None:
 
 
 def test_what_a_suspension_holds_is_no_backlog() -> None:
-    looked, _ = backlog(pollers("held", -60_000, suspended=True, walk_from=PRESENT - 9), pollers("shop", -500))
+    looked, _ = backlog(pollers("held", -60_000, suspended=True, recover_from=PRESENT - 9), pollers("shop", -500))
     assert (looked.rows(), looked.oldest_age_seconds()) == (1, 0.5)
 
 
 def test_minutes_that_recovery_has_not_looked_at_are_as_old_as_they_are() -> None:
-    looked, _ = backlog(pollers("shop", -500, walk_from=PRESENT - 5))
+    looked, _ = backlog(pollers("shop", -500, recover_from=PRESENT - 5))
     assert (looked.rows(), looked.oldest_age_seconds()) == (1, 300.0)
 
 

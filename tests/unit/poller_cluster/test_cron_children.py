@@ -110,10 +110,10 @@ async def test_fires_that_were_due_before_the_change_stand(fires: Fires, state: 
     assert await fires.verdict(*rows) == [None] * 3 + [(State.CANCELLED, CHANGED)] * 7
 
 
-async def test_a_fire_that_the_change_found_claimed_stands_but_none_that_was_made_anew(fires: Fires) -> None:
+async def test_a_fire_that_the_change_found_claimed_stands_but_none_that_was_made_again(fires: Fires) -> None:
     rows = await fires.children(await fires.cron())
-    anew = await fires.cron(revision=2, expanded_through=UnixMillis(NOW + 10 * MINUTE_MS))
-    for row in (await fires.children(anew, placed=False))[1:]:
+    renewed = await fires.cron(revision=2, expanded_through=UnixMillis(NOW + 10 * MINUTE_MS))
+    for row in (await fires.children(renewed, placed=False))[1:]:
         await fires.world.storage.schedules.insert(row)
     assert await fires.verdict(*rows) == [None] + [(State.CANCELLED, CHANGED)] * 9
 

@@ -5,7 +5,7 @@ from typing import cast
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.rows import Hold, OpenRow, OpenRows
+from poller_cluster.minute.rows import Hold, PendingRow, PendingRows
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.schedules import Row, State
 from tests.unit.poller_cluster.builders import PARTITION, at, row
@@ -19,7 +19,7 @@ class Held:
 
     def __init__(self) -> None:
         self.known = False
-        self.rows = OpenRows()
+        self.rows = PendingRows()
         self.admission = MinuteAdmission(
             minute=PARTITION.minute,
             order=OrderingKeys(on_change=lambda: None, on_wanted=lambda: None),
@@ -83,6 +83,6 @@ def test_first_rows_that_wait_for_a_long_recovery_leave_most_of_the_window_to_ot
 def test_a_held_row_says_what_it_waits_for() -> None:
     held = Held()
     one = keyed(1, "key")
-    verdict = held.admission.judge(OpenRow(one, redelivery=False), at(0))
+    verdict = held.admission.judge(PendingRow(one, redelivery=False), at(0))
     assert isinstance(verdict, Hold)
-    assert verdict.line == ("key", "key")
+    assert verdict.queue == ("key", "key")

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from poller_cluster.dispatch.outcome import put_off
 from poller_cluster.minute.machine import PollerMinute
-from poller_cluster.minute.rows import AdmitAll, Again, Hold, Line, OpenRow, Verdict
+from poller_cluster.minute.rows import AdmitAll, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.minute.steps import Phase, SweepPage, Wait, WriteBalance
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import MAX_DUE, key_of
@@ -35,7 +35,7 @@ from tests.unit.poller_cluster.builders import (
     with_state,
 )
 
-LINE: Line = ("host", "slow")
+QUEUE: WaitQueue = ("host", "slow")
 PUT_OFF = outcome(State.RETRYING, attempts=0, next_attempt_at=at(300), reason="destination-open")
 
 
@@ -49,13 +49,13 @@ class Judge:
         self.told: list[tuple[str, object]] = []
         self.held: list[int] = []
 
-    def begin(self, held: Mapping[Line, Sized]) -> None:
+    def begin(self, held: Mapping[WaitQueue, Sized]) -> None:
         self.held.append(sum(map(len, held.values())))
 
-    def judge(self, entry: OpenRow, now: int) -> Verdict:
+    def judge(self, entry: PendingRow, now: int) -> Verdict:
         return self.verdicts.get(entry.row)
 
-    def again(self, line: Line, first: OpenRow, now: int) -> Again:
+    def again(self, queue: WaitQueue, first: PendingRow, now: int) -> Again:
         self.told.append(("again", first.row))
         return Again(self.free, self.due_by)
 
@@ -76,7 +76,7 @@ class Judge:
 
 
 def hold(one: Row) -> Hold:
-    return Hold(LINE, key_of(one.schedule_id))
+    return Hold(QUEUE, key_of(one.schedule_id))
 
 
 def judged(judge: Judge, *rows: Row) -> PollerMinute:
@@ -87,8 +87,8 @@ def judged(judge: Judge, *rows: Row) -> PollerMinute:
 
 def test_without_a_judge_everything_is_admitted() -> None:
     everybody = AdmitAll()
-    assert everybody.judge(OpenRow(row(1), redelivery=False), at(0)) is None
-    assert everybody.again(LINE, OpenRow(row(1), redelivery=False), at(0)).rows == 0
+    assert everybody.judge(PendingRow(row(1), redelivery=False), at(0)) is None
+    assert everybody.again(QUEUE, PendingRow(row(1), redelivery=False), at(0)).rows == 0
 
 
 def test_a_held_row_lets_the_others_pass_and_goes_when_there_is_room() -> None:
@@ -103,7 +103,7 @@ def test_a_held_row_lets_the_others_pass_and_goes_when_there_is_room() -> None:
     assert minute.rows.held == {}
 
 
-def test_no_more_go_than_there_is_room_for_the_first_in_line_first() -> None:
+def test_no_more_go_than_there_is_room_for_the_first_in_the_queue_first() -> None:
     judge, rows = Judge(), [row(3 - number, number) for number in range(3)]
     judge.verdicts = {each: hold(each) for each in rows}
     minute = judged(judge, *rows)
@@ -141,7 +141,7 @@ def test_a_row_that_is_put_off_is_recorded_without_having_been_claimed() -> None
     written = apply(minute, 0)
     assert written.in_flight == ids(fine)
     assert [(write.key, write.outcome) for write in written.writes] == [(dead.key, PUT_OFF)]
-    (owed,) = minute.debts.take()
+    (owed,) = minute.follow_ups.take()
     assert owed.outcome == PUT_OFF
     assert ("recorded", State.RETRYING) in judge.told
 
@@ -151,7 +151,7 @@ def test_a_minute_of_rows_put_off_settles() -> None:
     judge.verdicts[dead] = PUT_OFF
     minute = judged(judge, dead)
     apply(minute, 0)
-    minute.debts.paid(minute.debts.take()[0])
+    minute.follow_ups.paid(minute.follow_ups.take()[0])
     read(minute, with_state(dead, State.RETRYING, next_attempt_at=at(300)), seconds=SWEEP)
     expect(WriteBalance, minute, SWEEP)
     assert minute.account.counts == {State.RETRYING: 1}
@@ -168,7 +168,7 @@ def test_a_row_cancelled_before_it_was_put_off_stays_cancelled() -> None:
     assert [write.expect_state for write in written.writes] == [State.SCHEDULED]
     minute.advanced(rejected(met_by(written, edits=EDITS), with_state(dead, State.CANCELLED)))
     apply(minute, 0)
-    assert minute.debts.take() == []
+    assert minute.follow_ups.take() == []
 
 
 def test_the_judge_hears_of_what_is_read_and_when_everything_was() -> None:
@@ -212,7 +212,7 @@ def test_a_row_that_is_put_off_still_says_what_its_last_attempt_came_to() -> Non
     assert (found.attempts, found.first_attempt_at, found.last_status) == (1, at(-120), 503)
 
 
-def test_what_a_newer_read_replaces_is_judged_anew() -> None:
+def test_what_a_newer_read_replaces_is_judged_again() -> None:
     """A partition that an older owner had opened is read again after the open."""
     judge, slow = Judge(), row(1)
     judge.verdicts[slow] = hold(slow)

@@ -100,16 +100,16 @@ def test_a_row_that_ended_is_not_given_back() -> None:
     assert minute.rows.claimed_count == 0
 
 
-def test_a_drain_waits_for_debts() -> None:
+def test_a_drain_waits_for_follow_ups() -> None:
     failing = row(10)
     minute = reading(failing)
     claim(minute, 9)
     minute.draining = True
     minute.attempt_ended(failing.key, outcome(State.RETRYING, next_attempt_at=at(90)), now=at(10))
     apply(minute, 10)
-    (owed,) = minute.debts.take()
+    (owed,) = minute.follow_ups.take()
     assert step(minute, 10) == Wait(None)
-    minute.debts.paid(owed)
+    minute.follow_ups.paid(owed)
     assert step(minute, 10) == Stop()
 
 

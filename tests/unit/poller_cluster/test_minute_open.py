@@ -111,7 +111,7 @@ def test_claims_in_doubt_say_that_they_may_be_repeated() -> None:
     assert claims == {doubted.schedule_id: True, fresh.schedule_id: False}
 
 
-def test_ids_in_doubt_stay_in_flight_until_claimed_anew_and_recorded() -> None:
+def test_ids_in_doubt_stay_in_flight_until_claimed_again_and_recorded() -> None:
     fresh, doubted = row(10, 1), row(40, 2)
     minute = taken_over(fresh, doubted, in_flight=(doubted,))
     assert apply(minute, 9).in_flight == ids(fresh, doubted)

@@ -4,7 +4,7 @@ from typing import cast
 from poller_cluster.minute.runner import MinuteRun
 from poller_cluster.minute.steps import Phase
 from poller_cluster.pollers import PollerWork
-from poller_cluster.recovery import Walk, found, next_chunk
+from poller_cluster.recovery import RecoveryRange, found, next_chunk
 from scheduler_service.domain.ids import Minute, PollerId
 from tests.unit.poller_cluster.builders import EPOCH, machine
 
@@ -29,12 +29,12 @@ class ScriptedRun:
         self.asked.append("abandon")
 
 
-def walk(at: int, to: int, poller: int = 1) -> Walk:
-    return Walk(PollerId(poller), Minute(HOUR + at), Minute(HOUR + to))
+def recovery(at: int, to: int, poller: int = 1) -> RecoveryRange:
+    return RecoveryRange(PollerId(poller), Minute(HOUR + at), Minute(HOUR + to))
 
 
 def poller(at: int = 0, to: int = 0) -> PollerWork:
-    return PollerWork(poller_id=PollerId(1), epoch=EPOCH, walk=walk(at, to))
+    return PollerWork(poller_id=PollerId(1), epoch=EPOCH, recovery=recovery(at, to))
 
 
 def runs(work: PollerWork, minute: int, run: ScriptedRun, *, task: bool = True) -> None:
@@ -48,22 +48,22 @@ def position(work: PollerWork, swept: int) -> int:
 
 
 def test_a_chunk_goes_from_the_oldest_unread_minute_to_the_end_of_its_hour() -> None:
-    assert next_chunk([walk(30, 200), walk(20, 40, 2)]) == (HOUR + 20, HOUR + 59)
-    assert next_chunk([walk(60, 200)]) == (HOUR + 60, HOUR + 119)
+    assert next_chunk([recovery(30, 200), recovery(20, 40, 2)]) == (HOUR + 20, HOUR + 59)
+    assert next_chunk([recovery(60, 200)]) == (HOUR + 60, HOUR + 119)
 
 
 def test_the_last_chunk_ends_with_the_last_walk() -> None:
-    assert next_chunk([walk(10, 12), walk(5, 25, 2)]) == (HOUR + 5, HOUR + 24)
+    assert next_chunk([recovery(10, 12), recovery(5, 25, 2)]) == (HOUR + 5, HOUR + 24)
 
 
 def test_walks_that_are_done_need_no_chunk() -> None:
     assert next_chunk([]) is None
-    assert next_chunk([walk(10, 10), walk(12, 11, 2)]) is None
-    assert next_chunk([walk(1, 1), walk(10, 11, 2)]) == (HOUR + 10, HOUR + 10)
+    assert next_chunk([recovery(10, 10), recovery(12, 11, 2)]) is None
+    assert next_chunk([recovery(1, 1), recovery(10, 11, 2)]) == (HOUR + 10, HOUR + 10)
 
 
 def test_minutes_are_found_oldest_first_within_each_poller_s_range() -> None:
-    one, two = walk(10, 20, 1), walk(15, 30, 2)
+    one, two = recovery(10, 20, 1), recovery(15, 30, 2)
     occupied = {
         Minute(HOUR + minute): [PollerId(number) for number in (3, 2, 1)] for minute in (30, 20, 15, 19, 9, 10, 14)
     }
@@ -87,13 +87,13 @@ def test_a_poller_stands_behind_what_is_swept_and_settled() -> None:
     assert not work.knows(Minute(HOUR + 12))
 
 
-def test_a_poller_stands_at_its_oldest_run_or_walk() -> None:
+def test_a_poller_stands_at_its_oldest_run_or_recovery() -> None:
     work = poller(3, 8)
     assert position(work, 9) == 3
     runs(work, 2, ScriptedRun())
     assert position(work, 9) == 2
     assert work.knows(Minute(HOUR + 2))
-    work.walk = walk(8, 8)
+    work.recovery = recovery(8, 8)
     work.runs.clear()
     runs(work, 7, ScriptedRun())
     assert position(work, 9) == 7
@@ -110,7 +110,7 @@ def test_a_draining_poller_stands_still() -> None:
     assert position(work, 30) == 8
 
 
-def test_a_poller_taken_back_walks_what_it_has_not_settled() -> None:
+def test_a_poller_taken_back_recovers_what_it_has_not_settled() -> None:
     work = poller()
     unfinished, drained = ScriptedRun(), ScriptedRun(Phase.DRAINED)
     runs(work, 8, unfinished)
@@ -121,7 +121,7 @@ def test_a_poller_taken_back_walks_what_it_has_not_settled() -> None:
     assert (work.draining, work.entered) == (False, False)
     assert unfinished.asked == ["drain", "resume"]
     assert sorted(minute - HOUR for minute in work.runs) == [8]
-    assert work.walk == walk(8, 31)
+    assert work.recovery == recovery(8, 31)
     assert work.settled == {Minute(HOUR + 31)}
 
 

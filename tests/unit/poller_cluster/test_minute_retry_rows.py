@@ -89,19 +89,19 @@ def test_a_retry_row_that_its_original_does_not_name_is_dropped(found: Row | Non
 def test_a_dropped_retry_row_owes_nobody_anything(found: Row | None) -> None:
     minute = checked(found)
     apply(minute, 15)
-    assert minute.debts.take() == []
+    assert minute.follow_ups.take() == []
 
 
 def test_the_retry_row_that_the_original_names_instead_is_placed() -> None:
     minute = checked(original(next_at=30))
-    (owed,) = minute.debts.take()
+    (owed,) = minute.follow_ups.take()
     assert owed.key == original().key
     assert owed.definition.partition.minute < minute.partition.minute
     assert (owed.outcome.state, owed.outcome.next_attempt_at) == (State.RETRYING, at(30))
     apply(minute, 15)
     read(minute, with_state(RETRY_ROW, State.CANCELLED, reason=SUPERSEDED), seconds=SWEEP, header=opened_by(EPOCH))
     assert step(minute, SWEEP) == Wait(None)
-    minute.debts.paid(owed)
+    minute.follow_ups.paid(owed)
     assert step(minute, SWEEP) == WriteBalance()
 
 
@@ -111,9 +111,9 @@ def test_a_retry_row_owes_its_end_to_its_original(state: State) -> None:
     claim(minute, 19)
     minute.attempt_ended(RETRY_ROW.key, outcome(state), now=at(20))
     apply(minute, 20)
-    (owed,) = minute.debts.take()
+    (owed,) = minute.follow_ups.take()
     assert (owed.key, owed.outcome.state) == (RETRY_ROW.key, state)
-    assert minute.debts.take() == []
+    assert minute.follow_ups.take() == []
 
 
 def test_retry_rows_are_not_counted() -> None:

@@ -134,24 +134,24 @@ def test_settled_is_the_end() -> None:
 
 
 @pytest.mark.parametrize("state", [State.RETRYING, State.FAILED])
-def test_the_minute_is_open_until_its_debts_are_paid(state: State) -> None:
+def test_the_minute_is_open_until_its_follow_ups_are_paid(state: State) -> None:
     minute = sweeping(with_state(row(10), state, next_attempt_at=at(90)))
-    (owed,) = minute.debts.take()
+    (owed,) = minute.follow_ups.take()
     assert step(minute, SWEEP) == Wait(None)
-    minute.debts.paid(owed)
+    minute.follow_ups.paid(owed)
     assert step(minute, SWEEP) == WriteBalance()
 
 
 @pytest.mark.parametrize("state", [State.DELIVERED, State.CANCELLED, State.SKIPPED])
 def test_a_call_with_another_end_owes_nothing(state: State) -> None:
     minute = sweeping(with_state(row(10), state))
-    assert minute.debts.take() == []
+    assert minute.follow_ups.take() == []
     assert step(minute, SWEEP) == WriteBalance()
 
 
 def test_a_retry_row_found_ended_owes_the_news_again() -> None:
     minute = sweeping(with_state(retry_row_key(10, row(-120)), State.CANCELLED))
-    assert [owed.outcome.state for owed in minute.debts.take()] == [State.CANCELLED]
+    assert [owed.outcome.state for owed in minute.follow_ups.take()] == [State.CANCELLED]
     assert minute.account.accepted == 0
 
 
@@ -161,10 +161,10 @@ def test_what_this_incarnation_paid_is_not_owed_again() -> None:
     claim(minute, 9)
     minute.attempt_ended(failing.key, outcome(State.FAILED), now=at(10))
     apply(minute, 10)
-    (owed,) = minute.debts.take()
-    minute.debts.paid(owed)
+    (owed,) = minute.follow_ups.take()
+    minute.follow_ups.paid(owed)
     read(minute, with_state(failing, State.FAILED), seconds=SWEEP, header=opened_by(EPOCH))
-    assert minute.debts.take() == []
+    assert minute.follow_ups.take() == []
     assert step(minute, SWEEP) == WriteBalance()
 
 
@@ -174,9 +174,9 @@ def test_what_is_still_owed_is_not_handed_out_twice() -> None:
     claim(minute, 9)
     minute.attempt_ended(failing.key, outcome(State.FAILED), now=at(10))
     apply(minute, 10)
-    assert len(minute.debts.take()) == 1
+    assert len(minute.follow_ups.take()) == 1
     read(minute, with_state(failing, State.FAILED), seconds=SWEEP, header=opened_by(EPOCH))
-    assert minute.debts.take() == []
+    assert minute.follow_ups.take() == []
     assert step(minute, SWEEP) == Wait(None)
 
 
@@ -184,7 +184,7 @@ def test_a_pointer_without_a_definition_is_its_writer_s_care() -> None:
     pointer = with_state(row(10, created_at=None), State.RETRYING, next_attempt_at=at(90))
     minute = sweeping(pointer, row(11, 1, created_at=None))
     assert minute.account.accepted == 0
-    assert minute.debts.take() == []
+    assert minute.follow_ups.take() == []
     assert step(minute, SWEEP) == WriteBalance()
 
 
@@ -288,7 +288,7 @@ def test_of_rows_that_it_recorded_a_sweep_reads_nothing_more() -> None:
         with_state(retry_row_key(10, row(-120)), State.DELIVERED),
     ],
 )
-def test_a_pass_is_over_only_when_the_rows_that_owe_something_are_read(stray: Row) -> None:
+def test_a_scan_is_over_only_when_the_rows_that_owe_something_are_read(stray: Row) -> None:
     minute = reading()
     assert step(minute, SWEEP) == SweepPage(None)
     minute.page_swept(swept_page(stray), trusted=True)

@@ -116,7 +116,7 @@ def test_it_asks_once_for_what_there_is_to_know_and_tells_nobody_before(poller: 
 
 
 def test_lines_are_bounded(poller: Poller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "LINE_IDS", 3)
+    monkeypatch.setattr(ordering, "QUEUED_IDS", 3)
     for number in range(5):
         poller.keys.read(keyed(number))
     assert poller.rank(keyed(9)) == 3
@@ -145,7 +145,7 @@ def test_a_line_is_what_was_seen_and_has_not_ended(events: list[tuple[int, str]]
             assert poller.rank(each) == sum(other < each.schedule_id for other in waiting)
 
 
-def test_a_redelivery_is_not_in_line(poller: Poller) -> None:
+def test_a_redelivery_is_not_in_the_queue(poller: Poller) -> None:
     first, second = keyed(1), keyed(2)
     poller.keys.read(second)
     again = msgspec.structs.replace(with_state(first, State.RETRYING), redelivered_at=at(50), next_attempt_at=at(50))

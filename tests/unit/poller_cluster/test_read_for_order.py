@@ -22,7 +22,7 @@ class Minute:
         self.reads: list[bool] = []
         self.told: list[Any] = []
         self.budget = budget(clock, BackgroundSettings(requests_at_once=1))
-        firing: Any = SimpleNamespace(
+        context: Any = SimpleNamespace(
             schedules=SimpleNamespace(read_page=self.read_page),
             place=stand_in,
             clock=clock,
@@ -35,7 +35,7 @@ class Minute:
         )
         machine: Any = SimpleNamespace(partition=PARTITION, epoch=1)
         admission: Any = SimpleNamespace(read=self.told.append, whole_read=lambda: self.told.append("whole"))
-        self.run = MinuteRun(machine=machine, firing=firing, admission=admission, past=past)
+        self.run = MinuteRun(machine=machine, context=context, admission=admission, past=past)
 
     async def read_page(self, partition: object, *, lean: bool = False, **where: object) -> Page:
         self.reads.append(lean)

@@ -1,4 +1,4 @@
-"""Which minutes are counted anew, when, and under which epoch."""
+"""Which minutes are counted again, when, and under which epoch."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from poller_cluster.minute.admission import MinuteAdmission
 from poller_cluster.minute.ordering import OrderingKeys
-from poller_cluster.minute.rows import Hold, OpenRow, Verdict
+from poller_cluster.minute.rows import Hold, PendingRow, Verdict
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.clients import DestinationLimit
 from scheduler_service.domain.ids import minute_of
@@ -58,7 +58,7 @@ class Judging:
         if self._forgets:
             self.admission._alike = None
         row = claim(due=NOW + after_ms, tail=number, url=f"https://{host}/", ordering_key=key).row
-        said: Verdict = self.admission.judge(OpenRow(row, redelivery=in_doubt), NOW)
+        said: Verdict = self.admission.judge(PendingRow(row, redelivery=in_doubt), NOW)
         return said.state if isinstance(said, Outcome) else said
 
     @property

@@ -1,4 +1,4 @@
-"""Ids that an earlier owner left in flight: in doubt until claimed anew and recorded, whatever happens in between."""
+"""Ids that an earlier owner left in flight: in doubt until claimed again and recorded, whatever happens in between."""
 
 import pytest
 

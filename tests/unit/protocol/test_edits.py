@@ -60,7 +60,7 @@ async def test_an_outcome_is_never_written_over_one_that_an_external_update_made
     assert await bench.state(other) == State.DELIVERED
     assert (await bench.header()).in_flight == frozenset()
     await bench.at(SWEEP)
-    assert [owed.definition for owed in bench.machine.debts.take()] == [call]
+    assert [owed.definition for owed in bench.machine.follow_ups.take()] == [call]
     assert bench.machine.account.counts == {State.RETRYING: 1, State.DELIVERED: 1}
 
 
@@ -118,7 +118,7 @@ async def test_only_a_read_of_the_whole_partition_brings_the_test_of_edits_back(
     assert (step.commit.edits_known, step.commit.edits) == (True, (await bench.header()).edits)
 
 
-async def test_an_external_update_after_the_first_page_of_a_pass_is_not_taken_for_known() -> None:
+async def test_an_external_update_after_the_first_page_of_a_scan_is_not_taken_for_known() -> None:
     bench = MinuteBench(page_rows=1)
     first, second = definition(20.0), definition(20.1)
     await bench.create(first, second)
@@ -128,7 +128,7 @@ async def test_an_external_update_after_the_first_page_of_a_pass_is_not_taken_fo
     assert bench.keys() == [second.key]
 
 
-async def test_rows_of_an_unopened_minute_are_read_anew_with_the_external_update_that_they_are_claimed_by() -> None:
+async def test_rows_of_an_unopened_minute_are_read_again_with_the_external_update_that_they_are_claimed_by() -> None:
     """Without room nothing was claimed until the sweep began; its first page shows an external update of a row further
     on."""
     bench = MinuteBench(page_rows=1)

@@ -5,7 +5,7 @@ from tests.support.minutes import MINUTE, POLLER, definition
 from tests.support.pollers import PollerBench, on_pollers
 
 
-def test_a_granted_poller_takes_the_present_at_once_and_walks_from_its_watermark() -> None:
+def test_a_granted_poller_takes_the_present_at_once_and_recovers_from_its_watermark() -> None:
     async def scenario(bench: PollerBench) -> None:
         past = [definition(10.0, minute=MINUTE - back) for back in (200, 61, 60, 2)]
         present = definition(20.0)
@@ -22,7 +22,7 @@ def test_a_granted_poller_takes_the_present_at_once_and_walks_from_its_watermark
     on_pollers(scenario)
 
 
-def test_a_walk_is_bounded_and_its_poller_stands_at_the_oldest_minute_not_settled() -> None:
+def test_a_recovery_is_bounded_and_its_poller_stands_at_the_oldest_minute_not_settled() -> None:
     async def scenario(bench: PollerBench) -> None:
         past = [definition(10.0, minute=MINUTE - back) for back in (30, 20, 10)]
         await bench.create(*past)

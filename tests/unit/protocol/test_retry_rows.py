@@ -26,8 +26,8 @@ async def original(bench: MinuteBench, outcome: Outcome) -> Definition:
     return call
 
 
-def debts(bench: MinuteBench) -> list[FollowUp]:
-    return bench.machine.debts.take()
+def follow_ups(bench: MinuteBench) -> list[FollowUp]:
+    return bench.machine.follow_ups.take()
 
 
 async def test_a_retry_row_that_its_original_names_is_called(bench: MinuteBench) -> None:
@@ -62,7 +62,7 @@ async def test_a_retry_row_whose_schedule_has_ended_is_dropped_with_that_end(ben
     assert bench.claims == []
     row = await bench.row(again)
     assert (row.state, row.reason) == (end, SUPERSEDED)
-    assert debts(bench) == []
+    assert follow_ups(bench) == []
 
 
 async def test_a_retry_row_without_an_original_is_dropped(bench: MinuteBench) -> None:
@@ -79,7 +79,7 @@ async def test_a_retry_row_left_behind_is_dropped_and_the_named_one_is_seen_to(b
     await bench.create(again)
     await bench.at(AT)
     assert bench.claims == []
-    (owed,) = debts(bench)
+    (owed,) = follow_ups(bench)
     assert (owed.key, owed.outcome.next_attempt_at) == (call.key, AT + 90_000)
 
 
@@ -109,8 +109,8 @@ async def test_a_failed_attempt_owes_its_retry_row(bench: MinuteBench) -> None:
     outcome = retrying(AT + 5_000)
     bench.ended(bench.claims[0], outcome)
     await bench.run()
-    assert debts(bench) == [FollowUp(call, outcome)]
-    assert debts(bench) == []
+    assert follow_ups(bench) == [FollowUp(call, outcome)]
+    assert follow_ups(bench) == []
 
 
 @pytest.mark.parametrize(("outcome", "owes"), [(DELIVERED, False), (FAILED, True), (retrying(AT + 1), True)])
@@ -119,7 +119,7 @@ async def test_what_a_call_owes(bench: MinuteBench, outcome: Outcome, owes: bool
     await bench.at(AT)
     bench.ended(bench.claims[0], outcome)
     await bench.run()
-    assert bool(debts(bench)) is owes
+    assert bool(follow_ups(bench)) is owes
 
 
 @pytest.mark.parametrize("outcome", [DELIVERED, FAILED, retrying(AT + 1, attempts=2)])
@@ -129,43 +129,43 @@ async def test_every_outcome_of_a_retry_row_is_owed_to_its_original(bench: Minut
     await bench.at(AT)
     bench.ended(bench.claims[0], outcome)
     await bench.run()
-    assert debts(bench) == [FollowUp(again, outcome)]
+    assert follow_ups(bench) == [FollowUp(again, outcome)]
 
 
-async def test_a_minute_with_a_debt_does_not_settle(bench: MinuteBench) -> None:
+async def test_a_minute_with_a_follow_up_does_not_settle(bench: MinuteBench) -> None:
     call = definition(20.0)
     await bench.create(call)
     await bench.at(AT)
     bench.ended(bench.claims[0], retrying(AT + 90_000))
     await bench.run()
-    (owed,) = debts(bench)
+    (owed,) = follow_ups(bench)
     await bench.at(SWEEP)
     assert bench.peek() == Wait(None)
     assert bench.balances == 0
-    bench.machine.debts.paid(owed)
+    bench.machine.follow_ups.paid(owed)
     assert await bench.run() == ["WriteBalance"]
     assert bench.machine.account.counts == {State.RETRYING: 1}
 
 
-async def test_a_debt_paid_once_is_not_made_again_by_the_sweep(bench: MinuteBench) -> None:
+async def test_a_follow_up_paid_once_is_not_made_again_by_the_sweep(bench: MinuteBench) -> None:
     await bench.create(definition(20.0))
     await bench.at(AT)
     bench.ended(bench.claims[0], retrying(AT + 90_000))
     await bench.run()
-    (owed,) = debts(bench)
-    bench.machine.debts.paid(owed)
+    (owed,) = follow_ups(bench)
+    bench.machine.follow_ups.paid(owed)
     assert await bench.at(SWEEP) == ["SweepPage", "WriteBalance"]
-    assert debts(bench) == []
+    assert follow_ups(bench) == []
 
 
-async def test_a_successor_finds_the_debts_of_a_crash_between_pointer_and_retry_row(bench: MinuteBench) -> None:
+async def test_a_successor_finds_the_follow_ups_of_a_crash_between_pointer_and_retry_row(bench: MinuteBench) -> None:
     call, again = definition(20.0), definition(30.0)
     await bench.create(call, again)
     await bench.as_owner(epoch=1, writes=[RowWrite(key=call.key, outcome=retrying(AT + 90_000))])
     await bench.as_owner(epoch=1, writes=[RowWrite(key=again.key, outcome=DELIVERED)])
     successor = MinuteBench(storage=bench.storage, epoch=2)
     assert await successor.at(SWEEP) == ["ReadPage"]
-    (owed,) = debts(successor)
+    (owed,) = follow_ups(successor)
     assert (owed.definition, owed.outcome.next_attempt_at) == (call, AT + 90_000)
 
 
@@ -175,7 +175,7 @@ async def test_a_successor_carries_a_retry_rows_recorded_outcome_to_its_original
     await bench.as_owner(epoch=1, writes=[RowWrite(key=again.key, outcome=DELIVERED)])
     successor = MinuteBench(storage=bench.storage, epoch=2)
     await successor.at(SWEEP)
-    (owed,) = debts(successor)
+    (owed,) = follow_ups(successor)
     assert (owed.definition.key, owed.outcome.state) == (again.key, State.DELIVERED)
 
 
@@ -189,14 +189,14 @@ async def test_a_retry_within_the_minute_is_called_by_the_same_machine(bench: Mi
     assert minute_of(again.due) == MINUTE
     await bench.create(again)
     bench.machine.hint([again.key])
-    for owed in debts(bench):
-        bench.machine.debts.paid(owed)
+    for owed in follow_ups(bench):
+        bench.machine.follow_ups.paid(owed)
     await bench.at(AT + 5_000)
     assert bench.keys() == [call.key, again.key]
     bench.ended(bench.claims[1])
     await bench.at(SWEEP)
-    for owed in debts(bench):
-        bench.machine.debts.paid(owed)
+    for owed in follow_ups(bench):
+        bench.machine.follow_ups.paid(owed)
     await bench.run()
     assert bench.machine.account.counts == {State.RETRYING: 1}
     assert bench.balances == 1

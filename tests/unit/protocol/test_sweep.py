@@ -26,7 +26,7 @@ async def test_the_sweep_begins_after_the_grace_and_not_before(bench: MinuteBenc
     assert bench.machine.phase is Phase.SWEEPING
 
 
-async def test_a_pass_begun_before_the_grace_does_not_count_as_sweep() -> None:
+async def test_a_scan_begun_before_the_grace_does_not_count_as_sweep() -> None:
     bench = MinuteBench(page_rows=1)
     await bench.create(definition(10.0), definition(11.0))
     bench.room = 0
@@ -47,7 +47,7 @@ async def test_a_row_created_after_the_prefetch_is_found_by_the_sweep_without_an
     assert bench.keys() == [call.key]
 
 
-async def test_a_minute_read_first_after_its_grace_needs_one_pass(bench: MinuteBench) -> None:
+async def test_a_minute_read_first_after_its_grace_needs_one_scan(bench: MinuteBench) -> None:
     await bench.create(definition(20.0))
     assert await bench.at(SWEEP) == ["ReadPage", "WriteCommit"]
     bench.ended(bench.claims[0])
@@ -96,8 +96,8 @@ async def test_every_row_is_counted_once_whenever_it_ends() -> None:
         bench.ended(claims[call.key])
     bench.now += 500
     await bench.run()
-    for owed in bench.machine.debts.take():
-        bench.machine.debts.paid(owed)
+    for owed in bench.machine.follow_ups.take():
+        bench.machine.follow_ups.paid(owed)
     await bench.run()
     assert bench.machine.phase is Phase.SETTLED
     assert bench.machine.account.counts == {
@@ -188,15 +188,15 @@ async def test_a_drain_waits_for_started_attempts_and_empties_what_is_in_flight(
     assert [(claim.row.key, claim.redelivery) for claim in successor.claims] == [(unsent.key, False)]
 
 
-async def test_a_drain_waits_for_its_debts(bench: MinuteBench) -> None:
+async def test_a_drain_waits_for_its_follow_ups(bench: MinuteBench) -> None:
     await bench.create(definition(20.0))
     await bench.at(NOW)
     bench.machine.draining = True
     bench.ended(bench.claims[0], Outcome(state=State.RETRYING, attempts=1, next_attempt_at=END + 30_000))
     await bench.run()
     assert bench.peek() == Wait(None)
-    (owed,) = bench.machine.debts.take()
-    bench.machine.debts.paid(owed)
+    (owed,) = bench.machine.follow_ups.take()
+    bench.machine.follow_ups.paid(owed)
     assert bench.peek() == Stop()
 
 

@@ -242,7 +242,7 @@ async def test_two_who_change_at_once_both_take_effect(world: CronWorld) -> None
     assert (cron.state, cron.expression, cron.revision) == (CronState.PAUSED, "*/5 * * * *", 3)
 
 
-async def test_an_edit_that_meets_a_deletion_makes_the_cron_anew(world: CronWorld) -> None:
+async def test_an_edit_that_meets_a_deletion_makes_the_cron_again(world: CronWorld) -> None:
     client = await in_state(world, CronState.ACTIVE)
     world.connection.before["crons.write"] = lambda: world.others_change.delete(SHOP, TICK)
     changed = await world.change.put(client, TICK, draft("*/5 * * * *"))

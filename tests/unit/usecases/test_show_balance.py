@@ -1,4 +1,4 @@
-"""The books of minutes: which balances are believed, what is counted anew, and how much of it in one call."""
+"""The books of minutes: which balances are believed, what is counted again, and how much of it in one call."""
 
 from collections import Counter
 from typing import Any

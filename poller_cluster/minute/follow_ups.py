@@ -1,13 +1,13 @@
-"""What the recorded outcomes of one minute still owe other partitions. Pure; a minute settles without debts."""
+"""What the recorded outcomes of one minute still owe other partitions. Pure; a minute settles without follow-ups."""
 
-from poller_cluster.minute.rows import OpenRow
+from poller_cluster.minute.rows import PendingRow
 from poller_cluster.minute.steps import FollowUp
 from scheduler_service.domain.ids import Partition, RowKey, partition_of
 from scheduler_service.domain.retry_rows import SUPERSEDED, definition_of, outcome_of
 from scheduler_service.domain.schedules import Outcome, Row, State
 
 
-class Debts:
+class FollowUps:
     """Follow-ups by the key of the row that owes them: open ones, and those paid by this incarnation."""
 
     def __init__(self, partition: Partition) -> None:
@@ -33,7 +33,7 @@ class Debts:
         return key in self._open or key in self._paid
 
     def read(self, row: Row) -> None:
-        """A row as a pass reads it. Each pass that meets an announced one looks whether it was to be created."""
+        """A row as a scan reads it. Each scan that meets an announced one looks whether it was to be created."""
         if row.announced and row.key not in self._announced:
             self._announced.add(row.key)
             self._new_announced.append(row)
@@ -47,7 +47,7 @@ class Debts:
         """Whether this announced row was to be created is known, and it is."""
         self._announced.discard(row.key)
 
-    def retry_row_checked(self, entry: OpenRow, original: Row | None) -> Outcome | None:
+    def retry_row_checked(self, entry: PendingRow, original: Row | None) -> Outcome | None:
         """A retry row met its original. None: the original names it, and it may be called."""
         if original is not None:
             entry.learn(original)
@@ -65,7 +65,7 @@ class Debts:
         self._add(FollowUp(definition_of(home, original), outcome))
 
     def take(self) -> list[FollowUp]:
-        """The debts made since the last call."""
+        """The follow-ups made since the last call."""
         new, self._new = self._new, []
         return new
 

@@ -1,4 +1,4 @@
-"""Minutes that are read anew because more rows came near their time than can be told one by one."""
+"""Minutes that are read again because more rows came near their time than can be told one by one."""
 
 import pytest
 
@@ -31,8 +31,8 @@ def long_read(*rows: Row, **settings: int) -> PollerMinute:
     return minute
 
 
-def anew(seconds: float = 5.0) -> PollerMinute:
-    """A minute of one row, read long ago, that is to be read anew and is asked for its next step."""
+def renewed(seconds: float = 5.0) -> PollerMinute:
+    """A minute of one row, read long ago, that is to be read again and is asked for its next step."""
     minute = long_read(KNOWN)
     minute.hint(None)
     assert step(minute, seconds) == ReadPage(None)
@@ -40,7 +40,7 @@ def anew(seconds: float = 5.0) -> PollerMinute:
 
 
 def test_rows_that_nobody_names_are_found() -> None:
-    minute = anew()
+    minute = renewed()
     read(minute, KNOWN, NEW, seconds=5)
     assert minute.phase is Phase.RUNNING
     assert [each.row for each in claim(minute, 20)] == [KNOWN, NEW]
@@ -56,7 +56,7 @@ def test_what_is_claimed_stays_claimed() -> None:
 
 
 def test_however_often_it_is_asked_for_it_is_one_read_and_the_next_has_time() -> None:
-    minute = anew()
+    minute = renewed()
     minute.hint(None)
     minute.hint(None)
     minute.page_read(page(KNOWN, more=True), trusted=True)
@@ -69,7 +69,7 @@ def test_however_often_it_is_asked_for_it_is_one_read_and_the_next_has_time() ->
 
 
 def test_a_read_that_takes_long_rests_as_long() -> None:
-    minute = anew(seconds=3)
+    minute = renewed(seconds=3)
     minute.hint(None)
     minute.page_read(page(KNOWN), trusted=True)
     assert expect(Wait, minute, 3 + 4).until == at(3 + 4 + 4)
