@@ -197,7 +197,7 @@ class Session:
                 raise
             finally:
                 if not answer.cancelled():
-                    _let_go(future)
+                    _break_cycle(future)
                 # Else a failure's traceback would lead here, and from here to the failure.
                 del future, answer
         finally:
@@ -303,7 +303,7 @@ def _received(future: ResponseFuture, gathered: list[Any], rows: list[Any] | Non
         answer.set_result(gathered)
 
 
-def _let_go(future: ResponseFuture) -> None:
+def _break_cycle(future: ResponseFuture) -> None:
     """Of a request that has ended. It refers to itself by its timer and by our callbacks, and the driver keeps timers
     until they would have run. So each would stay for `request_timeout_seconds` with all that was sent, and then wait
     for a search for cycles, which is rare in our programs: 20 MB a minute in a node that makes 300 calls a second."""

@@ -43,7 +43,7 @@ from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.network import DEFAULT_PORTS, NetworkPolicy
 from scheduler_service.node_client import HintSettings
 from scheduler_service.runtime.logging import LoggingSettings
-from scheduler_service.usecases.place import LATE_AFTER_MS
+from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS
 from scheduler_service.usecases.secret_encryption import SecretSettings
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"

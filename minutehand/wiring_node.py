@@ -17,7 +17,7 @@ from poller_cluster.delivery.engine import DeliveryEngine
 from poller_cluster.node import Node, NodeStores, NodeTargets
 from poller_cluster.ops.metrics import EndedElsewhere, show_node
 from poller_cluster.ops.server import OpsServer, StartingServer, advertised_address, listen
-from poller_cluster.ops.status import NodeNews, unready
+from poller_cluster.ops.status import StateChangeLog, unready
 from scheduler_service.node_client import HintForwarder
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.health import LoopHeartbeat, Reason
@@ -138,7 +138,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             await service.start()
         if await start_unless_stopped(node, stop, parts):
             _log.info("node-running", incarnation=str(incarnation))
-            tasks.spawn(NodeNews(node=node, clock=clock).run(), name="news")
+            tasks.spawn(StateChangeLog(node=node, clock=clock).run(), name="news")
             spare_collector()
             await stop.wait()
     _log.info("node-stopped", incarnation=str(incarnation))

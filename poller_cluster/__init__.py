@@ -30,10 +30,10 @@ Why a row is called by one owner at a time, and never forgotten:
   (`scheduler_service.usecases.complete_reschedule`). Then the watermark may pass.
 
 Retries are rows of their own, pointer first: the commit that records a failed attempt points the row to an instant,
-then the retry row is placed there (`scheduler_service.usecases.place`). A retry row's outcome is written to the retry
-row, then carried to its original: by an external update that tests that the original still names this retry row. The
-retry row's outcome is the decision, made once under the fence; carrying it is repeatable by anybody, so it needs
-neither an epoch nor an open of the original's partition, which may be long settled.
+then the retry row is placed there (`scheduler_service.usecases.schedule_writer`). A retry row's outcome is written to
+the retry row, then carried to its original: by an external update that tests that the original still names this retry
+row. The retry row's outcome is the decision, made once under the fence; carrying it is repeatable by anybody, so it
+needs neither an epoch nor an open of the original's partition, which may be long settled.
 
 What is owed to one partition shares writes (`cql.partition_turns`): of this process one conditional write or serial
 read of a partition is under way, hundreds of ends go in one, and without answers the partition is left alone for a
@@ -78,16 +78,16 @@ Who waits for whom (`dispatch.dispatcher`, `dispatch.destinations`, `minute.admi
 - Lateness is judged by the clock that starts calls (`dispatch.due_clock`), from the due on; for a row found after its
   minute had been read whole (its hint was lost, or its poller was empty) from when it was found. So nothing that was
   created in time is skipped by a late policy for our own delay; what an outage or a takeover made late is.
-- A host that fails again and again is left alone for a while. Its rows are put off: requeued like a retry, with no
+- A host that fails again and again is left alone for a while. Its rows are deferred: requeued like a retry, with no
   attempt counted, by the very advance that would have claimed them. So their minute settles, and a cancel finds them
   unclaimed. A row whose retries' deadline would pass meanwhile fails; but no row fails without one attempt.
 
 Ordering keys (`minute.ordering`): rows of one key share a poller and start one at a time, by due.
 
 - The next row of a key is claimed only after the end of the one before was recorded; retries keep everybody behind them
-  waiting, in this minute and in later ones. A row that waits is held unclaimed while its turn is near, else put off
+  waiting, in this minute and in later ones. A row that waits is held unclaimed while its turn is near, else deferred
   behind the next attempt of the key's head. So a stuck key costs a bounded number of rows in memory, and some writes.
-  That number is each key's own: the first row of a key is never put off because of other keys, nor because their
+  That number is each key's own: the first row of a key is never deferred because of other keys, nor because their
   rows fill the minute's window (the rest of the minute is then read for its order alone).
 - A new owner knows nothing of the old one's lines. It starts no row with a key before it has read what may stand before
   it: every unsettled minute up to the row's own, and in minutes to come the retry rows that the old owner left there.

@@ -14,7 +14,7 @@ a round over a few clients takes two. Nodes begin their rounds at random instant
 A client with an active signing secret that the key ring does not open is *locked*: its calls wait, as a suspended
 client's do, because they would go out unsigned or without the one signature that a receiver knows. Locked clients are
 looked at again when the ring changed, and every `UNLOCK_SECONDS`: their secrets may have been encrypted again. Rows
-whose headers the ring does not open are put off one by one, their client's other calls are made; it counts as locked
+whose headers the ring does not open are deferred one by one, their client's other calls are made; it counts as locked
 while there are such rows.
 """
 

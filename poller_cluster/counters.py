@@ -38,9 +38,9 @@ LATENESS_BOUNDS: Final = (
 DURATION_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 GUARANTEED: Final = "guaranteed"
 BEYOND: Final = "beyond"
-PUT_OFF: Final = "put_off"
+DEFERRED: Final = "deferred"
 """First attempts of rows within, and beyond, the thousand a minute that a poller guarantees; and of rows that had been
-put off for reasons of their own: their receiver was left alone, their ordering key was taken, they came too late."""
+deferred for reasons of their own: their receiver was left alone, their ordering key was taken, they came too late."""
 CLASSES: Final = ("2xx", "3xx", "4xx", "5xx")
 _OF_STATUS: Final = dict(zip(range(2, 6), CLASSES, strict=True))
 _OF_ERROR: Final[dict[AttemptError, str]] = {
@@ -74,7 +74,7 @@ class CallCounts:
     """`named_clients`: how many clients are shown by name."""
 
     def __init__(self, *, named_clients: int = 20) -> None:
-        self.lateness = {share: Distribution(LATENESS_BOUNDS) for share in (GUARANTEED, BEYOND, PUT_OFF)}
+        self.lateness = {share: Distribution(LATENESS_BOUNDS) for share in (GUARANTEED, BEYOND, DEFERRED)}
         self.attempts = dict.fromkeys(CODE_CLASSES, 0)
         self.duration = Distribution(DURATION_BOUNDS)
         self.outcomes: dict[str, int] = {state.value: 0 for state in _ENDS}
@@ -98,7 +98,7 @@ class CallCounts:
         self.duration.observe(result.duration_seconds)
         if job.claim.first_attempt_at is None and not row.attempt_base:
             late = max(result.started_at_ms - due_of(row.schedule_id), 0) / 1000.0
-            share = PUT_OFF if row.is_retry_row else BEYOND if job.over_quota else GUARANTEED
+            share = DEFERRED if row.is_retry_row else BEYOND if job.over_quota else GUARANTEED
             self.lateness[share].observe(late)
             client = self.clients.account(job.owner.client_id)
             client.fires += 1

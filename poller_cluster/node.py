@@ -57,7 +57,7 @@ from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.runtime.timekeeper import DisciplinedClock, Timekeeper
 from scheduler_service.usecases.balance import CountMinute
 from scheduler_service.usecases.members import HintTargets
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,12 +188,14 @@ class Node:
         self.backlog = Backlog(clients=self._clients.values, clock=clock)
         count = CountMinute(schedules=stores.schedules, balances=stores.balances, clock=clock)
         self.recounts = Recounts(count=count, budget=self.budget, clock=clock, spawn=self._spawn, on_fault=on_fault)
-        place = Place(schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self)
+        writer = ScheduleWriter(
+            schedules=stores.schedules, leases=stores.leases, clock=clock, randomness=randomness, hints=self
+        )
         self.crons = CronWork(
             crons=stores.crons,
             clients=stores.clients,
             schedules=stores.schedules,
-            place=place,
+            writer=writer,
             served=self.clients,
             pollers=lambda: self._positions(CRON_CLIENT),
             trusted=self.membership_agent.trusted,
@@ -207,7 +209,7 @@ class Node:
             store=stores.reconciliations,
             schedules=stores.schedules,
             attempts=stores.attempts,
-            place=place,
+            writer=writer,
             clients=self.clients,
             pollers=self._held,
             trusted=self.membership_agent.trusted,
@@ -235,8 +237,8 @@ class Node:
         )
         self._context = MinuteContext(
             schedules=stores.schedules,
-            place=place,
-            cron_children=self.crons.children,
+            writer=writer,
+            cron_fire_guard=self.crons.children,
             dispatcher=self.dispatcher,
             clock=clock,
             randomness=randomness,

@@ -46,9 +46,9 @@ from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile, SliceDone
 from scheduler_service.usecases.redeliver import RedeliverSchedule
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 SEARCH_SECONDS = 5.0
 LOOK_SECONDS = 120.0
@@ -278,7 +278,7 @@ def build_reconciler(
     store: ReconciliationStore,
     schedules: ScheduleStore,
     attempts: AttemptStore,
-    place: Place,
+    writer: ScheduleWriter,
     clients: ServedClients,
     pollers: Callable[[ClientId], Collection[PollerId]],
     trusted: Callable[[], bool],
@@ -290,14 +290,14 @@ def build_reconciler(
     on_fault: Callable[[str, BaseException], None],
 ) -> Reconciler:
     """`pollers` answers the pollers of a client that the node holds."""
-    edit = EditSchedule(schedules=schedules, place=place, clock=clock, randomness=randomness)
+    edit = EditSchedule(schedules=schedules, writer=writer, clock=clock, randomness=randomness)
     return Reconciler(
         store=store,
         reconcile=Reconcile(
             store=store,
             schedules=schedules,
             redeliver=RedeliverSchedule(
-                schedules=schedules, attempts=attempts, place=place, clock=clock, randomness=randomness
+                schedules=schedules, attempts=attempts, writer=writer, clock=clock, randomness=randomness
             ),
             cancel=CancelSchedules(schedules=schedules, edit=edit, clock=clock, randomness=randomness),
             clock=clock,

@@ -35,7 +35,7 @@ REMEMBERED = 10_000
 _PASSED_OVER = (State.SKIPPED, State.CANCELLED)
 
 
-class CronChildren:
+class CronFireGuard:
     """Of one node. Remembers which run was still under way, so that it is asked first the next time."""
 
     def __init__(self, *, crons: CronStore, schedules: ScheduleStore) -> None:

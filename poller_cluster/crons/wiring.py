@@ -6,7 +6,7 @@ from typing import Any
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.clients import ServedClients
 from poller_cluster.crons.expander import Expander
-from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.crons.overdue_scan import CronSearch
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.crons.row import CRON_CLIENT
@@ -16,7 +16,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 class CronWork:
@@ -28,7 +28,7 @@ class CronWork:
         crons: CronStore,
         clients: ClientStore,
         schedules: ScheduleStore,
-        place: Place,
+        writer: ScheduleWriter,
         served: ServedClients,
         pollers: Callable[[], Collection[PollerId]],
         trusted: Callable[[], bool],
@@ -43,13 +43,13 @@ class CronWork:
             crons=crons,
             clients=clients,
             known=self._known,
-            place=place,
-            edit=EditSchedule(schedules=schedules, place=place, clock=clock, randomness=randomness),
+            writer=writer,
+            edit=EditSchedule(schedules=schedules, writer=writer, clock=clock, randomness=randomness),
             clock=clock,
             on_fault=on_fault,
         )
         self.expander = Expander(expand=self.expand, clock=clock, randomness=randomness, spawn=spawn, on_fault=on_fault)
-        self.children = CronChildren(crons=crons, schedules=schedules)
+        self.children = CronFireGuard(crons=crons, schedules=schedules)
         self.search = CronSearch(
             crons=crons,
             expand=self.expand,

@@ -7,7 +7,7 @@ from poller_cluster.delivery.connection import Connection
 from poller_cluster.delivery.request import CallbackRequest
 from poller_cluster.delivery.result import AttemptResult, Verdict
 from poller_cluster.delivery.sight import AnyAnswer, Sight
-from poller_cluster.delivery.target import Place
+from poller_cluster.delivery.target import ScheduleWriter
 from scheduler_service.domain.network import Refusal
 
 OnDone = Callable[[AttemptResult], None]
@@ -36,7 +36,7 @@ class Attempt:
     def __init__(
         self,
         request: CallbackRequest,
-        place: Place,
+        place: ScheduleWriter,
         head: bytes,
         *,
         on_done: OnDone,

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from poller_cluster.delivery.target import Place
+from poller_cluster.delivery.target import ScheduleWriter
 from scheduler_service.domain.callbacks import is_token
 
 _LENGTH_EXPECTED: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -43,7 +43,7 @@ def sends_body(request: CallbackRequest) -> bool:
     return bool(request.body) or request.method in _LENGTH_EXPECTED
 
 
-def head_of(request: CallbackRequest, place: Place) -> bytes:
+def head_of(request: CallbackRequest, place: ScheduleWriter) -> bytes:
     """Everything up to the body. Raises BadRequest."""
     method, headers = request.method, request.headers
     if method not in _known_names:

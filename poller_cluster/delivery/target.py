@@ -36,7 +36,7 @@ class Target(NamedTuple):
         return self.addresses[0] if self.plain and self.addresses else self.host.removesuffix(".")
 
 
-class Place(NamedTuple):
+class ScheduleWriter(NamedTuple):
     """`authority` is the value of the Host header, `resource` the request's target: path and query."""
 
     target: Target
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 @lru_cache(_REMEMBERED)
-def place_of(url: str) -> Place | None:
+def place_of(url: str) -> ScheduleWriter | None:
     """None: the URL is not one that a request can be sent to."""
     parts = _URL.match(url)
     if parts is None or not _SENDABLE.match(url):
@@ -62,7 +62,7 @@ def place_of(url: str) -> Place | None:
         host = f"[{target.addresses[0]}]" if ":" in target.addresses[0] else target.addresses[0]
     if target.port != DEFAULT_PORTS[scheme]:
         host = f"{host}:{target.port}"
-    return Place(target, host, resource if resource.startswith("/") else f"/{resource}")
+    return ScheduleWriter(target, host, resource if resource.startswith("/") else f"/{resource}")
 
 
 @lru_cache(_REMEMBERED)

@@ -14,7 +14,7 @@ Rates are token buckets: `max_per_second` tokens a second, at most a tenth of a 
 so in no second more than 1.1 times the limit starts.
 
     claim   room(part) > 0     else the row waits unclaimed; `on_free` tells when to look again; see `part_for`
-            held_back(due)     open then: requeued unclaimed, see `dispatch.outcome.put_off`
+            held_back(due)     open then: requeued unclaimed, see `dispatch.outcome.defer`
     start   delay() == 0       else the job waits in `waiting`, behind those of its host only
     end     ended()
 

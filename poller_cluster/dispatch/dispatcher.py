@@ -21,7 +21,7 @@ told what a fair part would be. That takes as long as their attempts do, so the 
 clients that have less than `SMALL_PART` of it.
 
 A ready row whose destination has no room (see `destinations`) waits aside, so that rows for other hosts pass it. One
-whose destination is held back ends at once without an attempt: it is requeued (`put_off`), and so is one whose headers
+whose destination is held back ends at once without an attempt: it is requeued (`defer`), and so is one whose headers
 this node's key ring does not open.
 """
 
@@ -37,7 +37,7 @@ from poller_cluster.delivery.result import AttemptResult
 from poller_cluster.dispatch.destinations import ROUNDING, Destination, Destinations, due_within
 from poller_cluster.dispatch.due_clock import DueClock
 from poller_cluster.dispatch.job import Claim, Engine, Job
-from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, put_off, until_open_again
+from poller_cluster.dispatch.outcome import HEADERS_LOCKED, conclude, defer, until_open_again
 from poller_cluster.dispatch.ready_rows import ClientRows, ReadyRows, RowsByDue, claim_rows
 from poller_cluster.dispatch.request import Prepared, Sender, prepare, unsent
 from poller_cluster.settings import DestinationSettings, MinuteSettings
@@ -384,7 +384,7 @@ class Dispatcher:
         except SecretLocked:
             at = UnixMillis(now + round(LOCKED_SECONDS * 1000 * (1 + self._randomness.fraction())))
             in_doubt = claim.redelivery or says_in_doubt(claim.row.options)
-            return put_off(claim, at=at, in_doubt=in_doubt, reason=HEADERS_LOCKED)
+            return defer(claim, at=at, in_doubt=in_doubt, reason=HEADERS_LOCKED)
         except Exception as error:
             # A row that nobody can make a request of fails alone; everybody else's wait behind it otherwise.
             self._on_fault(f"row {claim.row.schedule_id}", error)

@@ -89,7 +89,7 @@ def until_open_again(
     """The outcome of a row whose host is left alone until about `at`; None: call it all the same.
 
     The deadline of its retries holds: a row that would come back after it has failed. But none fails untried: a row
-    without any attempt is called at its deadline, whatever the host is said to be; so is one that has not been put off
+    without any attempt is called at its deadline, whatever the host is said to be; so is one that has not been deferred
     yet, since its due may lie far back only because we were away. No end comes before the instant that it is the end
     of: whoever asks for the schedule once more names a later one than all before.
     """
@@ -101,7 +101,7 @@ def until_open_again(
     first = claim.first_attempt_at
     if at > options.deadline_from(due_of(row.schedule_id), first) + deadline_ms:
         if not options.attempts_counted(row.attempt_base or 0):
-            return None if row.is_retry_row else put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
+            return None if row.is_retry_row else defer(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
         return Outcome(
             state=State.FAILED,
             # The number of an attempt that may have been made is not used again.
@@ -112,10 +112,10 @@ def until_open_again(
             last_status=claim.last_status,
             last_error=claim.last_error,
         )
-    return put_off(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
+    return defer(claim, at=at, in_doubt=in_doubt, reason=DESTINATION_OPEN)
 
 
-def put_off(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
+def defer(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
     """Retrying at `at` or right after its own instant, whichever is later: a row that named itself would wait for ever.
     No attempt is counted; what the last one came to stays as it is.
 

@@ -1,10 +1,10 @@
 """Which rows of a minute may be claimed now: the first of their ordering key, for a destination that has room.
 
 A row is judged when its turn to be claimed has come. It is claimed, or held in memory unclaimed until its queue (a key,
-a host) may have moved, or put off without having been claimed at all: then the next commit requeues it. So rows for a
+a host) may have moved, or deferred without having been claimed at all: then the next commit requeues it. So rows for a
 host that fails, or behind a head that is retried later, take no room from others and let their minute settle.
 
-    behind its key   held while the head is about to come or under way; put off behind the head's next instant where
+    behind its key   held while the head is about to come or under way; deferred behind the head's next instant where
                      that is `HOLD_MS` away, or when this minute holds as many rows of the key as `_may_hold` allows
     order not known  held if nothing known stands before it in its key, however many rows of other keys are held; put
                      off only when it is late already and such rows take a third of the window, which happens while
@@ -12,7 +12,7 @@ host that fails, or behind a head that is retried later, take no room from other
     no room          held, and claimed no sooner than when it is due where the host's room is scarce (`due_within`);
                      what is held counts for the minute's window, so a minute with more rows of one slow host than
                      that delays what stands behind them in this minute of this poller
-    breaker open     put off until it may be tried again
+    breaker open     deferred until it may be tried again
 """
 
 from collections.abc import Callable, Mapping, Sized
@@ -21,7 +21,7 @@ from poller_cluster.clients import ServedClient
 from poller_cluster.dispatch.destinations import Destination, due_within, longest_due_in, part_for
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
-from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, put_off
+from poller_cluster.dispatch.outcome import BEHIND_ITS_KEY, defer
 from poller_cluster.minute.ordering import OrderingKeys
 from poller_cluster.minute.rows import HOST, KEY, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.settings import MinuteSettings
@@ -38,7 +38,7 @@ LATE_MS = 1_000
 """The first row of a key is held so long past its due at least, while it is not known what stands before it."""
 BEHIND_MS = 1_000
 APART_MS = 100
-"""Rows put off behind a head come back this long after it, and this far apart."""
+"""Rows deferred behind a head come back this long after it, and this far apart."""
 LONGEST_BEHIND_MS = 60_000
 ALL = 1 << 30
 """More rows than a minute holds."""
@@ -138,7 +138,7 @@ class MinuteAdmission:
         if may_hold:
             return Hold((KEY, key), key_of(row.schedule_id))
         at = max(comes_at, row.due) + BEHIND_MS + min(rank * APART_MS, LONGEST_BEHIND_MS)
-        return put_off(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
+        return defer(entry.claim(), at=UnixMillis(at), in_doubt=in_doubt, reason=BEHIND_ITS_KEY)
 
     def _may_hold_first(self, row: Row, now: int) -> bool:
         self._free_first -= 1

@@ -22,7 +22,7 @@ from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 TOGETHER = 250
 
@@ -33,7 +33,7 @@ class Payments:
     def __init__(
         self,
         *,
-        place: Place,
+        writer: ScheduleWriter,
         reschedules: CompleteReschedule,
         books: Bookkeeper,
         budget: BackgroundBudget,
@@ -43,7 +43,7 @@ class Payments:
         over: Callable[[], bool],
         on_paid: Callable[[FollowUp], None],
     ) -> None:
-        self._place = place
+        self._writer = writer
         self._reschedules = reschedules
         self._books = books
         self._budget = budget
@@ -84,23 +84,25 @@ class Payments:
         if self._over():
             return False
         try:
-            await pay(follow_up, place=self._place, reschedules=self._reschedules, books=self._books)
+            await pay(follow_up, writer=self._writer, reschedules=self._reschedules, books=self._books)
         except StoreUnavailable:
             return False
         self._on_paid(follow_up)
         return True
 
 
-async def pay(follow_up: FollowUp, *, place: Place, reschedules: CompleteReschedule, books: Bookkeeper) -> None:
+async def pay(
+    follow_up: FollowUp, *, writer: ScheduleWriter, reschedules: CompleteReschedule, books: Bookkeeper
+) -> None:
     """Once. Raises StoreUnavailable; then ask again."""
     definition, outcome = follow_up.definition, follow_up.outcome
     if outcome.state is State.RETRYING:
-        await place.complete(definition, outcome)
+        await writer.complete(definition, outcome)
         return
     if outcome.state is State.FAILED:
         await books.dead_letter(definition, outcome)
     if definition.kind is Kind.RETRY_ROW:
-        await place.move_original(definition, outcome)
+        await writer.move_original(definition, outcome)
     if outcome.rescheduled_to is not None:
         new, at = ScheduleId(outcome.rescheduled_to), outcome.finished_at or definition.due
         await reschedules(definition.client_id, new, at=at)

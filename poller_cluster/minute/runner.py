@@ -16,7 +16,7 @@ from membership.signal import Signal
 from poller_cluster.background_budget import BackgroundBudget
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClient
-from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Claim, Job
 from poller_cluster.minute.machine import PollerMinute
@@ -47,7 +47,7 @@ from scheduler_service.runtime.backoff import Backoff
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 PAGE_ROWS = 1_000
 AWAITED_AFTER_MS = 50
@@ -141,7 +141,7 @@ class MinuteContext:
     """What every minute's shell works with."""
 
     schedules: ScheduleStore
-    place: Place
+    writer: ScheduleWriter
     dispatcher: Dispatcher
     clock: Clock
     randomness: Randomness
@@ -152,7 +152,7 @@ class MinuteContext:
     row_window: RowWindow
     page_reads: asyncio.Semaphore
     budget: BackgroundBudget
-    cron_children: CronChildren
+    cron_fire_guard: CronFireGuard
     client: Callable[[ClientId], ServedClient | None] = lambda client_id: None
     breaker_longest_seconds: float = 300.0
     recount: Callable[[Partition, int], None] = lambda partition, epoch: None
@@ -175,13 +175,13 @@ class MinuteRun:
         self._past = past
         self._admission = admission
         self._context = context
-        self._reschedules = CompleteReschedule(schedules=context.schedules, place=context.place)
+        self._reschedules = CompleteReschedule(schedules=context.schedules, writer=context.writer)
         self._wake = Signal(context.clock)
         self._backoff = Backoff(clock=context.clock, randomness=context.randomness)
         self._read_to: RowKey | None = None
         self._more = False
         self._payments = Payments(
-            place=context.place,
+            writer=context.writer,
             reschedules=self._reschedules,
             books=context.books,
             budget=context.budget,
@@ -322,7 +322,7 @@ class MinuteRun:
                 machine.claims_rechecked(rows)
             case CheckRows(rows=rows):
                 originals = await self._read_originals(row for row in rows if row.is_retry_row)
-                outcomes = await self._context.cron_children.judge(
+                outcomes = await self._context.cron_fire_guard.judge(
                     partition.client_id, rows, now=self._context.clock.wall_ms()
                 )
                 machine.rows_checked(rows, originals, outcomes)

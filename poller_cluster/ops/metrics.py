@@ -85,7 +85,7 @@ METRICS: Final[tuple[Metric[Shown], ...]] = (
         "minutehand_fire_lateness_seconds",
         Kind.HISTOGRAM,
         "From a call's due to the start of its first attempt. `share`: guaranteed by its poller, beyond that, or "
-        "put_off (its receiver was left alone, its ordering key was taken, it was created too late).",
+        "deferred (its receiver was left alone, its ordering key was taken, it was created too late).",
         lambda shown: shown.node.books.counts.lateness,
         labels=("share",),
     ),

@@ -14,7 +14,7 @@ LOOK_SECONDS = 1.0
 _log = get_logger("minutehand.node")
 
 
-class NodeNews:
+class StateChangeLog:
     """What an operator should hear of a node and of those it sees: one line a change of state, looked for once a
     second.
 

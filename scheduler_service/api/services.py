@@ -41,11 +41,11 @@ from scheduler_service.usecases.idempotency import AskOnce, RememberRequest
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules, ShowAttempts
 from scheduler_service.usecases.members import WatchMembers
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconciliations import RequestReconciliations, ShowReconciliations
 from scheduler_service.usecases.redeliver import ListDeadLetters, RedeliverSchedule, RedriveDeadLetters
 from scheduler_service.usecases.reports import ShowJobResults
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.storage_probes import ProbeStorage
@@ -158,7 +158,7 @@ def build_services(
         alone=lambda: members.alone,
         limit_ms=clock_limit_ms,
     )
-    place = Place(
+    writer = ScheduleWriter(
         schedules=storage.schedules,
         leases=storage.leases,
         clock=clock,
@@ -167,15 +167,15 @@ def build_services(
         low_watermark_of=members.low_watermark_of,
         clock_doubted=judge_clock.doubted,
     )
-    edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
+    edit = EditSchedule(schedules=storage.schedules, writer=writer, clock=clock, randomness=randomness)
     letters = ListDeadLetters(letters=storage.dead_letters, schedules=storage.schedules)
     redeliver = RedeliverSchedule(
-        schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
+        schedules=storage.schedules, attempts=storage.attempts, writer=writer, clock=clock, randomness=randomness
     )
     pollers = PollerChooser(randomness)
     admit = AdmitCreates(judge_clock=judge_clock)
     create = CreateSchedules(
-        place=place,
+        writer=writer,
         pollers=pollers,
         policy=settings.network,
         admit=admit,
@@ -187,14 +187,14 @@ def build_services(
     reschedule = RescheduleSchedule(
         schedules=storage.schedules,
         edit=edit,
-        place=place,
+        writer=writer,
         pollers=pollers,
         policy=settings.network,
         box=box,
         clock=clock,
     )
     remember = RememberRequest(keys=storage.idempotency)
-    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, place=place, box=box, clock=clock)
+    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, writer=writer, box=box, clock=clock)
     return ApiServices(
         clock=clock,
         randomness=randomness,
@@ -230,7 +230,7 @@ def build_services(
             redeliver=redeliver,
             reschedule=reschedule,
             edit=edit,
-            place=place,
+            writer=writer,
             clock=clock,
         ),
         redrive_dead_letters=RedriveDeadLetters(letters=letters, redeliver=redeliver),

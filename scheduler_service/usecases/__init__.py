@@ -1,9 +1,9 @@
-"""A module a noun, or a verb of schedules; `place` is the one way to create rows.
+"""A module a noun, or a verb of schedules; `schedule_writer` is the one way to create rows.
 
     clients                      a client's life            keys signing_secrets   what it is known and signs by
-    create_schedules -> place    a request becomes a row    edit_schedule          cancel, and what a row is now
+    create_schedules             a request becomes a row    edit_schedule          cancel, and what a row is now
     list_schedules               a window by due time       authenticate           who calls, from memory
-    cron_request -> crons        a rule comes to be         expand_crons -> place  its fires become rows
+    cron_request -> crons        a rule comes to be         expand_crons           its fires become rows
     show_crons                   crons and their runs       admission              may this client create now
     members                      the reader of heartbeats   cluster                the operator's view, drains of nodes
     reports                      usage and audits of the books

@@ -7,7 +7,7 @@ Differs from a create in this:
 - Ids, pollers and creation instants follow from the load and the item's key, so the same item is the same row again.
 - A due must be `AHEAD_MS` ahead when it is judged, right before it is sent. What storage does not answer is tried again
   for `RETRY_SECONDS` at most; so a row is acknowledged long before its minute, whatever storage did, and the ten
-  minutes also cover the difference between the clocks of who loads and who calls. Should all of that fail, `place`
+  minutes also cover the difference between the clocks of who loads and who calls. Should all of that fail, `writer`
   looks after what is late.
 - In a run that is not the load's first, each row is looked for before it is written. One with the values that it would
   get is left alone, whatever its due and whatever the rules have become since; one with other values is refused,
@@ -33,8 +33,8 @@ from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import Draft, ScheduleRequest, draft, redraft, remembering
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 AHEAD_MS = 600_000
 """How far ahead a due must be when its row is sent."""
@@ -218,9 +218,11 @@ class JudgeItems:
 class LoadSchedules:
     """Makes the rows of loads durable, of clients that the caller has looked up and found active."""
 
-    def __init__(self, *, judge: JudgeItems, place: Place, schedules: ScheduleStore, clock: Clock, pace: Pace) -> None:
+    def __init__(
+        self, *, judge: JudgeItems, writer: ScheduleWriter, schedules: ScheduleStore, clock: Clock, pace: Pace
+    ) -> None:
         self._judge = judge
-        self._place = place
+        self._writer = writer
         self._schedules = schedules
         self._clock = clock
         self._pace = pace
@@ -281,7 +283,7 @@ class LoadSchedules:
         until, pause = self._clock.monotonic() + RETRY_SECONDS, _FIRST_PAUSE
         while waiting:
             begun = self._clock.monotonic()
-            errors = await self._place.many(
+            errors = await self._writer.many(
                 [definitions[position] for position in waiting], consistency=client.settings.write_consistency
             )
             unanswered = []

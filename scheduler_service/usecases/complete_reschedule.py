@@ -31,15 +31,15 @@ from scheduler_service.domain.retry_rows import (
     successor_partition,
 )
 from scheduler_service.domain.schedules import Row, State
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 class CompleteReschedule:
     """See the module. Raises StoreUnavailable; then ask again."""
 
-    def __init__(self, *, schedules: ScheduleStore, place: Place) -> None:
+    def __init__(self, *, schedules: ScheduleStore, writer: ScheduleWriter) -> None:
         self._schedules = schedules
-        self._place = place
+        self._writer = writer
 
     async def __call__(self, client_id: ClientId, new: ScheduleId, *, at: UnixMillis) -> None:
         """A row that was cancelled at `at` names `new`: see that this is created."""
@@ -71,11 +71,11 @@ class CompleteReschedule:
         if outcome is None:
             return None
         following = retry_row_of(definition_of(home, original), at=at, attempts=original.attempts or 0)
-        await self._place.move_original(following, outcome)
+        await self._writer.move_original(following, outcome)
         return retry_row
 
     async def _find(self, partition: Partition, key: RowKey) -> Row | None:
         return (await self._schedules.find_rows(partition, [key], serial=True)).get(key)
 
     async def _create(self, partition: Partition, row: Row, *, at: UnixMillis) -> None:
-        await self._place(definition_of(partition, msgspec.structs.replace(row, created_at=at)))
+        await self._writer(definition_of(partition, msgspec.structs.replace(row, created_at=at)))

@@ -1,4 +1,4 @@
-"""Create: a request becomes a row, in a poller of its client's quota, through `place`.
+"""Create: a request becomes a row, in a poller of its client's quota, through `writer`.
 
     request -> draft (every rule, every fault) -> poller and id -> place -> acknowledged
 
@@ -34,7 +34,6 @@ from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import (
     Draft,
     ScheduleRequest,
@@ -43,6 +42,7 @@ from scheduler_service.usecases.schedule_request import (
     remembering,
     unjudged_due,
 )
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 REMEMBERED_URLS = 4096
 """Callers send the same URLs again and again; judging one costs more than all other rules together."""
@@ -59,7 +59,7 @@ class CreateSchedules:
     def __init__(
         self,
         *,
-        place: Place,
+        writer: ScheduleWriter,
         pollers: PollerChooser,
         policy: NetworkPolicy,
         admit: AdmitCreates,
@@ -70,7 +70,7 @@ class CreateSchedules:
     ) -> None:
         self.admit = admit
         """To be asked before a body is read."""
-        self._place = place
+        self._writer = writer
         self._pollers = pollers
         self._check_url = remembering(policy.check_url, count=REMEMBERED_URLS)
         self._box = box
@@ -83,7 +83,7 @@ class CreateSchedules:
         self.admit(client)
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)
-        await self._place(definition, consistency=client.settings.write_consistency)
+        await self._writer(definition, consistency=client.settings.write_consistency)
         return definition
 
     def begin(
@@ -96,10 +96,10 @@ class CreateSchedules:
         once: OnceIds | None = None,
     ) -> tuple[Definition, Callable[[], None]]:
         """`one` for an admitted client and a caller without a task that waits: the row to be, and what gives it up.
-        `answered` and `run` as in `Place.begin`. Raises Invalid, and what `Place.begin` does."""
+        `answered` and `run` as in `ScheduleWriter.begin`. Raises Invalid, and what `ScheduleWriter.begin` does."""
         now = self._clock.wall_ms() if once is None else once.asked_at
         definition = self._define(client, request, now=now, once=once)
-        return definition, self._place.begin(
+        return definition, self._writer.begin(
             definition, answered, run=run, consistency=client.settings.write_consistency
         )
 
@@ -138,7 +138,7 @@ class CreateSchedules:
         """The same, with those rows durable, or errors where they are not. Raises StoreUnavailable as `many` does."""
         valid = [position for position, item in enumerate(created) if isinstance(item, Definition)]
         rows = [item for item in created if isinstance(item, Definition)]
-        placed = await self._place.many(rows, consistency=client.settings.write_consistency)
+        placed = await self._writer.many(rows, consistency=client.settings.write_consistency)
         for position, error in zip(valid, placed, strict=True):
             if error is not None:
                 created[position] = error

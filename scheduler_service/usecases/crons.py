@@ -46,9 +46,9 @@ from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_counts import CronCounts
 from scheduler_service.usecases.cron_request import CronDraft, CronRequest, draft_cron
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reading_steps import Told
 from scheduler_service.usecases.schedule_request import CheckUrl
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 MAX_TURNS = 20
 """Rejections in a row after which a change is given up: somebody keeps changing this cron."""
@@ -71,14 +71,14 @@ class ChangeCrons:
         *,
         crons: CronStore,
         catalog: Catalog,
-        place: Place,
+        writer: ScheduleWriter,
         box: SecretBox,
         clock: Clock,
     ) -> None:
         self._crons = crons
         self._counts = CronCounts(crons=crons, clock=clock)
         self._catalog = catalog
-        self._place = place
+        self._writer = writer
         self._box = box
         self._clock = clock
         self._triggers: set[tuple[ClientId, CronId, int]] = set()
@@ -180,7 +180,7 @@ class ChangeCrons:
         )
         run = CronRun(client.client_id, cron_id, nominal, cron.revision, definition.schedule_id)
         await self._crons.insert_runs([run])
-        await self._place(definition, consistency=client.settings.write_consistency)
+        await self._writer(definition, consistency=client.settings.write_consistency)
         return definition
 
     def _triggered_at(self, cron: Cron, now: int) -> UnixMillis:
@@ -255,7 +255,7 @@ class ChangeCrons:
                 case Applied():
                     # An earlier request for the same may have failed to.
                     if is_due(wanted, now):
-                        await self._place(wake_up(wanted, at=now, quota=wakers.poller_quota))
+                        await self._writer(wake_up(wanted, at=now, quota=wakers.poller_quota))
                     return _Change(known, wanted)
                 case Rejected(current=current):
                     known, sure = current, True

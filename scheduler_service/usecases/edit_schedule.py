@@ -39,7 +39,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
-from scheduler_service.usecases.place import MAX_TURNS, Place
+from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
 
 TOGETHER = 100
 """Rows that one read sees together, and that one external update cancels."""
@@ -111,10 +111,12 @@ CancelResult = Cancelled | InFlight | InDoubt | WasRescheduled | AlreadyFinished
 class EditSchedule:
     """Reads and edits single schedules by id."""
 
-    def __init__(self, *, schedules: ScheduleStore, place: Place, clock: Clock, randomness: Randomness) -> None:
+    def __init__(
+        self, *, schedules: ScheduleStore, writer: ScheduleWriter, clock: Clock, randomness: Randomness
+    ) -> None:
         self._schedules = schedules
-        self._place = place
-        self._complete_reschedule = CompleteReschedule(schedules=schedules, place=place)
+        self._writer = writer
+        self._complete_reschedule = CompleteReschedule(schedules=schedules, writer=writer)
         self._clock = clock
         self._randomness = randomness
 
@@ -139,7 +141,7 @@ class EditSchedule:
             if consistency != "LOCAL_QUORUM":
                 return await self.resolve(client_id, schedule_id)
             await self._see_rescheduled(client_id, row)
-        if row.state is None and await self._place.rescue(definition_of(partition, row), header):
+        if row.state is None and await self._writer.rescue(definition_of(partition, row), header):
             return await self.resolve(client_id, schedule_id)
         if row.state != State.RETRYING:
             return Resolved(row, row.state is None and schedule_id in header.in_flight)
@@ -156,9 +158,9 @@ class EditSchedule:
         if outcome is not None and (retry_row is None or not retry_row.defined):
             if consistency != "LOCAL_QUORUM":
                 return await self.resolve(client_id, schedule_id)
-            await self._place.complete(definition_of(partition, row), outcome)
+            await self._writer.complete(definition_of(partition, row), outcome)
         elif retry_row is not None and retry_row.state is None:
-            await self._place.rescue(definition_of(there, retry_row), header)
+            await self._writer.rescue(definition_of(there, retry_row), header)
         return Resolved(row, schedule_id in header.in_flight and (retry_row is None or retry_row.state is None))
 
     async def _see_rescheduled(self, client_id: ClientId, row: Row) -> None:
@@ -261,9 +263,9 @@ class EditSchedule:
         assert known is not None
         following = retry_row_of(definition_of(partition, row), at=retry_row.due, attempts=row.attempts or 0)
         if retry_row.ended:
-            await self._place.move_original(following, known)
+            await self._writer.move_original(following, known)
         else:
-            await self._place.complete(following, known)
+            await self._writer.complete(following, known)
 
     async def _cancel_original(self, partition: Partition, row: Row, why: "_Why") -> None:
         """Nobody claims a retrying original, so its own state is condition enough. The caller reads again."""

@@ -27,8 +27,8 @@ from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import Turn, concurrently
 from scheduler_service.usecases.edit_schedule import Cancelled, EditSchedule
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reading_steps import FIRST_STEP_ROWS, MAX_BYTES, next_step
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 AT_ONCE = 100
 """Crons of one conditional request. They are read in steps (`reading_steps`): their callbacks may be long."""
@@ -53,7 +53,7 @@ class ExpandCrons:
         crons: CronStore,
         clients: ClientStore,
         known: Callable[[ClientId], Client | None],
-        place: Place,
+        writer: ScheduleWriter,
         edit: EditSchedule,
         clock: Clock,
         on_fault: Callable[[str, BaseException], None],
@@ -63,7 +63,7 @@ class ExpandCrons:
         self._crons = crons
         self._clients = clients
         self._known = known
-        self._place = place
+        self._writer = writer
         self._edit = edit
         self._clock = clock
         self._on_fault = on_fault
@@ -190,12 +190,12 @@ class ExpandCrons:
 
     async def _place_together(self, rows: Sequence[Definition], turn: Turn) -> Sequence[MinutehandError | None]:
         async with turn():
-            return await self._place.many(rows)
+            return await self._writer.many(rows)
 
     async def _place_missed(self, definition: Definition, turn: Turn) -> MinutehandError | None:
         try:
             async with turn():
-                await self._place.ended(definition, state=State.SKIPPED, reason=MISSED)
+                await self._writer.ended(definition, state=State.SKIPPED, reason=MISSED)
         except MinutehandError as error:
             return error
         return None

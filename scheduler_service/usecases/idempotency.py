@@ -26,10 +26,10 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule, Resolved
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.redeliver import DELETION_MARGIN_MS, RedeliverResult, RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleRequest, RescheduleResult, RescheduleSchedule
 from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 Made: TypeAlias = Definition | Resolved | MinutehandError
 """What became of one item: its row as just created, or as found, or why there is none."""
@@ -108,7 +108,7 @@ class AskOnce:
         redeliver: RedeliverSchedule,
         reschedule: RescheduleSchedule,
         edit: EditSchedule,
-        place: Place,
+        writer: ScheduleWriter,
         clock: Clock,
     ) -> None:
         self._remember = remember
@@ -116,7 +116,7 @@ class AskOnce:
         self._redeliver = redeliver
         self._reschedule = reschedule
         self._edit = edit
-        self._place = place
+        self._writer = writer
         self._clock = clock
 
     async def create(self, client: Client, requests: Sequence[ScheduleRequest | Invalid], keyed: Keyed) -> CreatedOnce:
@@ -205,11 +205,11 @@ class AskOnce:
         outcome = outcome_of(known.row) if known is not None else None
         if known is not None and outcome is not None:
             assert outcome.state is State.RETRYING
-            await self._place.complete(definition_of(definition.partition, known.row), outcome)
+            await self._writer.complete(definition_of(definition.partition, known.row), outcome)
             return known
         if known is None and self._is_gone(client, schedule_id):
             raise StoreUnavailable("the minute of this schedule may have been deleted")
-        await self._place(definition, consistency=client.settings.write_consistency)
+        await self._writer(definition, consistency=client.settings.write_consistency)
         found = known or await self._edit.resolve(client.client_id, schedule_id)
         if found is None:
             raise StoreUnavailable("the schedule was deleted while it was being created")

@@ -67,7 +67,6 @@ from scheduler_service.usecases.edit_schedule import (
     NoSuchSchedule,
     WasRescheduled,
 )
-from scheduler_service.usecases.place import MAX_TURNS
 from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
     RedeliveredBefore,
@@ -78,6 +77,7 @@ from scheduler_service.usecases.redeliver import (
     Terms,
     WasCancelled,
 )
+from scheduler_service.usecases.schedule_writer import MAX_TURNS
 
 SLICE_ROWS = 500
 """Rows after which a slice begins no further minute; and about what is read of one minute at a time."""
@@ -245,8 +245,8 @@ class Reconcile:
         self, reconciliation: Reconciliation, minute: Minute, pollers: Sequence[PollerId], work: _Slice, turn: Turn
     ) -> RowKey | None:
         """Rows of one minute in their order. The key to go on behind; None: there are no more."""
-        place = reconciliation.progress
-        after = place.after if place.minute == minute else None
+        writer = reconciliation.progress
+        after = writer.after if writer.minute == minute else None
         if after is None and reconciliation.start > minute_start(minute):
             after = RowKey(UnixMillis(reconciliation.start - 1), _LAST_ID)
         limit = max(POLLER_ROWS, SLICE_ROWS // len(pollers))

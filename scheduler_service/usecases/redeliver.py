@@ -44,7 +44,7 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.edit_schedule import NoSuchSchedule
-from scheduler_service.usecases.place import MAX_TURNS, Place
+from scheduler_service.usecases.schedule_writer import MAX_TURNS, ScheduleWriter
 
 DELETION_MARGIN_MS = HOUR_MS
 """Rows this close to the end of their retention count as gone: their partition may be deleted while it is edited."""
@@ -113,13 +113,13 @@ class RedeliverSchedule:
         *,
         schedules: ScheduleStore,
         attempts: AttemptStore,
-        place: Place,
+        writer: ScheduleWriter,
         clock: Clock,
         randomness: Randomness,
     ) -> None:
         self._schedules = schedules
         self._attempts = attempts
-        self._place = place
+        self._writer = writer
         self._clock = clock
         self._randomness = randomness
 
@@ -195,7 +195,7 @@ class RedeliverSchedule:
         already: a retry row that was placed late is requeued, by whoever placed it."""
         outcome = outcome_of(row)
         if outcome is not None and row.state == State.RETRYING and row.redelivered_at is not None:
-            await self._place.complete(definition_of(partition, row), outcome)
+            await self._writer.complete(definition_of(partition, row), outcome)
 
     async def _point(self, partition: Partition, row: Row, at: UnixMillis) -> None:
         """One turn at the pointer. The caller reads again and sees."""

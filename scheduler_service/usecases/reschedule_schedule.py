@@ -45,8 +45,8 @@ from scheduler_service.usecases.edit_schedule import (
     Resolved,
     WasRescheduled,
 )
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import CallbackRequest, accepted_content, asked_due, draft_callback
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
 class RescheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -76,7 +76,7 @@ class RescheduleSchedule:
         *,
         schedules: ScheduleStore,
         edit: EditSchedule,
-        place: Place,
+        writer: ScheduleWriter,
         pollers: PollerChooser,
         policy: NetworkPolicy,
         box: SecretBox,
@@ -84,7 +84,7 @@ class RescheduleSchedule:
     ) -> None:
         self._schedules = schedules
         self._edit = edit
-        self._place = place
+        self._writer = writer
         self._pollers = pollers
         self._check_url = policy.check_url
         self._box = box
@@ -191,7 +191,7 @@ class RescheduleSchedule:
         if known is None:
             if due_of(new) < self._clock.wall_ms() - client.settings.retention_days * DAY_MS:
                 return AlreadyFinished(row)
-            await self._place(self._definition(client, row, request))
+            await self._writer(self._definition(client, row, request))
             known = await self._edit.resolve(client.client_id, ScheduleId(new))
         if known is None:
             raise StoreUnavailable("the schedule was deleted while it was being created")

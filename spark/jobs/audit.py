@@ -33,7 +33,7 @@ from scheduler_service.domain.schedules import State
 from scheduler_service.runtime.clock import Clock, SystemClock
 from scheduler_service.runtime.concurrently import concurrently
 from scheduler_service.runtime.randomness import Randomness, SystemRandomness
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from spark.io.files import refuse_existing, write_whole
 from spark.io.submitted import patient
 from spark.io.tables import PARTITION
@@ -77,7 +77,7 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
 
     Repair: what the use cases can put right.
 
-        stranded               requeued, as `usecases.place` does with a row that came too late: it is called
+        stranded               requeued, as `usecases.writer` does with a row that came too late: it is called
         pointer-without-copy   its retry row is placed
         pointer-left-behind    what the retry row came to is carried over
 
@@ -86,27 +86,27 @@ async def repair(storage: Storage, rows: Sequence[Broken], *, clock: Clock, rand
     may have been called before its outcome was lost, so it is requeued in doubt: clients with at most one call get
     none. Rows of which the books say that they had an outcome (lost-outcome) are left to a person.
     """
-    place = Place(
+    writer = ScheduleWriter(
         schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=_Unsaid()
     )
 
     async def one(row: Broken) -> str:
-        return await _repair(storage, place, row)
+        return await _repair(storage, writer, row)
 
     return dict(Counter(await concurrently(one, rows, width=AT_ONCE)))
 
 
-async def _repair(storage: Storage, place: Place, broken: Broken) -> str:
+async def _repair(storage: Storage, writer: ScheduleWriter, broken: Broken) -> str:
     header, rows = await storage.schedules.read_rows(broken.partition, [broken.key], serial=True)
     row = rows.get(broken.key)
     if row is None or not row.defined or row.ended:
         return "moved-on"
     definition, outcome = definition_of(broken.partition, row), outcome_of(row)
     if outcome is None:
-        await place.requeue(definition, in_doubt=header.version is not None)
+        await writer.requeue(definition, in_doubt=header.version is not None)
         return "requeued"
     if row.state == State.RETRYING and outcome.next_attempt_at is not None:
-        await place.complete(definition, outcome)
+        await writer.complete(definition, outcome)
         return "completed"
     return "moved-on"
 

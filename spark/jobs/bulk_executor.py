@@ -26,8 +26,8 @@ from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, Pace, Result
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import SecretSettings, secret_box
 from spark.jobs.bulk_rows import Line, Reader
 from spark.transforms.bulk import OTHER, SAME
@@ -89,7 +89,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
         found = await storage.clients.read_client(work.client.client_id)
         if found is None or found.state is not ClientState.ACTIVE:
             raise ClientSuspended(f"client {work.client.client_id!r} was suspended or deleted meanwhile")
-        place = Place(
+        writer = ScheduleWriter(
             schedules=storage.schedules,
             leases=storage.leases,
             clock=clock,
@@ -97,7 +97,7 @@ async def _load(work: Work, rows: Iterable[bytes]) -> Part:
             hints=_Unsaid(),
         )
         pace = Pace(clock=clock, rate=work.rate)
-        load = LoadSchedules(judge=judge, place=place, schedules=storage.schedules, clock=clock, pace=pace)
+        load = LoadSchedules(judge=judge, writer=writer, schedules=storage.schedules, clock=clock, pace=pace)
         return await _Task(work, judge, load, work.bounds.in_force(found))(rows)
     finally:
         await storage.close()

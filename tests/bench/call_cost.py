@@ -113,7 +113,7 @@ class InstantConnection:
         if len(parameters) == 4:
             return [(None, None, None, *row) for row in rows[:limit]]
         after = parameters[3:5]
-        start = next(place for place, row in enumerate(rows) if (row[0], row[1]) == after) + 1
+        start = next(writer for writer, row in enumerate(rows) if (row[0], row[1]) == after) + 1
         return rows[start : start + limit]
 
     async def conditional(self, items: Sequence[Item]) -> Answer[AnswerRows]:
@@ -219,7 +219,7 @@ class Bench:
         )
         self._context = MinuteContext(
             schedules=store,
-            place=cast(Any, None),
+            writer=cast(Any, None),
             dispatcher=self.dispatcher,
             clock=self.clock,
             randomness=randomness,
@@ -230,7 +230,7 @@ class Bench:
             row_window=RowWindow(self._settings),
             page_reads=asyncio.Semaphore(self._settings.page_reads_at_once),
             budget=BackgroundBudget(clock=self.clock, randomness=randomness, settings=BackgroundSettings()),
-            cron_children=cast(Any, None),
+            cron_fire_guard=cast(Any, None),
             client=self._clients.get,
         )
         self._runs: list[MinuteRun] = []

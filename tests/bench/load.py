@@ -50,12 +50,12 @@ class Dues:
         self._start = start
         self._span = end - start
         self._spread, self._stride = (SCATTERED, STRIDE) if scattered else (spread, 1)
-        self._place = 0
+        self._writer = 0
         self._unit = 1000 if whole_seconds else 1
 
     def next(self) -> int:
-        due = self._start + self._span * self._place // self._spread
-        self._place = (self._place + self._stride) % self._spread
+        due = self._start + self._span * self._writer // self._spread
+        self._writer = (self._writer + self._stride) % self._spread
         return due - due % self._unit
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.crons.overdue_scan import CronSearch
 from scheduler_service.domain.crons import expansion
 from scheduler_service.domain.crons.expansion import Expansion, offset_ms
@@ -21,20 +21,20 @@ from tests.support.cql_tables import Table
 
 
 def no_revision_check_at_claim_time(patch: pytest.MonkeyPatch) -> None:
-    async def stands(self: CronChildren, fire: object) -> bool:
+    async def stands(self: CronFireGuard, fire: object) -> bool:
         return True
 
-    patch.setattr(CronChildren, "_stands", stands)
+    patch.setattr(CronFireGuard, "_stands", stands)
 
 
 def every_older_fire_is_cancelled_at_claim_time(patch: pytest.MonkeyPatch) -> None:
     """Also those that were due before the change, and those that were claimed and given back."""
 
-    async def stands(self: CronChildren, fire: tuple[Cron, Any, object]) -> bool:
+    async def stands(self: CronFireGuard, fire: tuple[Cron, Any, object]) -> bool:
         cron, child, _ = fire
         return bool(cron.revision <= child.revision)
 
-    patch.setattr(CronChildren, "_stands", stands)
+    patch.setattr(CronFireGuard, "_stands", stands)
 
 
 def older_children_are_not_withdrawn(patch: pytest.MonkeyPatch) -> None:
@@ -106,10 +106,10 @@ def catch_up_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def overlap_ignored(patch: pytest.MonkeyPatch) -> None:
-    async def is_under_way(self: CronChildren, fire: object) -> bool:
+    async def is_under_way(self: CronFireGuard, fire: object) -> bool:
         return False
 
-    patch.setattr(CronChildren, "_is_under_way", is_under_way)
+    patch.setattr(CronFireGuard, "_is_under_way", is_under_way)
 
 
 def search_finds_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ class Crons:
         self.change = ChangeCrons(
             crons=world.api_storage.crons,
             catalog=Catalog(store=world.api_storage.clients, clock=world.api_clock),
-            place=world.place,
+            writer=world.writer,
             box=ClearBox(),
             clock=world.api_clock,
         )

@@ -12,16 +12,16 @@ from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.idempotency import AskOnce, RememberRequest
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.simulation.asked import Asked
 from tests.simulation.world import World
 
 
-class _Registering(Place):
+class _Registering(ScheduleWriter):
     """Tells the world of every row before it is there: it may be called before anybody has answered."""
 
     world: World
@@ -49,16 +49,16 @@ class Callers:
     def __init__(self, world: World) -> None:
         self.world = world
         storage, clock, randomness = world.api_storage, world.api_clock, world.api_randomness
-        place = _Registering(
+        writer = _Registering(
             schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=world
         )
-        place.world = world
-        edit = EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness)
+        writer.world = world
+        edit = EditSchedule(schedules=storage.schedules, writer=writer, clock=clock, randomness=randomness)
         pollers = PollerChooser(randomness)
         self.once = AskOnce(
             remember=RememberRequest(keys=storage.idempotency),
             create=CreateSchedules(
-                place=place,
+                writer=writer,
                 pollers=pollers,
                 policy=NetworkPolicy(),
                 admit=AdmitCreates(
@@ -69,19 +69,23 @@ class Callers:
                 randomness=randomness,
             ),
             redeliver=RedeliverSchedule(
-                schedules=storage.schedules, attempts=storage.attempts, place=place, clock=clock, randomness=randomness
+                schedules=storage.schedules,
+                attempts=storage.attempts,
+                writer=writer,
+                clock=clock,
+                randomness=randomness,
             ),
             reschedule=RescheduleSchedule(
                 schedules=storage.schedules,
                 edit=edit,
-                place=place,
+                writer=writer,
                 pollers=pollers,
                 policy=NetworkPolicy(),
                 box=ClearBox(),
                 clock=clock,
             ),
             edit=edit,
-            place=place,
+            writer=writer,
             clock=clock,
         )
 

@@ -128,7 +128,7 @@ def retry_row_before_pointer(patch: pytest.MonkeyPatch) -> None:
         retry_row = retry_row_of(definition, at=outcome.next_attempt_at, attempts=outcome.attempts)
 
         async def place_then_record() -> None:
-            await self._context.place(retry_row)
+            await self._context.writer(retry_row)
             await self._context.clock.sleep(8.0)
             ended(self, key, outcome, now=now)
 

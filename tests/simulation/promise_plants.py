@@ -16,7 +16,7 @@ from scheduler_service.domain.schedules import Definition, Outcome, Page, Partit
 from scheduler_service.usecases.admission import JudgeClock
 from scheduler_service.usecases.complete_reschedule import CompleteReschedule
 from scheduler_service.usecases.edit_schedule import AlreadyFinished, Cancelled, CancelResult, EditSchedule
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.plants import Plant
 
 
@@ -29,14 +29,14 @@ def clients_are_read_when_announced_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ServedClients, "_go_round", stay)
 
 
-def doubt_is_forgotten_when_put_off(patch: pytest.MonkeyPatch) -> None:
+def doubt_is_forgotten_when_deferred(patch: pytest.MonkeyPatch) -> None:
     """A row whose host is left alone comes back as if nobody had called it."""
-    known = outcome.put_off
+    known = outcome.defer
 
     def forgetful(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
         return known(claim, at=at, in_doubt=False, reason=reason)
 
-    patch.setattr(outcome, "put_off", forgetful)
+    patch.setattr(outcome, "deferred", forgetful)
 
 
 def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:
@@ -89,13 +89,13 @@ def creates_by_a_clock_never_compared(patch: pytest.MonkeyPatch) -> None:
 def stranded_rows_are_nobodys(patch: pytest.MonkeyPatch) -> None:
     """What was never answered and took effect too late stays open and keeps its partition."""
 
-    async def unseen(self: Place, definition: Definition, header: PartitionHeader) -> bool:
+    async def unseen(self: ScheduleWriter, definition: Definition, header: PartitionHeader) -> bool:
         return False
 
     async def kept(self: Retention, partition: Partition, page: Page, settled: object) -> None:
         return
 
-    patch.setattr(Place, "rescue", unseen)
+    patch.setattr(ScheduleWriter, "rescue", unseen)
     patch.setattr(Retention, "_expire", kept)
 
 
@@ -126,7 +126,7 @@ PROMISE_PLANTS: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
         clients_are_read_when_announced_alone,
-        doubt_is_forgotten_when_put_off,
+        doubt_is_forgotten_when_deferred,
         reschedules_are_completed_by_nobody,
         cancel_of_what_was_rescheduled_is_answered,
         lateness_by_the_wall_clock,

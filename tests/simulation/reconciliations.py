@@ -120,7 +120,7 @@ class Reconciliations:
             redeliver=RedeliverSchedule(
                 schedules=storage.schedules,
                 attempts=storage.attempts,
-                place=world.place,
+                writer=world.writer,
                 clock=world.api_clock,
                 randomness=world.api_randomness,
             ),

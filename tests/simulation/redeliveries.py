@@ -21,7 +21,7 @@ class Redeliveries:
         self.redeliver = RedeliverSchedule(
             schedules=world.api_storage.schedules,
             attempts=world.api_storage.attempts,
-            place=world.place,
+            writer=world.writer,
             clock=world.api_clock,
             randomness=world.api_randomness,
         )

@@ -13,13 +13,13 @@ from scheduler_service.domain.ids import ScheduleId, due_of
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.quotas import PollerChooser
 from scheduler_service.usecases.edit_schedule import EditSchedule
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reschedule_schedule import (
     Rescheduled,
     RescheduleRequest,
     RescheduleResult,
     RescheduleSchedule,
 )
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan, FaultyConnection
@@ -36,7 +36,7 @@ class DyingApi:
         connection.plan = FaultPlan(hook=self._hook)
         self.storage = Storage.over(connection)
         self.storage.schedules.packs = cycle((True, False)).__next__
-        place = Place(
+        writer = ScheduleWriter(
             schedules=self.storage.schedules,
             leases=self.storage.leases,
             clock=world.api_clock,
@@ -46,9 +46,9 @@ class DyingApi:
         self.reschedule = RescheduleSchedule(
             schedules=self.storage.schedules,
             edit=EditSchedule(
-                schedules=self.storage.schedules, place=place, clock=world.api_clock, randomness=world.api_randomness
+                schedules=self.storage.schedules, writer=writer, clock=world.api_clock, randomness=world.api_randomness
             ),
-            place=place,
+            writer=writer,
             pollers=PollerChooser(world.api_randomness),
             policy=NetworkPolicy(),
             box=ClearBox(),
@@ -78,7 +78,7 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
     verb = RescheduleSchedule(
         schedules=world.api_storage.schedules,
         edit=world.edit,
-        place=world.place,
+        writer=world.writer,
         pollers=PollerChooser(world.api_randomness),
         policy=NetworkPolicy(),
         box=ClearBox(),

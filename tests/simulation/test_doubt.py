@@ -29,13 +29,13 @@ async def created_in(world: World, poller_id: int, due_ms: float) -> Asked:
     while True:
         asked, definition = world.define("shop", due_ms)
         if definition.poller_id == PollerId(poller_id):
-            await world.place(definition)
+            await world.writer(definition)
             asked.acknowledged = True
             return asked
         del world.asked[str(asked.schedule_id)]
 
 
-async def put_off_in_doubt(world: World) -> Asked:
+async def deferred_in_doubt(world: World) -> Asked:
     """The receiver has the call; its owner dies before it hears the answer, and the next owner's breaker is open."""
     await three_nodes(world, quota=2, names="ab", settings=ClientSettings(retry=PATIENT))
     mine = 0
@@ -71,7 +71,7 @@ async def all_is_well(world: World) -> None:
 @pytest.mark.parametrize("together", [False, True], ids=["alone", "many"])
 def test_a_cancel_of_what_may_have_been_called_says_so(together: bool) -> None:
     async def scenario(world: World) -> None:
-        asked = await put_off_in_doubt(world)
+        asked = await deferred_in_doubt(world)
         if together:
             verb = CancelSchedules(
                 schedules=world.api_storage.schedules,
@@ -98,7 +98,7 @@ def test_a_cancel_of_what_may_have_been_called_says_so(together: bool) -> None:
 
 def test_what_may_have_been_called_is_not_rescheduled() -> None:
     async def scenario(world: World) -> None:
-        asked = await put_off_in_doubt(world)
+        asked = await deferred_in_doubt(world)
         assert isinstance(await reschedule_once(world, asked, RescheduleRequest(delay_seconds=60)), InDoubt)
         await all_is_well(world)
         assert [(call.attempt, call.redelivery) for call in asked.calls] == [(1, False), (1, True)]
@@ -111,7 +111,7 @@ def test_a_caller_who_would_call_something_else_instead_leaves_it() -> None:
     """As a cron's change does, which withdraws the fires of the old rule and places those of the new one."""
 
     async def scenario(world: World) -> None:
-        asked = await put_off_in_doubt(world)
+        asked = await deferred_in_doubt(world)
         result = await world.edit.cancel(asked.client_id, asked.schedule_id, reason="cron-changed")
         assert isinstance(result, InDoubt)
         await all_is_well(world)
@@ -122,7 +122,7 @@ def test_a_caller_who_would_call_something_else_instead_leaves_it() -> None:
 
 def test_an_attempt_of_which_nothing_was_sent_does_not_end_the_doubt() -> None:
     async def scenario(world: World) -> None:
-        asked = await put_off_in_doubt(world)
+        asked = await deferred_in_doubt(world)
         world.receiver.script = lambda call: "connect-refused"  # type: ignore[return-value]
         while not (row := await found(world, asked)).attempts:
             await world.advance(10)
@@ -136,7 +136,7 @@ def test_an_attempt_of_which_nothing_was_sent_does_not_end_the_doubt() -> None:
 
 def test_what_is_in_doubt_is_not_called_again_once_its_client_wants_one_call_at_most() -> None:
     async def scenario(world: World) -> None:
-        asked = await put_off_in_doubt(world)
+        asked = await deferred_in_doubt(world)
         await world.change_client("shop", settings=ClientSettings(retry=PATIENT, in_doubt="drop"))
         await all_is_well(world)
         row = await found(world, asked)

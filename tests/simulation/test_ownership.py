@@ -164,7 +164,7 @@ def test_a_create_acknowledged_after_the_sweep_is_requeued_to_the_pollers_new_ow
             await world.kill("a")
         await moved(world, "b")
         world.receiver.latency_seconds = 0.01
-        await world.place(definition)
+        await world.writer(definition)
         asked.acknowledged = True
         await world.settle_down()
         row = await world.row_of(asked)
@@ -191,7 +191,7 @@ def test_creates_acknowledged_late_while_the_poller_moves_are_called_once(seed: 
             await world.api_clock.sleep((base + 40_000 + 60_000 * world.rng.random() - world.now_ms()) / 1_000)
             await world.truth.schedules.insert(definition)
             await world.api_clock.sleep(8.0 * world.rng.random())
-            await world.place(definition)
+            await world.writer(definition)
             asked.acknowledged = True
             late.append(asked)
 
@@ -234,7 +234,7 @@ def test_a_create_that_only_the_dead_owner_saw_is_requeued_in_doubt() -> None:
         await moved(world, "b")
         await world.advance_to(minute_start(minute + 1) + 20_000)
         await world.memory.conditional(claim)
-        await world.place(definition)
+        await world.writer(definition)
         asked.acknowledged = True
         await all_delivered_once(world)
         assert [(call.node, call.redelivery) for call in asked.calls] == [("b", True)]

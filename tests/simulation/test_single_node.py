@@ -90,7 +90,7 @@ def test_a_create_acknowledged_after_the_sweep_is_requeued(when: str) -> None:
         asked, definition = world.define("shop", minute_start(minute) + 30_000)
         await world.advance_to(minute_start(minute + 1) + (14_000 if when == "open" else 40_000))
         world.hints_lost = 1.0
-        await world.place(definition)
+        await world.writer(definition)
         asked.acknowledged = True
         world.receiver.latency_seconds = 0.01
         await world.settle_down()

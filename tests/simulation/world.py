@@ -1,6 +1,6 @@
 """A deterministic world: virtual time, processes with clocks of their own, one store behind faults, scripted receivers.
 
-Nodes are the real `Node` over the real stores over the in-memory connection; the API is the real `Place` and
+Nodes are the real `Node` over the real stores over the in-memory connection; the API is the real `ScheduleWriter` and
 `EditSchedule`. Everything random comes from the seed, so the same seed gives the same trace. What must hold is checked
 at every call and, by `settle_down`, at rest.
 """
@@ -39,7 +39,7 @@ from scheduler_service.domain.retry_rows import IN_DOUBT
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.edit_schedule import Cancelled, CancelResult, EditSchedule
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.asked import IN_TIME_MS, Asked, met, out_of_order
 from tests.simulation.books import check_books
 from tests.simulation.faults import FaultyConnection
@@ -95,7 +95,7 @@ class World:
     def _start_api(self) -> None:
         self.api_storage = Storage.over(self.api_connection, clock=self.api_clock, randomness=self.api_randomness)
         self.api_storage.schedules.packs = cycle((True, False)).__next__
-        self.place = Place(
+        self.writer = ScheduleWriter(
             schedules=self.api_storage.schedules,
             leases=self.api_storage.leases,
             clock=self.api_clock,
@@ -104,7 +104,10 @@ class World:
             low_watermark_of=lambda incarnation: announced_low_watermark(self.memory, incarnation),
         )
         self.edit = EditSchedule(
-            schedules=self.api_storage.schedules, place=self.place, clock=self.api_clock, randomness=self.api_randomness
+            schedules=self.api_storage.schedules,
+            writer=self.writer,
+            clock=self.api_clock,
+            randomness=self.api_randomness,
         )
 
     async def restart_api(self) -> None:
@@ -271,7 +274,7 @@ class World:
         """An unavailable store leaves it unacknowledged."""
         asked, definition = self.define(client, due_ms, **columns)
         try:
-            await self.place(definition, consistency=self.clients[client].settings.write_consistency)
+            await self.writer(definition, consistency=self.clients[client].settings.write_consistency)
         except StoreUnavailable:
             self.note("api", f"create {asked.schedule_id} is not acknowledged")
         else:

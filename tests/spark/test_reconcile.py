@@ -30,7 +30,7 @@ from scheduler_service.domain.ids import (
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from spark.io.tables import Tables
 from spark.jobs.audit import RECONCILE
 from spark.jobs.job import Context, JobRefused, Report
@@ -191,14 +191,14 @@ def live_a_little(shop: Shop, client: ClientScope) -> list[Schedule]:
     client.schedules.cancel(later.schedule_id)
 
     async def place_late(storage: Storage) -> None:
-        place = Place(
+        writer = ScheduleWriter(
             schedules=storage.schedules,
             leases=storage.leases,
             clock=SystemClock(),
             randomness=SystemRandomness(),
             hints=RecordedHints(),
         )
-        assert await place.many([shop.row(10, tail=tail) for tail in (1, 2)]) == [None, None]
+        assert await writer.many([shop.row(10, tail=tail) for tail in (1, 2)]) == [None, None]
 
     shop.store(place_late)
     await_called(shop.cluster, {one.schedule_id for one in called})

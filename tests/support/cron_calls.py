@@ -7,7 +7,7 @@ from uuid import UUID
 from scheduler_service.domain.ids import ClientId, CronId, ScheduleId, key_of, partition_of
 from scheduler_service.domain.schedules import Outcome, OwnerCommit, RowWrite
 from scheduler_service.usecases.expand_crons import ExpandCrons
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.support.api import ApiHarness, Reply, SeededRandomness, cron
 
 CRONS = "/v1/clients/shop/crons"
@@ -27,7 +27,7 @@ async def made(api: ApiHarness, key: str, cron_id: str = "nightly", **fields: An
 async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
     """What the owner of the cron's wake-up does."""
     services, storage = api.services, api.storage
-    place = Place(
+    writer = ScheduleWriter(
         schedules=storage.schedules,
         leases=storage.leases,
         clock=api.clock,
@@ -38,7 +38,7 @@ async def expand(api: ApiHarness, cron_id: str = "nightly") -> None:
         crons=storage.crons,
         clients=storage.clients,
         known=lambda client_id: None,
-        place=place,
+        writer=writer,
         edit=services.edit_schedule,
         clock=api.clock,
         on_fault=_never,

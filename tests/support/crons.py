@@ -19,7 +19,7 @@ from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_request import CronDraft
 from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.members import WatchMembers
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.support.processes import Deployment
 
@@ -62,12 +62,12 @@ async def cron_changes(cluster: Deployment) -> AsyncIterator[CronChanges]:
         for service in (members, hints):
             parts.push_async_callback(service.stop)
             await service.start()
-        place = Place(
+        writer = ScheduleWriter(
             schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=hints
         )
         catalog = Catalog(store=storage.clients, clock=clock)
         yield CronChanges(
-            ChangeCrons(crons=storage.crons, catalog=catalog, place=place, box=ClearBox(), clock=clock),
+            ChangeCrons(crons=storage.crons, catalog=catalog, writer=writer, box=ClearBox(), clock=clock),
             storage,
             dropped,
         )

@@ -10,7 +10,7 @@ from membership.errors import StoreUnavailable
 from membership.identity import PollerKey
 from poller_cluster.bookkeeping import Bookkeeper
 from poller_cluster.clients import ServedClient
-from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.dispatch.dispatcher import Dispatcher
 from poller_cluster.dispatch.job import Job
 from poller_cluster.minute.runner import MinuteContext, RecordPace, RowWindow
@@ -20,7 +20,7 @@ from scheduler_service.domain.ids import ClientId, Minute, Partition, PollerId, 
 from scheduler_service.domain.ports import ScheduleStore
 from scheduler_service.domain.schedules import Definition, Outcome, Row
 from scheduler_service.runtime.lifecycle import Tasks
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.sim_clock import SimClock
 from tests.support.api import SeededRandomness
 from tests.support.budgets import budget
@@ -133,7 +133,7 @@ class PollerBench:
         self.count = pollers
         randomness = SeededRandomness()
         schedules: Any = self.schedules
-        place = Place(
+        writer = ScheduleWriter(
             schedules=schedules,
             leases=self.storage.leases,
             clock=self.clock,
@@ -149,7 +149,7 @@ class PollerBench:
         )
         self.context = MinuteContext(
             schedules=schedules,
-            place=place,
+            writer=writer,
             dispatcher=self.jobs,
             clock=self.clock,
             randomness=randomness,
@@ -160,7 +160,7 @@ class PollerBench:
             row_window=RowWindow(MinuteSettings()),
             page_reads=asyncio.Semaphore(4),
             budget=budget(self.clock, minutes_at_once=recovery_minutes),
-            cron_children=CronChildren(crons=self.storage.crons, schedules=schedules),
+            cron_fire_guard=CronFireGuard(crons=self.storage.crons, schedules=schedules),
             client=lambda client_id: self.client(),
         )
         self.pollers = ClientPollers(

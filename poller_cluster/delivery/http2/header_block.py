@@ -11,7 +11,7 @@ from typing import Final
 from hpack import Decoder
 
 from poller_cluster.delivery.request import CallbackRequest, sends_body
-from poller_cluster.delivery.target import Place
+from poller_cluster.delivery.target import ScheduleWriter
 
 _OF_HTTP1: Final = frozenset({"http2-settings", "keep-alive", "proxy-connection"})
 """Headers of a connection over HTTP/1.1 that `request` admits; HTTP/2 knows none of them (RFC 9113, 8.2.2)."""
@@ -21,7 +21,7 @@ _MOST_SHORT: Final = 127
 _SHORT: Final = tuple(bytes((length,)) for length in range(_MOST_SHORT))
 
 
-def block_of(request: CallbackRequest, place: Place) -> bytes:
+def block_of(request: CallbackRequest, place: ScheduleWriter) -> bytes:
     """All headers, pseudo-headers first."""
     parts: list[bytes] = []
     headers = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from poller_cluster.bookkeeping import Bookkeeper
-from poller_cluster.crons.fire_checks import CronChildren
+from poller_cluster.crons.fire_checks import CronFireGuard
 from poller_cluster.minute.runner import MinuteContext, RowWindow
 from poller_cluster.settings import MinuteSettings
 from scheduler_service.domain.ids import Minute
@@ -41,7 +41,7 @@ class Ground:
         self.trusted = True
         schedules: Any = Port("schedules")
         leases: Any = Port("leases")
-        self.place = scene.plant.place(
+        self.writer = scene.plant.writer(
             schedules=schedules,
             leases=leases,
             clock=self.circumstances,
@@ -49,7 +49,7 @@ class Ground:
             hints=self.circumstances,
         )
         self.edit = EditSchedule(
-            schedules=schedules, place=self.place, clock=self.circumstances, randomness=self.circumstances
+            schedules=schedules, writer=self.writer, clock=self.circumstances, randomness=self.circumstances
         )
 
     def context(self, schedules: Any, balances: Any) -> MinuteContext:
@@ -64,9 +64,9 @@ class Ground:
         )
         return MinuteContext(
             schedules=schedules,
-            place=self.place,
+            writer=self.writer,
             dispatcher=unused,
-            cron_children=CronChildren(crons=unused, schedules=schedules),
+            cron_fire_guard=CronFireGuard(crons=unused, schedules=schedules),
             clock=self.circumstances,
             randomness=self.circumstances,
             trusted=lambda: self.trusted,

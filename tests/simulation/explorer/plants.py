@@ -12,7 +12,7 @@ from scheduler_service.domain.schedules import (
     PartitionHeader,
     WriteRejection,
 )
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.explorer.scene import Plant
 from tests.simulation.explorer.store import LossySchedules
 
@@ -50,12 +50,12 @@ class _FlightIgnored(PollerMinute):
         super().page_read(msgspec.structs.replace(page, header=header), trusted=trusted)
 
 
-class _NoLateRule(Place):
+class _NoLateRule(ScheduleWriter):
     async def _look_after(self, definition: Definition) -> Definition | None:
         return None
 
 
-class _LateRuleIgnoresFlight(Place):
+class _LateRuleIgnoresFlight(ScheduleWriter):
     async def _look_after(self, definition: Definition) -> Definition | None:
         blind = type(self)(
             schedules=_FlightHidden(self._schedules),  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ class _FlightHidden:
         return read_rows
 
 
-class _LateRuleTrustsAnyClaim(Place):
+class _LateRuleTrustsAnyClaim(ScheduleWriter):
     async def _owner_has_it(self, definition: Definition, header: PartitionHeader) -> bool:
         return True
 
@@ -93,7 +93,7 @@ PLANTS = {
     "an external update ignores the version": Plant(writers_store=_UpdateIgnoresVersion),
     "prefetch kept over an open": Plant(machine=_PrefetchKept),
     "recovery ignores what is in flight": Plant(machine=_FlightIgnored),
-    "no late rule": Plant(place=_NoLateRule),
-    "late rule ignores what is in flight": Plant(place=_LateRuleIgnoresFlight),
-    "late rule trusts a stale claim": Plant(place=_LateRuleTrustsAnyClaim),
+    "no late rule": Plant(writer=_NoLateRule),
+    "late rule ignores what is in flight": Plant(writer=_LateRuleIgnoresFlight),
+    "late rule trusts a stale claim": Plant(writer=_LateRuleTrustsAnyClaim),
 }

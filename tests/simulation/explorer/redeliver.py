@@ -6,10 +6,10 @@ from membership.conditional import Applied
 from scheduler_service.domain.ids import UnixMillis
 from scheduler_service.domain.retry_rows import definition_of, outcome_after
 from scheduler_service.domain.schedules import Definition, ExternalUpdate, RowWrite, State
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 
 
-async def redeliver(schedules: Any, place: Place, circumstances: Any, definition: Definition) -> bool:
+async def redeliver(schedules: Any, writer: ScheduleWriter, circumstances: Any, definition: Definition) -> bool:
     """True when the receiver will be called again."""
     partition, key = definition.partition, definition.key
     while True:
@@ -27,5 +27,5 @@ async def redeliver(schedules: Any, place: Place, circumstances: Any, definition
             writes=(write,),
         )
         if isinstance(await schedules.update(update), Applied):
-            await place.complete(definition_of(partition, row), outcome)
+            await writer.complete(definition_of(partition, row), outcome)
             return True

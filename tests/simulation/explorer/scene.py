@@ -18,7 +18,7 @@ from scheduler_service.domain.ids import (
     minute_start,
 )
 from scheduler_service.domain.schedules import Definition
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.simulation.explorer.store import LossySchedules
 
 CLIENT = ClientId("shop")
@@ -34,7 +34,7 @@ class Plant:
     """The code under exploration; a planted mistake replaces a part of it."""
 
     machine: type[PollerMinute] = PollerMinute
-    place: type[Place] = Place
+    writer: type[ScheduleWriter] = ScheduleWriter
     owners_store: type[LossySchedules] = LossySchedules
     writers_store: type[LossySchedules] = LossySchedules
 

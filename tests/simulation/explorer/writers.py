@@ -75,17 +75,17 @@ class Writers:
         ground = self._ground
         match task.kind:
             case "create":
-                return ground.place(ground.scene.definition(task.argument))
+                return ground.writer(ground.scene.definition(task.argument))
             case "cancel":
                 return ground.edit.cancel(CLIENT, ground.scene.definition(task.argument).schedule_id)
             case "redeliver":
                 definition = ground.scene.definition(task.argument)
-                return redeliver(Port("schedules"), ground.place, ground.circumstances, definition)
+                return redeliver(Port("schedules"), ground.writer, ground.circumstances, definition)
             case _:
                 _, owed = task.argument
                 context = ground.context(Port("schedules"), Port("balances"))
-                reschedules = CompleteReschedule(schedules=context.schedules, place=context.place)
-                return pay(owed, place=context.place, reschedules=reschedules, books=context.books)
+                reschedules = CompleteReschedule(schedules=context.schedules, writer=context.writer)
+                return pay(owed, writer=context.writer, reschedules=reschedules, books=context.books)
 
     def _tell(self, state: State, task: Task, answer: Any) -> None:
         at_ms = self._ground.scene.now(state.tick)

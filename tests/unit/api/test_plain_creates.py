@@ -19,7 +19,7 @@ from membership.errors import StoreUnavailable
 from scheduler_service.api.plain_creates import _PlainCreate
 from scheduler_service.domain.errors import ContentTooLarge
 from scheduler_service.usecases.authenticate import CHECK_AFTER_SECONDS
-from scheduler_service.usecases.place import LATE_AFTER_MS
+from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS
 from tests.support.api import ADMIN_KEY, NOW, ApiHarness, callback, schedule
 from tests.support.turns import until
 from tests.unit.api.plain import SCHEDULES, Held, connection_of, create, plain_creates_of, read_answer, warm

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from poller_cluster.counters import BEYOND, CODE_CLASSES, GUARANTEED, PUT_OFF, CallCounts
+from poller_cluster.counters import BEYOND, CODE_CLASSES, DEFERRED, GUARANTEED, CallCounts
 from poller_cluster.delivery.result import AttemptError
 from poller_cluster.dispatch.job import Job
 from scheduler_service.domain.crons.row import CRON_CLIENT
@@ -64,7 +64,7 @@ def test_lateness_is_the_first_attempts() -> None:
     counts.attempt_made(job(due=NOW - 9_000, first_attempt_at=NOW - 8_000), result())
     assert (counts.lateness[GUARANTEED].count, counts.lateness[GUARANTEED].sum) == (2, 1.5)
     assert (counts.lateness[BEYOND].count, counts.lateness[BEYOND].sum) == (1, 90.0)
-    assert (counts.lateness[PUT_OFF].count, counts.lateness[PUT_OFF].sum) == (1, 40.0)
+    assert (counts.lateness[DEFERRED].count, counts.lateness[DEFERRED].sum) == (1, 40.0)
     (shop,) = [one for label, one in counts.clients.shown(0.0).items() if label == "shop"]
     assert (shop.fires, shop.lateness_seconds) == (4, 131.5)
 

@@ -327,7 +327,7 @@ async def test_rows_of_a_resumed_client_start_when_the_dispatcher_is_told(bench:
 
 
 @pytest.mark.parametrize("in_doubt", [False, True])
-async def test_a_row_whose_headers_do_not_open_is_put_off_and_others_go(bench: Bench, in_doubt: bool) -> None:
+async def test_a_row_whose_headers_do_not_open_is_deferred_and_others_go(bench: Bench, in_doubt: bool) -> None:
     bench.clients.locked_headers.add("sealed:1:gone:AAAA")
     bench.submit(headers="sealed:1:gone:AAAA", options='{"in_doubt":true}' if in_doubt else "{}")
     bench.submit(headers="[]")

@@ -122,7 +122,7 @@ async def test_taking_back_the_row_whose_turn_it_was_calls_the_next(bench: Bench
     assert bench.started == [1, 3]
 
 
-async def test_rows_of_a_failing_host_are_put_off_without_an_attempt(bench: Bench) -> None:
+async def test_rows_of_a_failing_host_are_deferred_without_an_attempt(bench: Bench) -> None:
     await open_breaker(bench)
     bench.submit(host="slow", attempt_base=3)
     bench.submit(host="quick")
@@ -136,7 +136,7 @@ async def test_rows_of_a_failing_host_are_put_off_without_an_attempt(bench: Benc
     assert bench.dispatcher.room(SHOP) == 99
 
 
-async def test_put_off_rows_are_spread(bench: Bench) -> None:
+async def test_deferred_rows_are_spread(bench: Bench) -> None:
     await open_breaker(bench)
     for _ in range(50):
         bench.submit(host="slow")
@@ -145,7 +145,7 @@ async def test_put_off_rows_are_spread(bench: Bench) -> None:
     assert len(instants) > 40
 
 
-async def test_rows_that_wait_when_their_host_opens_are_put_off_too(bench: Bench) -> None:
+async def test_rows_that_wait_when_their_host_opens_are_deferred_too(bench: Bench) -> None:
     limited(bench, max_in_flight=2)
     for _ in range(5):
         bench.submit(host="slow")
@@ -170,7 +170,7 @@ async def test_one_row_tries_a_host_that_was_open_and_the_others_wait_for_it(ben
     assert bench.started == [1, 2, 3, 4, 5]
 
 
-async def test_a_row_in_doubt_is_put_off_in_doubt(bench: Bench) -> None:
+async def test_a_row_in_doubt_is_deferred_in_doubt(bench: Bench) -> None:
     await open_breaker(bench)
     bench.submit(host="slow", options='{"in_doubt":true}')
     await bench.settle()
@@ -186,10 +186,10 @@ async def test_a_row_at_its_deadline_fails_but_never_untried(bench: Bench) -> No
     bench.submit(host="slow")
     await bench.settle()
     assert bench.started == [1, 2, 4]
-    (tried, failed), (fresh, put_off) = bench.done
+    (tried, failed), (fresh, defer) = bench.done
     assert (tried, failed.state, failed.reason, failed.attempts) == (3, State.FAILED, "deadline", 2)
     assert failed.finished_at == UnixMillis(NOW)
-    assert (fresh, put_off.state) == (5, State.RETRYING)
+    assert (fresh, defer.state) == (5, State.RETRYING)
 
 
 # Clients.

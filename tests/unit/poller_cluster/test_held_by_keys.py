@@ -1,4 +1,4 @@
-"""How many rows wait in memory for their ordering keys, and which of them are put off instead."""
+"""How many rows wait in memory for their ordering keys, and which of them are deferred instead."""
 
 from typing import cast
 
@@ -39,7 +39,7 @@ class Held:
         self.rows.reconsider(self.admission, at(seconds))
         self.rows.pick(horizon=at(60), room=10_000, judge=self.admission, now=at(seconds))
 
-    def put_off(self, rows: list[Row]) -> list[Row]:
+    def defer(self, rows: list[Row]) -> list[Row]:
         entries = [self.rows.get(each.key) for each in rows]
         ended = [entry for entry in entries if entry is not None and entry.outcome is not None]
         assert all(entry.outcome is not None and entry.outcome.state is State.RETRYING for entry in ended)
@@ -55,8 +55,8 @@ def test_the_first_row_of_every_key_is_held_behind_any_number_of_rows_of_another
     stuck = [keyed(number, "stuck") for number in range(1_000)]
     others = [keyed(1_000 + number, f"key-{number}") for number in range(500)]
     held.judge(stuck + others)
-    assert held.put_off(others) == []
-    assert stuck[0] not in held.put_off(stuck)
+    assert held.defer(others) == []
+    assert stuck[0] not in held.defer(stuck)
 
 
 def test_one_key_leaves_room_for_rows_behind_the_first_of_others() -> None:
@@ -64,8 +64,8 @@ def test_one_key_leaves_room_for_rows_behind_the_first_of_others() -> None:
     stuck = [keyed(number, "stuck") for number in range(1_000)]
     others = [keyed(1_000 + number, f"key-{number % 5}") for number in range(40)]
     held.judge(stuck + others)
-    assert len(stuck) - len(held.put_off(stuck)) == WINDOW // 3 // 2 + 1
-    assert held.put_off(others) == []
+    assert len(stuck) - len(held.defer(stuck)) == WINDOW // 3 // 2 + 1
+    assert held.defer(others) == []
 
 
 def test_first_rows_that_wait_for_a_long_recovery_leave_most_of_the_window_to_others() -> None:
@@ -73,11 +73,11 @@ def test_first_rows_that_wait_for_a_long_recovery_leave_most_of_the_window_to_ot
     rows = [keyed(number, f"key-{number}") for number in range(250)]
     held.judge(rows)
     held.pick(4)
-    assert held.put_off(rows) == []
+    assert held.defer(rows) == []
     held.pick(7)
-    assert len(held.put_off(rows)) == 250 - WINDOW // 3
+    assert len(held.defer(rows)) == 250 - WINDOW // 3
     held.pick(8)
-    assert len(held.put_off(rows)) == 250 - WINDOW // 3
+    assert len(held.defer(rows)) == 250 - WINDOW // 3
 
 
 def test_a_held_row_says_what_it_waits_for() -> None:

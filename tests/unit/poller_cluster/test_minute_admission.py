@@ -1,10 +1,10 @@
-"""Rows that are not to be claimed now: held until there is room, or put off without having been claimed."""
+"""Rows that are not to be claimed now: held until there is room, or deferred without having been claimed."""
 
 from collections.abc import Mapping, Sized
 
 from msgspec.structs import replace
 
-from poller_cluster.dispatch.outcome import put_off
+from poller_cluster.dispatch.outcome import defer
 from poller_cluster.minute.machine import PollerMinute
 from poller_cluster.minute.rows import AdmitAll, Again, Hold, PendingRow, Verdict, WaitQueue
 from poller_cluster.minute.steps import Phase, SweepPage, Wait, WriteBalance
@@ -36,7 +36,7 @@ from tests.unit.poller_cluster.builders import (
 )
 
 QUEUE: WaitQueue = ("host", "slow")
-PUT_OFF = outcome(State.RETRYING, attempts=0, next_attempt_at=at(300), reason="destination-open")
+DEFERRED = outcome(State.RETRYING, attempts=0, next_attempt_at=at(300), reason="destination-open")
 
 
 class Judge:
@@ -134,21 +134,21 @@ def test_held_rows_keep_their_minute_open() -> None:
     assert minute.phase is Phase.SWEEPING
 
 
-def test_a_row_that_is_put_off_is_recorded_without_having_been_claimed() -> None:
+def test_a_row_that_is_deferred_is_recorded_without_having_been_claimed() -> None:
     judge, dead, fine = Judge(), row(1, 1), row(2, 2)
-    judge.verdicts[dead] = PUT_OFF
+    judge.verdicts[dead] = DEFERRED
     minute = judged(judge, dead, fine)
     written = apply(minute, 0)
     assert written.in_flight == ids(fine)
-    assert [(write.key, write.outcome) for write in written.writes] == [(dead.key, PUT_OFF)]
+    assert [(write.key, write.outcome) for write in written.writes] == [(dead.key, DEFERRED)]
     (owed,) = minute.follow_ups.take()
-    assert owed.outcome == PUT_OFF
+    assert owed.outcome == DEFERRED
     assert ("recorded", State.RETRYING) in judge.told
 
 
-def test_a_minute_of_rows_put_off_settles() -> None:
+def test_a_minute_of_rows_deferred_settles() -> None:
     judge, dead = Judge(), row(1)
-    judge.verdicts[dead] = PUT_OFF
+    judge.verdicts[dead] = DEFERRED
     minute = judged(judge, dead)
     apply(minute, 0)
     minute.follow_ups.paid(minute.follow_ups.take()[0])
@@ -157,10 +157,10 @@ def test_a_minute_of_rows_put_off_settles() -> None:
     assert minute.account.counts == {State.RETRYING: 1}
 
 
-def test_a_row_cancelled_before_it_was_put_off_stays_cancelled() -> None:
+def test_a_row_cancelled_before_it_was_deferred_stays_cancelled() -> None:
     """The write tests that the row has no outcome as soon as an external update is known of."""
     judge, dead = Judge(), row(1)
-    judge.verdicts[dead] = PUT_OFF
+    judge.verdicts[dead] = DEFERRED
     minute = judged(judge, dead)
     written = advance(minute, 0)
     minute.advanced(rejected(met_by(written, edits=EDITS)))
@@ -200,7 +200,7 @@ def test_the_judge_hears_of_originals() -> None:
     assert ("read", pointing) in judge.told
 
 
-def test_a_row_that_is_put_off_still_says_what_its_last_attempt_came_to() -> None:
+def test_a_row_that_is_deferred_still_says_what_its_last_attempt_came_to() -> None:
     original = row(-120)
     retry = retry_row_key(1, original)
     minute = judged(Judge(), retry)
@@ -208,7 +208,7 @@ def test_a_row_that_is_put_off_still_says_what_its_last_attempt_came_to() -> Non
     pointing = with_state(original, State.RETRYING, next_attempt_at=at(1), first_attempt_at=at(-120), last_status=503)
     minute.rows_checked([retry], {retry.schedule_id: pointing}, {})
     (claimed,) = claim(minute, 0)
-    found = put_off(claimed, at=at(300), in_doubt=False, reason="destination-open")
+    found = defer(claimed, at=at(300), in_doubt=False, reason="destination-open")
     assert (found.attempts, found.first_attempt_at, found.last_status) == (1, at(-120), 503)
 
 

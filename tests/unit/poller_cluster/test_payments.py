@@ -20,7 +20,7 @@ ANSWER_SECONDS = 0.1
 
 
 class Bench:
-    """Stands in for `Place`, and counts what is asked of it at a time."""
+    """Stands in for `ScheduleWriter`, and counts what is asked of it at a time."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
@@ -34,7 +34,7 @@ class Bench:
         self.letters = 0
         stand_in: Any = self
         self.payments = Payments(
-            place=stand_in,
+            writer=stand_in,
             reschedules=stand_in,
             books=stand_in,
             budget=self.budget,

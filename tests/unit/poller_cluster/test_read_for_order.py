@@ -24,7 +24,7 @@ class Minute:
         self.budget = budget(clock, BackgroundSettings(requests_at_once=1))
         context: Any = SimpleNamespace(
             schedules=SimpleNamespace(read_page=self.read_page),
-            place=stand_in,
+            writer=stand_in,
             clock=clock,
             randomness=SeededRandomness(),
             budget=self.budget,

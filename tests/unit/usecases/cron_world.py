@@ -20,7 +20,7 @@ from scheduler_service.usecases.cron_request import CronDraft
 from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
@@ -109,7 +109,7 @@ class CronWorld:
         self.remembered: dict[ClientId, Client] = {}
         self.faults: list[str] = []
         randomness = SeededRandomness()
-        self.place = Place(
+        self.writer = ScheduleWriter(
             schedules=self.storage.schedules,
             leases=self.storage.leases,
             clock=self.clock,
@@ -117,7 +117,7 @@ class CronWorld:
             hints=RecordedHints(),
         )
         self.edit = EditSchedule(
-            schedules=self.storage.schedules, place=self.place, clock=self.clock, randomness=randomness
+            schedules=self.storage.schedules, writer=self.writer, clock=self.clock, randomness=randomness
         )
         self.change, self.expand = self._process(self.storage)
         self.others = Storage.over(self.connection)
@@ -128,7 +128,7 @@ class CronWorld:
         change = ChangeCrons(
             crons=storage.crons,
             catalog=Catalog(store=storage.clients, clock=self.clock),
-            place=self.place,
+            writer=self.writer,
             box=ClearBox(),
             clock=self.clock,
         )
@@ -136,7 +136,7 @@ class CronWorld:
             crons=storage.crons,
             clients=storage.clients,
             known=self.remembered.get,
-            place=self.place,
+            writer=self.writer,
             edit=self.edit,
             clock=self.clock,
             on_fault=lambda what, error: self.faults.append(what),

@@ -1,4 +1,5 @@
-"""Place and edit over a store in memory, with somebody who acts between two requests, and answers that get lost."""
+"""The schedule writer and external updates over a store in memory, with somebody who acts between two requests, and
+answers that get lost."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from scheduler_service.domain.ids import MINUTE_MS, ClientId, UnixMillis
 from scheduler_service.domain.retry_rows import retry_row_of
 from scheduler_service.domain.schedules import Definition, Outcome, Row, RowWrite, State
 from scheduler_service.usecases.edit_schedule import EditSchedule
-from scheduler_service.usecases.place import LATE_AFTER_MS, Place
+from scheduler_service.usecases.schedule_writer import LATE_AFTER_MS, ScheduleWriter
 from tests.contract.builders import MINUTE, START, commit, definition
 from tests.support.api import ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
@@ -95,14 +96,14 @@ class LateWorld:
         self.store = Storage.over(self.connection).schedules
         """Another process's: what it does may come between a request of the use cases and its answer."""
         schedules = self.storage.schedules
-        self.place = Place(
+        self.writer = ScheduleWriter(
             schedules=schedules,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=randomness,
             hints=self.hints,
         )
-        self.elsewhere = Place(
+        self.elsewhere = ScheduleWriter(
             schedules=self.store,
             leases=self.storage.leases,
             clock=self.clock,
@@ -110,7 +111,7 @@ class LateWorld:
             hints=self.hints,
         )
         """That other process's."""
-        self.editing = EditSchedule(schedules=schedules, place=self.place, clock=self.clock, randomness=randomness)
+        self.editing = EditSchedule(schedules=schedules, writer=self.writer, clock=self.clock, randomness=randomness)
 
     async def lease(self, epoch: int) -> None:
         """The poller is held under `epoch`."""

@@ -17,7 +17,7 @@ from scheduler_service.usecases.edit_schedule import (
     Resolved,
     WasRescheduled,
 )
-from scheduler_service.usecases.place import MAX_TURNS
+from scheduler_service.usecases.schedule_writer import MAX_TURNS
 from tests.contract.builders import update, write
 from tests.unit.usecases.late_rows import (
     CLIENT,
@@ -250,7 +250,7 @@ async def test_a_cancelled_row_is_not_called_later(late: LateWorld) -> None:
     late.clock.now = UnixMillis(LATE)
     await late.store.insert(original())
     await cancel(late)
-    await late.place(original())
+    await late.writer(original())
     assert [state for _, state in late.rows()] == ["cancelled"]
 
 

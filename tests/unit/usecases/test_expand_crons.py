@@ -142,7 +142,7 @@ async def test_a_cron_whose_children_can_t_be_stored_keeps_nobody_waiting(
     client = await world.begin()
     for cron_id in (TICK, TOCK):
         await world.change.put(client, cron_id, draft())
-    many = world.place.many
+    many = world.writer.many
 
     async def too_large(definitions: list[Definition]) -> list[Any]:
         errors = await many(definitions)
@@ -151,7 +151,7 @@ async def test_a_cron_whose_children_can_t_be_stored_keeps_nobody_waiting(
             for row, error in zip(definitions, errors, strict=True)
         ]
 
-    monkeypatch.setattr(world.place, "many", too_large)
+    monkeypatch.setattr(world.writer, "many", too_large)
     await world.expand(SHOP, [TICK, TOCK])
     assert (await world.cron(TOCK)).fires == 10
     assert (await world.cron()).expanded_through == NOW
@@ -230,13 +230,13 @@ async def test_crons_with_long_callbacks_are_read_and_placed_a_few_at_a_time(
 ) -> None:
     ids = await put_many(world, 30, length=500_000)
     reads, placed = watch_reads(world, monkeypatch), []
-    many = world.place.many
+    many = world.writer.many
 
     async def watched(definitions: Sequence[Definition]) -> Any:
         placed.append(sum(one.content.size for one in definitions))
         return await many(definitions)
 
-    monkeypatch.setattr(world.place, "many", watched)
+    monkeypatch.setattr(world.writer, "many", watched)
     await world.expand(SHOP, ids)
     assert reads[0][0] == FIRST_STEP_ROWS
     assert max(size for _, size in reads[1:]) <= MAX_BYTES

@@ -14,7 +14,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
-from scheduler_service.usecases.place import Place
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.contract.cron_builders import BEGAN, cron
 from tests.support.held_turns import HeldTurns
 from tests.support.memory import InMemoryConnection
@@ -52,15 +52,15 @@ async def test_only_a_cron_that_was_changed_may_have_older_fires(
     storage = Storage.over(connection)
     clock, randomness = SystemClock(), SystemRandomness()
     now = UnixMillis(clock.wall_ms())
-    place = Place(
+    writer = ScheduleWriter(
         schedules=storage.schedules, leases=storage.leases, clock=clock, randomness=randomness, hints=_Nobody()
     )
     expand = ExpandCrons(
         crons=storage.crons,
         clients=storage.clients,
         known={SHOP: client(SHOP), CRON_CLIENT: client(CRON_CLIENT)}.get,
-        place=place,
-        edit=EditSchedule(schedules=storage.schedules, place=place, clock=clock, randomness=randomness),
+        writer=writer,
+        edit=EditSchedule(schedules=storage.schedules, writer=writer, clock=clock, randomness=randomness),
         clock=clock,
         on_fault=_fail,
     )

@@ -26,8 +26,8 @@ from scheduler_service.usecases.bulk_load import (
     LoadSchedules,
     Pace,
 )
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.schedule_request import ScheduleRequest
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.secret_encryption import ClearBox
 from tests.support.api import NOW, ApiHarness, ManualClock, SeededRandomness
 
@@ -44,10 +44,10 @@ LOAD = BulkLoad(
 
 
 class Unsteady:
-    """Place, with storage that gives no answer for a while, in part or wholly, or takes its time."""
+    """The schedule writer, with storage that gives no answer for a while, in part or wholly, or takes its time."""
 
-    def __init__(self, place: Place, clock: ManualClock) -> None:
-        self._place = place
+    def __init__(self, writer: ScheduleWriter, clock: ManualClock) -> None:
+        self._place = writer
         self._clock = clock
         self.silent: list[int] = []
         """Of the coming calls: from which row on there is no answer."""
@@ -71,7 +71,7 @@ class Unsteady:
 class Loading:
     world: ApiHarness
     clock: ManualClock
-    place: Unsteady
+    writer: Unsteady
     pace: Pace
     load: LoadSchedules
     client: Client
@@ -100,23 +100,23 @@ async def loading(world: ApiHarness) -> Loading:
     clock = world.clock
     client = (await world.services.register_client(SHOP, poller_quota=4, settings=None)).client
     storage = world.storage
-    real = Place(
+    real = ScheduleWriter(
         schedules=storage.schedules,
         leases=storage.leases,
         clock=clock,
         randomness=SeededRandomness(5),
         hints=world.hints,
     )
-    place, pace = Unsteady(real, clock), Pace(clock=clock, rate=1e6)
+    writer, pace = Unsteady(real, clock), Pace(clock=clock, rate=1e6)
     judge = JudgeItems(policy=NetworkPolicy(), box=ClearBox(), clock=clock)
     load = LoadSchedules(
         judge=judge,
-        place=place,  # type: ignore[arg-type]
+        writer=writer,  # type: ignore[arg-type]
         schedules=storage.schedules,
         clock=clock,
         pace=pace,
     )
-    return Loading(world, clock, place, pace, load, client)
+    return Loading(world, clock, writer, pace, load, client)
 
 
 def item(key: str = "1", *, ahead_ms: int = HOUR, url: str = "https://receiver.example/hook", **fields: Any) -> Item:
@@ -151,7 +151,7 @@ async def test_another_run_adds_nothing_and_changes_nothing(loading: Loading) ->
     loading.clock.advance(30)
     assert await loading(*items, again=True) == [Loaded.PRESENT] * 12 + [Loaded.ADDED] * 8
     assert [row for row in await loading.rows() if row in before] == before
-    assert loading.place.asked == [12, 8]
+    assert loading.writer.asked == [12, 8]
     # Their time has come and gone: they are there all the same.
     loading.clock.advance(48 * 3600)
     assert await loading(*items, again=True) == [Loaded.PRESENT] * 20
@@ -222,22 +222,22 @@ async def test_every_fault_is_named(loading: Loading) -> None:
 
 
 async def test_storage_that_gives_no_answer_is_asked_again(loading: Loading) -> None:
-    loading.place.silent = [1, 0, 2]
+    loading.writer.silent = [1, 0, 2]
     assert await loading(*(item(str(number)) for number in range(4))) == [Loaded.ADDED] * 4
-    assert loading.place.asked == [4, 3, 3, 1]
+    assert loading.writer.asked == [4, 3, 3, 1]
     assert (len(await loading.rows()), loading.clock.now - NOW) == (4, 3_500)
     assert loading.pace.rate == pytest.approx(1e6 / 8 * 1.1)
 
 
 async def test_but_not_for_ever(loading: Loading) -> None:
-    loading.place.silent = [0] * 1000
+    loading.writer.silent = [0] * 1000
     with pytest.raises(StoreUnavailable, match="no answer for 120 seconds"):
         await loading(item())
     assert RETRY_SECONDS - 10 <= (loading.clock.now - NOW) / 1000 <= RETRY_SECONDS < AHEAD_MS / 1000 / 2
 
 
 async def test_a_row_that_storage_refuses_is_refused(loading: Loading) -> None:
-    loading.place.too_large = {b"body 2"}
+    loading.writer.too_large = {b"body 2"}
     added, refused = await loading(item("1"), item("2"))
     assert (added, str(refused)) == (Loaded.ADDED, "too large")
 

@@ -36,7 +36,6 @@ from scheduler_service.domain.schedules import Definition, ExternalUpdate, Kind,
 from scheduler_service.runtime.concurrently import Turn
 from scheduler_service.usecases import reconcile
 from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
-from scheduler_service.usecases.place import Place
 from scheduler_service.usecases.reconcile import NotOurs, Reconcile
 from scheduler_service.usecases.redeliver import (
     EndedOtherwise,
@@ -45,6 +44,7 @@ from scheduler_service.usecases.redeliver import (
     RedeliverSchedule,
     Terms,
 )
+from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.held_turns import HeldTurns
 from tests.support.memory import InMemoryConnection
@@ -71,18 +71,20 @@ class Bench:
             revision=1,
             created_at=UnixMillis(NOW),
         )
-        place = Place(
+        writer = ScheduleWriter(
             schedules=self.storage.schedules,
             leases=self.storage.leases,
             clock=self.clock,
             randomness=self.randomness,
             hints=RecordedHints(),
         )
-        edit = EditSchedule(schedules=self.storage.schedules, place=place, clock=self.clock, randomness=self.randomness)
+        edit = EditSchedule(
+            schedules=self.storage.schedules, writer=writer, clock=self.clock, randomness=self.randomness
+        )
         self.redeliver = RedeliverSchedule(
             schedules=self.storage.schedules,
             attempts=self.storage.attempts,
-            place=place,
+            writer=writer,
             clock=self.clock,
             randomness=self.randomness,
         )

@@ -130,7 +130,7 @@ async def test_a_late_create_is_in_the_books_once_it_is_answered(late: LateWorld
     await end(late, one, number=1)
     await end(late, other, number=2)
     assert await ask(late) == [(0, Counter(cancelled=2))]
-    await late.place(definition(CLIENT, tail=3))
+    await late.writer(definition(CLIENT, tail=3))
     # The retry row that the late row was requeued to is in a minute of its own, and is not counted.
     assert await ask(late) == [(0, Counter(cancelled=2, open=1))]
 
@@ -139,7 +139,7 @@ async def test_a_missed_fire_in_a_settled_minute_is_in_the_books(late: LateWorld
     (one,) = await insert(late, 1)
     await end(late, one, number=1)
     assert await ask(late) == [(0, Counter(cancelled=1))]
-    await late.place.ended(definition(CLIENT, tail=3), state=State.SKIPPED, reason="missed")
+    await late.writer.ended(definition(CLIENT, tail=3), state=State.SKIPPED, reason="missed")
     assert await ask(late) == [(0, Counter(cancelled=1, skipped=1))]
 
 

@@ -1,4 +1,4 @@
-"""Place: the one way to create rows, for API, expander, retries and bulk loads.
+"""The schedule writer: the one way to create rows, for API, expander, retries and bulk loads.
 
 A writer whose insert is acknowledged in time can rely on the owner's sweep (minute end + 10 s). One that is
 acknowledged later than minute end + 2 s cannot: before it answers, it looks for itself.
@@ -68,7 +68,7 @@ MAX_TURNS = 50
 """Rejections in a row after which a placement is given up as unavailable: the partition is contended beyond reason."""
 
 
-class Place:
+class ScheduleWriter:
     """Creates rows under the late rule; also completes chains that somebody else left half done."""
 
     def __init__(

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from membership.conditional import Applied
-from poller_cluster.crons.fire_checks import OVERLAP, RUNS_AT_ONCE, CronChildren
+from poller_cluster.crons.fire_checks import OVERLAP, RUNS_AT_ONCE, CronFireGuard
 from scheduler_service.domain.crons.expansion import plan
 from scheduler_service.domain.crons.row import Cron, CronOptions, CronState
 from scheduler_service.domain.ids import MINUTE_MS, CronId, UnixMillis
@@ -28,7 +28,7 @@ class Fires:
 
     def __init__(self, world: CronWorld) -> None:
         self.world = world
-        self.judge = CronChildren(crons=world.storage.crons, schedules=world.storage.schedules)
+        self.judge = CronFireGuard(crons=world.storage.crons, schedules=world.storage.schedules)
         self.versions: dict[Any, int] = {}
 
     async def cron(self, *, since: int = NOW, revision: int = 1, name: str = "tick", **columns: Any) -> Cron:

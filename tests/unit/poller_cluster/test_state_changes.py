@@ -10,7 +10,7 @@ from membership.identity import IncarnationNumber, NodeId, NodeIncarnation, Poll
 from membership.ports import Heartbeat, NodeState
 from membership.view import MembersView
 from poller_cluster.node import Node
-from poller_cluster.ops.status import NodeNews, unready
+from poller_cluster.ops.status import StateChangeLog, unready
 from tests.support.api import ManualClock
 
 
@@ -61,45 +61,45 @@ class Scene:
         )
 
 
-def heard(news: NodeNews, scene: Scene) -> list[dict[str, Any]]:
-    news._node = cast(Node, scene.node)
+def heard(changes: StateChangeLog, scene: Scene) -> list[dict[str, Any]]:
+    changes._node = cast(Node, scene.node)
     with capture_logs() as logs:
-        news.look()
-        news.look()
+        changes.look()
+        changes.look()
     return [{name: value for name, value in line.items() if name not in ("log_level", "address")} for line in logs]
 
 
 def test_each_change_is_told_once() -> None:
     scene = Scene(beats=[heartbeat("me"), heartbeat("a")])
-    news = NodeNews(node=scene.node, clock=ManualClock())
-    assert heard(news, scene) == [], "who is there at first is nothing new"
+    changes = StateChangeLog(node=scene.node, clock=ManualClock())
+    assert heard(changes, scene) == [], "who is there at first is nothing new"
     scene.beats += [heartbeat("b")]
-    assert heard(news, scene) == [{"event": "node-joined", "node": str(incarnation("b")), "version": "1"}]
+    assert heard(changes, scene) == [{"event": "node-joined", "node": str(incarnation("b")), "version": "1"}]
     scene.beats = [heartbeat("me"), heartbeat("a"), heartbeat("b", NodeState.DRAINING)]
-    assert heard(news, scene) == [{"event": "node-draining", "node": str(incarnation("b"))}]
+    assert heard(changes, scene) == [{"event": "node-draining", "node": str(incarnation("b"))}]
     scene.beats, scene.ended = [heartbeat("me")], [heartbeat("a"), heartbeat("b", NodeState.LEFT)]
-    told = heard(news, scene)
+    told = heard(changes, scene)
     assert sorted(line["event"] for line in told) == ["node-dead", "node-left"]
 
 
 def test_leases_are_told_in_numbers() -> None:
     scene = Scene(leases={PollerKey("shop", number): 1 for number in range(3)})
-    news = NodeNews(node=scene.node, clock=ManualClock())
-    assert heard(news, scene) == [{"event": "leases-changed", "taken": 3, "given_up": 0, "held": 3}]
+    changes = StateChangeLog(node=scene.node, clock=ManualClock())
+    assert heard(changes, scene) == [{"event": "leases-changed", "taken": 3, "given_up": 0, "held": 3}]
     scene.leases = {PollerKey("shop", number): 1 for number in range(2, 7)}
-    assert heard(news, scene) == [{"event": "leases-changed", "taken": 4, "given_up": 2, "held": 5}]
+    assert heard(changes, scene) == [{"event": "leases-changed", "taken": 4, "given_up": 2, "held": 5}]
 
 
 def test_losing_trust_is_told_unless_the_incarnation_is_over() -> None:
     scene = Scene()
-    news = NodeNews(node=scene.node, clock=ManualClock())
-    heard(news, scene)
+    changes = StateChangeLog(node=scene.node, clock=ManualClock())
+    heard(changes, scene)
     scene.trusts = False
-    assert [line["event"] for line in heard(news, scene)] == ["trust-lost"]
+    assert [line["event"] for line in heard(changes, scene)] == ["trust-lost"]
     scene.trusts = True
-    heard(news, scene)
+    heard(changes, scene)
     scene.trusts, scene.over = False, "stopped"
-    assert heard(news, scene) == []
+    assert heard(changes, scene) == []
 
 
 def test_why_a_node_is_not_ready() -> None:

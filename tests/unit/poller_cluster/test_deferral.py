@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poller_cluster.dispatch.outcome import put_off, until_open_again
+from poller_cluster.dispatch.outcome import defer, until_open_again
 from scheduler_service.domain.clients import ClientSettings, RetrySettings
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.options import NO_OPTIONS, Redelivery, RetryOverride, ScheduleOptions
@@ -16,21 +16,21 @@ AT = UnixMillis(NOW + 30_000)
 
 
 @given(due=st.integers(NOW - 5_000, NOW + 5_000), at=st.integers(NOW - 5_000, NOW + 5_000))
-def test_no_row_is_put_off_to_its_own_instant_or_before(due: int, at: int) -> None:
+def test_no_row_is_deferred_to_its_own_instant_or_before(due: int, at: int) -> None:
     """It would be its own retry row: found to point on, followed to itself, never called."""
-    found = put_off(claim(due=due), at=UnixMillis(at), in_doubt=False, reason="ordering")
+    found = defer(claim(due=due), at=UnixMillis(at), in_doubt=False, reason="ordering")
     assert found.next_attempt_at == max(at, due + 1)
 
 
 def test_nothing_is_counted_and_nobody_has_fired() -> None:
     one = claim(attempt_base=4, first_attempt_at=NOW - 60_000)
-    found = put_off(one, at=AT, in_doubt=False, reason="ordering")
+    found = defer(one, at=AT, in_doubt=False, reason="ordering")
     assert (found.state, found.attempts, found.first_attempt_at) == (State.RETRYING, 4, NOW - 60_000)
     assert (found.fired_by, found.fired_epoch, found.finished_at) == (None, None, None)
 
 
-def test_doubt_outlasts_being_put_off() -> None:
-    assert put_off(claim(), at=AT, in_doubt=True, reason="ordering").reason == "in-doubt"
+def test_doubt_outlasts_being_deferred() -> None:
+    assert defer(claim(), at=AT, in_doubt=True, reason="ordering").reason == "in-doubt"
     for one, options in ((claim(redelivery=True), NO_OPTIONS), (claim(), ScheduleOptions(in_doubt=True))):
         found = until_open_again(one, options=options, settings=ClientSettings(), at=AT, now=NOW)
         assert found is not None

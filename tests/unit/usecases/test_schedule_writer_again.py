@@ -15,7 +15,7 @@ async def test_the_copy_of_a_redelivery_stays_one(late: LateWorld) -> None:
     )
     await late.store.insert(one)
     await late.record(one, redelivered)
-    await late.place(one)
+    await late.writer(one)
     (retry_row,) = [row for row in late.connection.rows("schedules") if row["kind"] == "copy"]
     assert (retry_row["due"], retry_row["schedule_id"], retry_row["ordering_key"]) == (
         T1,
