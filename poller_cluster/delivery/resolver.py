@@ -81,7 +81,7 @@ class _Known(NamedTuple):
     usable_until: float
 
 
-class _Asked:
+class _Query:
     """A name that a client asks for."""
 
     __slots__ = ("began", "host", "share", "waiting")
@@ -101,8 +101,8 @@ class _Share:
     def __init__(self, client: str) -> None:
         self.client = client
         self.known: dict[str, _Known] = {}
-        self.asked: dict[str, _Asked] = {}
-        self.queue: dict[str, _Asked] = {}
+        self.asked: dict[str, _Query] = {}
+        self.queue: dict[str, _Query] = {}
         self.under_way = 0
 
 
@@ -111,7 +111,7 @@ class Waiting:
 
     __slots__ = ("asked", "on_found")
 
-    def __init__(self, asked: _Asked, on_found: OnFound) -> None:
+    def __init__(self, asked: _Query, on_found: OnFound) -> None:
         self.asked = asked
         self.on_found = on_found
 
@@ -160,7 +160,7 @@ class Resolver:
         asked = share.asked.get(host)
         usable = known is not None and now < known.usable_until
         if asked is None:
-            asked = share.asked[host] = share.queue[host] = _Asked(share, host)
+            asked = share.asked[host] = share.queue[host] = _Query(share, host)
             if usable:
                 self._later(GRACE_SECONDS, lambda: self._tell_stale(share, host))
             self._queued[share] = None
@@ -199,7 +199,7 @@ class Resolver:
         if not share.queue:
             self._queued.pop(share, None)
 
-    def _answered(self, asked: _Asked, answer: Answer) -> None:
+    def _answered(self, asked: _Query, answer: Answer) -> None:
         share = asked.share
         share.under_way -= 1
         self._under_way -= 1

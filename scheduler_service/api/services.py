@@ -37,7 +37,7 @@ from scheduler_service.usecases.cluster import DrainNode, ShowCluster, ShowPolle
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.crons import ChangeCrons, RequestCrons
 from scheduler_service.usecases.edit_schedule import CancelSchedules, EditSchedule
-from scheduler_service.usecases.idempotency import AskOnce, RememberRequest
+from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
 from scheduler_service.usecases.keys import Keys
 from scheduler_service.usecases.list_schedules import ListSchedules, ShowAttempts
 from scheduler_service.usecases.members import WatchMembers
@@ -119,7 +119,7 @@ class ApiServices:
     redeliver_schedule: RedeliverSchedule
     redrive_dead_letters: RedriveDeadLetters
     reschedule_schedule: RescheduleSchedule
-    ask_once: AskOnce
+    create_idempotently: CreateIdempotently
     change_crons: ChangeCrons
     request_crons: RequestCrons
     show_crons: ShowCrons
@@ -224,7 +224,7 @@ def build_services(
         list_schedules=ListSchedules(schedules=storage.schedules),
         redeliver_schedule=redeliver,
         reschedule_schedule=reschedule,
-        ask_once=AskOnce(
+        create_idempotently=CreateIdempotently(
             remember=remember,
             create=create,
             redeliver=redeliver,

@@ -97,7 +97,7 @@ class CreatedOnce:
     replayed: bool
 
 
-class AskOnce:
+class CreateIdempotently:
     """Verbs for clients that the caller has looked up and admitted. What they raise, these raise, and KeyReused."""
 
     def __init__(

@@ -100,7 +100,7 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
     clock = SystemClock()
     begun = clock.monotonic()
     storage = patient(context.storage)
-    asked = Asked.of(arguments)
+    asked = LoadQuery.of(arguments)
     try:
         secret_box(context.secrets, randomness=SystemRandomness())
     except FilesUnusable as error:
@@ -288,7 +288,7 @@ def _rate(text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LoadQuery:
     """What the command line says of the load."""
 
     client_id: ClientId
@@ -297,7 +297,7 @@ class Asked:
     pollers: int | None
 
     @classmethod
-    def of(cls, arguments: Namespace) -> "Asked":
+    def of(cls, arguments: Namespace) -> "LoadQuery":
         name: str = arguments.input if arguments.load is None else arguments.load
         if not name or not name.isprintable() or len(name) > MAX_NAME:
             raise JobRefused(f"the load's name must have 1 to {MAX_NAME} printable characters; give one with --load")
@@ -314,7 +314,7 @@ class Start:
     again: bool
 
 
-async def begin(storage: StorageSettings, asked: Asked, *, now: int, write: bool) -> Start:
+async def begin(storage: StorageSettings, asked: LoadQuery, *, now: int, write: bool) -> Start:
     """Without `write` nothing is. Raises JobRefused."""
     try:
         stores = await open_storage(storage)
@@ -363,7 +363,7 @@ async def begin(storage: StorageSettings, asked: Asked, *, now: int, write: bool
         await stores.close()
 
 
-def _check_same(asked: Asked, known: BulkLoad) -> None:
+def _check_same(asked: LoadQuery, known: BulkLoad) -> None:
     begun = f"load {known.load_id!r} was begun at {format_instant(known.started_at)} with"
     if asked.key != known.key_column:
         raise JobRefused(f"{begun} --key {known.key_column}; other keys would be other schedules: take another --load")

@@ -11,7 +11,7 @@ from scheduler_service.domain.schedules import Definition, Kind
 from scheduler_service.usecases.admission import AdmitCreates, JudgeClock
 from scheduler_service.usecases.create_schedules import CreateSchedules
 from scheduler_service.usecases.edit_schedule import EditSchedule
-from scheduler_service.usecases.idempotency import AskOnce, RememberRequest
+from scheduler_service.usecases.idempotency import CreateIdempotently, RememberRequest
 from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
@@ -55,7 +55,7 @@ class Callers:
         writer.world = world
         edit = EditSchedule(schedules=storage.schedules, writer=writer, clock=clock, randomness=randomness)
         pollers = PollerChooser(randomness)
-        self.once = AskOnce(
+        self.once = CreateIdempotently(
             remember=RememberRequest(keys=storage.idempotency),
             create=CreateSchedules(
                 writer=writer,

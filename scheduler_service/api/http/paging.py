@@ -76,7 +76,7 @@ class Listing(Generic[C]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowAsked(Generic[W]):
+class WindowQuery(Generic[W]):
     """What to list: start <= instant < end, by these filters, behind `cursor` (None: from the first on), and how many
     items at most."""
 
@@ -111,7 +111,7 @@ class WindowListing(Generic[W]):
 
     def read(
         self, client_id: ClientId, query: Mapping[str, str], *, now: int, fits: Callable[[W], bool]
-    ) -> WindowAsked[W]:
+    ) -> WindowQuery[W]:
         """`fits`: whether the place to go on is one of the cursor's window. Raises Invalid."""
         faults: list[FieldError] = []
         limit = self._limit.of(query, faults) or DEFAULT_LIMIT
@@ -133,7 +133,7 @@ class WindowListing(Generic[W]):
         first, last = self._left_out(start, end, now)
         if faults := window_faults(first, last, longest_days=self._longest_days):
             raise Invalid(faults)
-        return WindowAsked(start=UnixMillis(first), end=UnixMillis(last), filters=filters, cursor=cursor, limit=limit)
+        return WindowQuery(start=UnixMillis(first), end=UnixMillis(last), filters=filters, cursor=cursor, limit=limit)
 
     def _may_span(self, cursor: WindowCursor) -> bool:
         return 0 <= cursor.start < cursor.end <= min(cursor.start + self._longest_days * DAY_MS, MAX_DUE)

@@ -58,7 +58,7 @@ _LISTING: Final = WindowListing(
 AUDIT_LOG_PARAMETERS: Final = _LISTING.parameters
 
 
-class AuditLogAsked(NamedTuple):
+class AuditLogQuery(NamedTuple):
     """Entries with start <= at < end behind `after` (None: from the newest on), and how many at most."""
 
     start: UnixMillis
@@ -67,7 +67,7 @@ class AuditLogAsked(NamedTuple):
     limit: int
 
 
-def read_audit_log_listing(query: Mapping[str, str], *, now: int) -> AuditLogAsked:
+def read_audit_log_listing(query: Mapping[str, str], *, now: int) -> AuditLogQuery:
     """Raises Invalid."""
 
     def fits(cursor: EntryCursor) -> bool:
@@ -75,10 +75,10 @@ def read_audit_log_listing(query: Mapping[str, str], *, now: int) -> AuditLogAsk
 
     asked = _LISTING.read(_NOBODYS, query, now=now, fits=fits)
     after = None if asked.cursor is None else asked.cursor.entry_id
-    return AuditLogAsked(asked.start, asked.end, after, asked.limit)
+    return AuditLogQuery(asked.start, asked.end, after, asked.limit)
 
 
-def audit_log_cursor(asked: AuditLogAsked, following: EntryId | None) -> str | None:
+def audit_log_cursor(asked: AuditLogQuery, following: EntryId | None) -> str | None:
     if following is None:
         return None
     return seal(_NOBODYS, EntryCursor(asked.start, asked.end, following))

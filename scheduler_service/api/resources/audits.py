@@ -27,17 +27,17 @@ _LISTING: Final = Listing(_Cursor, most=MAX_AUDITS, default=DEFAULT_AUDITS)
 AUDIT_PARAMETERS: Final = _LISTING.parameters
 
 
-class AuditsAsked(NamedTuple):
+class AuditsQuery(NamedTuple):
     """How many at most, behind which (None: from the newest on)."""
 
     after: AuditId | None
     limit: int
 
 
-def read_audit_listing(client_id: ClientId, query: Mapping[str, str]) -> AuditsAsked:
+def read_audit_listing(client_id: ClientId, query: Mapping[str, str]) -> AuditsQuery:
     """Raises Invalid."""
     cursor, limit = _LISTING.read(client_id, query)
-    return AuditsAsked(None if cursor is None else cursor.audit_id, limit)
+    return AuditsQuery(None if cursor is None else cursor.audit_id, limit)
 
 
 def audit_cursor(client_id: ClientId, following: AuditId | None) -> str | None:

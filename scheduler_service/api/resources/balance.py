@@ -72,7 +72,7 @@ _LISTING: Final = WindowListing(
 BALANCE_PARAMETERS: Final = _LISTING.parameters
 
 
-class BalanceAsked(NamedTuple):
+class BalanceQuery(NamedTuple):
     """The minutes that [start, end) touches, from `position` on, and how many at most."""
 
     start: UnixMillis
@@ -85,14 +85,14 @@ class BalanceAsked(NamedTuple):
         return minute_of(self.end - 1)
 
 
-def read_balance(client_id: ClientId, query: Mapping[str, str], *, now: int) -> BalanceAsked:
+def read_balance(client_id: ClientId, query: Mapping[str, str], *, now: int) -> BalanceQuery:
     """Raises Invalid."""
     asked = _LISTING.read(client_id, query, now=now, fits=_fits)
     position = Position(minute_of(asked.start)) if asked.cursor is None else _position(asked.cursor)
-    return BalanceAsked(asked.start, asked.end, position, asked.limit)
+    return BalanceQuery(asked.start, asked.end, position, asked.limit)
 
 
-def balance_cursor(client_id: ClientId, asked: BalanceAsked, position: Position | None) -> str | None:
+def balance_cursor(client_id: ClientId, asked: BalanceQuery, position: Position | None) -> str | None:
     if position is None:
         return None
     tally = position.tally

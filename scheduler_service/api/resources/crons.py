@@ -61,14 +61,14 @@ CRON_PARAMETERS: Final = _CRON_LISTING.parameters
 RUN_PARAMETERS: Final = _RUNS.parameters
 
 
-class CronsAsked(NamedTuple):
+class CronsQuery(NamedTuple):
     """Crons behind `after` (None: from the first on), and how many at most."""
 
     after: CronId | None
     limit: int
 
 
-class RunsAsked(NamedTuple):
+class RunsQuery(NamedTuple):
     """Runs with start <= nominal instant < end, from `begin` on, and how many at most."""
 
     start: UnixMillis
@@ -77,17 +77,17 @@ class RunsAsked(NamedTuple):
     limit: int
 
 
-def read_cron_listing(client_id: ClientId, query: Mapping[str, str]) -> CronsAsked:
+def read_cron_listing(client_id: ClientId, query: Mapping[str, str]) -> CronsQuery:
     """Raises Invalid."""
     cursor, limit = _CRON_LISTING.read(client_id, query)
-    return CronsAsked(None if cursor is None else cursor.after, limit)
+    return CronsQuery(None if cursor is None else cursor.after, limit)
 
 
 def cron_cursor(client_id: ClientId, after: CronId | None) -> str | None:
     return None if after is None else seal(client_id, _CronCursor(after))
 
 
-def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, str], *, now: int) -> RunsAsked:
+def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, str], *, now: int) -> RunsQuery:
     """Raises Invalid."""
 
     def fits(cursor: RunCursor) -> bool:
@@ -97,13 +97,13 @@ def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, s
 
     asked = _RUNS.read(client_id, query, now=now, fits=fits)
     if asked.cursor is not None:
-        return RunsAsked(asked.start, asked.end, UnixMillis(asked.cursor.after + 1), asked.limit)
+        return RunsQuery(asked.start, asked.end, UnixMillis(asked.cursor.after + 1), asked.limit)
     if asked.end > now + SEARCHED_MS:
         raise Invalid([FieldError("/to", "is more than five years ahead")])
-    return RunsAsked(asked.start, asked.end, asked.start, asked.limit)
+    return RunsQuery(asked.start, asked.end, asked.start, asked.limit)
 
 
-def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsAsked, after: UnixMillis | None) -> str | None:
+def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsQuery, after: UnixMillis | None) -> str | None:
     if after is None:
         return None
     return seal(client_id, RunCursor(asked.start, asked.end, cron_id, after))

@@ -52,7 +52,7 @@ _LISTING: Final = WindowListing(
 LETTER_PARAMETERS: Final = _LISTING.parameters
 
 
-class LettersAsked(NamedTuple):
+class LettersQuery(NamedTuple):
     """Letters with start <= failed_at < end behind `after` (None: from the first on), and how many at most."""
 
     start: UnixMillis
@@ -61,7 +61,7 @@ class LettersAsked(NamedTuple):
     limit: int
 
 
-def read_letter_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> LettersAsked:
+def read_letter_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> LettersQuery:
     """Raises Invalid."""
 
     def fits(cursor: LetterCursor) -> bool:
@@ -69,17 +69,17 @@ def read_letter_listing(client_id: ClientId, query: Mapping[str, str], *, now: i
 
     asked = _LISTING.read(client_id, query, now=now, fits=fits)
     after = None if asked.cursor is None else LetterKey(asked.cursor.failed_at, asked.cursor.schedule_id)
-    return LettersAsked(asked.start, asked.end, after, asked.limit)
+    return LettersQuery(asked.start, asked.end, after, asked.limit)
 
 
-def read_redrive(client_id: ClientId, request: RedriveRequest, *, now: int) -> LettersAsked:
+def read_redrive(client_id: ClientId, request: RedriveRequest, *, now: int) -> LettersQuery:
     """The same window as that of a listing, out of a body. Raises Invalid."""
     given = {"from": request.start, "to": request.end, "cursor": request.cursor}
     query = {name: value for name, value in given.items() if value is not None}
     return read_letter_listing(client_id, query, now=now)._replace(limit=request.limit)
 
 
-def letter_cursor(client_id: ClientId, asked: LettersAsked, following: LetterKey | None) -> str | None:
+def letter_cursor(client_id: ClientId, asked: LettersQuery, following: LetterKey | None) -> str | None:
     if following is None:
         return None
     return seal(client_id, LetterCursor(asked.start, asked.end, *following))

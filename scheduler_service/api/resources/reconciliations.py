@@ -76,17 +76,17 @@ _LISTING: Final = Listing(_Cursor, most=MAX_RECONCILIATIONS)
 RECONCILIATION_PARAMETERS: Final = _LISTING.parameters
 
 
-class ReconciliationsAsked(NamedTuple):
+class ReconciliationsQuery(NamedTuple):
     """Reconciliations older than `before` (None: from the newest on), and how many at most."""
 
     before: ReconciliationId | None
     limit: int
 
 
-def read_reconciliation_listing(client_id: ClientId, query: Mapping[str, str]) -> ReconciliationsAsked:
+def read_reconciliation_listing(client_id: ClientId, query: Mapping[str, str]) -> ReconciliationsQuery:
     """Raises Invalid."""
     cursor, limit = _LISTING.read(client_id, query)
-    return ReconciliationsAsked(None if cursor is None else ReconciliationId(cursor.before), limit)
+    return ReconciliationsQuery(None if cursor is None else ReconciliationId(cursor.before), limit)
 
 
 def reconciliation_cursor(client_id: ClientId, before: ReconciliationId | None) -> str | None:

@@ -27,7 +27,7 @@ from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.schedule_views import AttemptView, attempt_view, schedule_view
 from scheduler_service.api.resources.schedules import (
     MAX_LIMIT,
-    Asked,
+    Query,
     location_of,
     no_such_schedule,
     read_listing,
@@ -97,7 +97,7 @@ class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
     rescheduled_to: UUID | None = None
 
 
-def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Asked | None:
+def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Query | None:
     """The window that is meant; None: the ids are. Raises Invalid."""
     given = {"from": request.start, "to": request.end, "label": request.label, "cursor": request.cursor}
     query = {name: value for name, value in given.items() if value is not None}
@@ -180,7 +180,7 @@ async def redeliver_schedule(call: Call) -> web.Response:
     if keyed is None:
         result = await call.services.redeliver_schedule(client, schedule_id)
     else:
-        result, replayed = await call.services.ask_once.redeliver(client, schedule_id, keyed)
+        result, replayed = await call.services.create_idempotently.redeliver(client, schedule_id, keyed)
     match result:
         case Redelivering(row=row):
             call.record(state=state_of(row))
@@ -206,7 +206,7 @@ async def reschedule_schedule(call: Call) -> web.Response:
     if keyed is None:
         result = await reschedule(client, schedule_id, request)
     else:
-        result, replayed = await call.services.ask_once.reschedule(client, schedule_id, request, keyed)
+        result, replayed = await call.services.create_idempotently.reschedule(client, schedule_id, request, keyed)
     match result:
         case Rescheduled(new=new):
             call.record(schedule_id=str(new.row.schedule_id))

@@ -92,7 +92,7 @@ _LISTING: Final = WindowListing(
 PARAMETERS: Final = _LISTING.parameters
 
 
-class Asked(NamedTuple):
+class Query(NamedTuple):
     """What to list, from where on, and how much at most."""
 
     window: Window
@@ -100,7 +100,7 @@ class Asked(NamedTuple):
     limit: int
 
 
-def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> Asked:
+def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> Query:
     """Raises Invalid.
 
     What the listing of schedules takes as query parameters, and the cursors that it goes on with.
@@ -108,7 +108,7 @@ def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> 
     asked = _LISTING.read(client_id, query, now=now, fits=lambda cursor: cursor.start <= cursor.due <= cursor.end)
     window = Window(client_id=client_id, start=asked.start, end=asked.end, **asked.filters)
     position = None if asked.cursor is None else Position(asked.cursor.due, asked.cursor.schedule_id)
-    return Asked(window, position, asked.limit)
+    return Query(window, position, asked.limit)
 
 
 def schedule_cursor(window: Window, position: Position | None) -> str | None:
@@ -141,7 +141,7 @@ async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response
     keyed = keyed_of(call, data)
     assert keyed is not None
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
-    once = await call.services.ask_once.create(client, [request], keyed)
+    once = await call.services.create_idempotently.create(client, [request], keyed)
     (made,) = once.items
     if isinstance(made, MinutehandError):
         raise made
@@ -164,7 +164,7 @@ async def create_batch(call: Call) -> web.Response:
     rate = {**call.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
     requests = await _items(call, unread) if batch is None else batch.items
     if keyed is not None:
-        kept = await call.services.ask_once.create(client, requests, keyed)
+        kept = await call.services.create_idempotently.create(client, requests, keyed)
         call.record(created=_created(kept.items))
         view = await _batch_view(call, kept.items)
         return answer(view, headers={**REPLAYED, **rate} if kept.replayed else rate)

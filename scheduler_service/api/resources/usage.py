@@ -78,14 +78,14 @@ class UsageView(UsedView, frozen=True, kw_only=True):
     hours: list[HourUsageView]
 
 
-class UsageAsked(NamedTuple):
+class UsageQuery(NamedTuple):
     """Days by their beginnings, both inclusive."""
 
     first: UnixMillis
     last: UnixMillis
 
 
-def read_usage(query: Mapping[str, str], *, now: int) -> UsageAsked:
+def read_usage(query: Mapping[str, str], *, now: int) -> UsageQuery:
     """`to` is excluded and defaults to tomorrow or, if that is not later, to the day after `from`; `from` defaults to
     seven days before `to`. Raises Invalid."""
     faults: list[FieldError] = []
@@ -101,7 +101,7 @@ def read_usage(query: Mapping[str, str], *, now: int) -> UsageAsked:
     first, after_last = _beginning(start), _beginning(end)
     if faults := window_faults(first, after_last, longest_days=MAX_DAYS):
         raise Invalid(faults)
-    return UsageAsked(first, UnixMillis(after_last - DAY_MS))
+    return UsageQuery(first, UnixMillis(after_last - DAY_MS))
 
 
 def usage_view(usage: DayUsage) -> UsageView:

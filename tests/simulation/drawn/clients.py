@@ -78,7 +78,7 @@ class DrawnClients:
 
         async def verb(services: ApiServices) -> Sequence[Made]:
             known = await services.catalog.client(ClientId(client))
-            items = (await services.ask_once.create(known, requests, keyed)).items
+            items = (await services.create_idempotently.create(known, requests, keyed)).items
             if any(isinstance(item, RETRYABLE) for item in items):
                 self._acknowledged(items)
                 raise Unanswered("not every item")
@@ -213,7 +213,7 @@ class DrawnClients:
             if key is None:
                 return await services.reschedule_schedule(client, schedule_id, request)
             keyed = Keyed(client_id, key, fingerprint_of("POST", f"/{schedule_id}:reschedule", key.encode()))
-            return (await services.ask_once.reschedule(client, schedule_id, request, keyed))[0]
+            return (await services.create_idempotently.reschedule(client, schedule_id, request, keyed))[0]
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)
@@ -241,7 +241,7 @@ class DrawnClients:
                 schedule.redeliver_wishes += 1  # without a key every repeat is a wish of its own
                 return await services.redeliver_schedule(client, schedule_id)
             keyed = Keyed(client_id, key, fingerprint_of("POST", f"/{schedule_id}:redeliver", b""))
-            return (await services.ask_once.redeliver(client, schedule_id, keyed))[0]
+            return (await services.create_idempotently.redeliver(client, schedule_id, keyed))[0]
 
         try:
             result = await self.world.asked_until_answered(verb, tries=patience)

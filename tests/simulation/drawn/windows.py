@@ -29,7 +29,7 @@ class Windows:
         request = ReconciliationRequest(
             start=format_instant(start), end=format_instant(end), states=states, action=action
         )
-        self.world.asked_of_window(Window(ClientId(client), action, start, end))
+        self.world.query_of_window(Window(ClientId(client), action, start, end))
         chosen: list[ReconciliationId] = []
 
         async def verb(services: ApiServices) -> Reconciliation:

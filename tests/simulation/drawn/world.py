@@ -226,7 +226,7 @@ class DrawnWorld(World):
     def client(self, name: str) -> Client:
         return self.clients[name]
 
-    def asked_of_window(self, window: Window) -> None:
+    def query_of_window(self, window: Window) -> None:
         """It is asked of every schedule in it, of those to come too."""
         self._windows.append(window)
         for schedule in self.schedules.values():
