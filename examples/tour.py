@@ -57,7 +57,7 @@ class Receiver(ThreadingHTTPServer):
         self.secret = ""
         self.mended = False
         self.calls: Counter[str] = Counter()
-        self.samples: list[str] = []
+        self.trial_calls: list[str] = []
         self.refusals: list[str] = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -75,8 +75,8 @@ class _Handler(BaseHTTPRequestHandler):
             receiver.refusals.append(str(error))
             status = 401
         else:
-            if callback.sample:
-                receiver.samples.append(callback.webhook_id)
+            if callback.trial:
+                receiver.trial_calls.append(callback.webhook_id)
             else:
                 receiver.calls[callback.webhook_id] += 1
                 if self.path == "/broken" and not receiver.mended:
@@ -112,10 +112,10 @@ class Tour:
         wait_until(lambda: get(schedule_id).state == state, f"{schedule_id} {state}")
 
     def try_receiver(self) -> None:
-        exchange = self.shop.test_call(self.callback(order=0))
-        expect(exchange.delivered, f"the sample was answered {exchange.status} {exchange.error} {exchange.detail}")
-        expect(self.receiver.samples == [exchange.schedule_id], "the receiver saw another sample")
-        print(f"a sample went to {exchange.connected_to} and was answered {exchange.status}")
+        exchange = self.shop.trial_call(self.callback(order=0))
+        expect(exchange.delivered, f"the trial call was answered {exchange.status} {exchange.error} {exchange.detail}")
+        expect(self.receiver.trial_calls == [exchange.schedule_id], "the receiver saw another trial call")
+        print(f"a trial call went to {exchange.connected_to} and was answered {exchange.status}")
 
     def create_some(self) -> list[str]:
         one = self.create(self.callback(order=1), delay_seconds=2)

@@ -70,7 +70,7 @@ class VerifiedCallback:
     the signature. The rest is as sent, and only as trustworthy as the connection; None where the header is absent.
     `due` is RFC 3339, the nominal instant. `attempt` counts from 1. `fence` never falls for one schedule while its
     sender is legitimate: refuse a lower one than you have seen. `redelivery`: this very call may have been made before.
-    `sample`: somebody tries this receiver out, and no schedule stands behind the call.
+    `trial`: somebody tries this receiver out, and no schedule stands behind the call.
     """
 
     webhook_id: str
@@ -81,7 +81,7 @@ class VerifiedCallback:
     attempt: int | None
     fence: int | None
     redelivery: bool
-    sample: bool = False
+    trial: bool = False
 
 
 def verify(
@@ -131,7 +131,7 @@ def verify(
         attempt=_whole(found.get("minutehand-attempt", "")),
         fence=_whole(found.get("minutehand-fence", "")),
         redelivery=found.get("minutehand-redelivery", "").lower() == "true",
-        sample=found.get("minutehand-test", "").lower() == "true",
+        trial=found.get("minutehand-trial", "").lower() == "true",
     )
 
 

@@ -10,7 +10,7 @@ from minutehand.metrics_port import MetricsPort
 from minutehand.processes.health import told_health
 from minutehand.running import StopSignal, spare_collector
 from minutehand.version import VERSION
-from poller_cluster.trial_calls import SampleCalls
+from poller_cluster.trial_calls import TrialCalls
 from scheduler_service.api.app import build_app
 from scheduler_service.api.http.server import ApiServer
 from scheduler_service.api.metrics import PROCESS_METRICS, Exposition, Shown
@@ -56,7 +56,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         hints = HintForwarder(
             members=members, clock=clock, settings=settings.hints, token=token, on_dropped=dropped.add
         )
-        samples = SampleCalls(
+        trial_calls = TrialCalls(
             clock=clock,
             policy=settings.network,
             settings=settings.delivery,
@@ -70,7 +70,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             hints=hints,
             members=members,
             nodes=HttpNodePorts(token=token),
-            samples=samples,
+            trial_calls=trial_calls,
             box=box,
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
@@ -97,7 +97,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         for service in parts_of_it:
             parts.push_async_callback(service.stop)
             await service.start()
-        parts.push_async_callback(samples.stop)  # before the server, which waits for the answers under way
+        parts.push_async_callback(trial_calls.stop)  # before the server, which waits for the answers under way
         spare_collector()
         await stop.wait()
         health.stopping = True

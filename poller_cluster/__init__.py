@@ -6,7 +6,7 @@
 Follow one callback: `node` holds leases and gives each poller to `pollers`, which enters and sweeps minutes;
 `minute.machine` decides (pure), `minute.runner` does; `dispatch.dispatcher` starts attempts when they are due, fairly;
 `delivery` makes the HTTP request; `dispatch.outcome` says what it came to; the next commit records it. (`trial_calls`
-is no part of a node: it sends samples for API processes, through the same `dispatch.request` and `delivery`.)
+is no part of a node: it sends trial calls for API processes, through the same `dispatch.request` and `delivery`.)
 
 Why a row is called by one owner at a time, and never forgotten:
 

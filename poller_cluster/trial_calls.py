@@ -1,12 +1,12 @@
-"""Samples: calls that are no schedule's, made by the same preparation and the same engine as all others.
+"""Trial calls: calls that are no schedule's, made by the same preparation and the same engine as all others.
 
     call -> has the client room -> has the receiver's host -> prepare -> engine -> what there was to see
 
-Lives in API processes. The engine is started by the first sample; none is kept waiting for room, for whoever asks is
-there and can ask again. What a client may do: so many at a time and one a second, a few of them at once; and to each
+Lives in API processes. The engine is started by the first trial call; none is kept waiting for room, for whoever asks
+is there and can ask again. What a client may do: so many at a time and one a second, a few of them at once; and to each
 receiver's host what its settings say. These limits are each process's own, beside those of the nodes.
 
-A sample has no lease behind it: its fence is the lowest, and its id is told to nobody else.
+A trial call has no lease behind it: its fence is the lowest, and its id is told to nobody else.
 """
 
 import asyncio
@@ -26,8 +26,15 @@ from poller_cluster.dispatch.request import Prepared, Sender, prepare
 from poller_cluster.settings import DestinationSettings
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SamplesFull, SampleTimes, TooManySamples
 from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.trial_calls import (
+    TRIAL_HEADER,
+    Exchange,
+    TooManyTrialCalls,
+    TrialCall,
+    TrialCallsFull,
+    TrialCallTimes,
+)
 from scheduler_service.runtime.clock import Clock
 
 AT_ONCE: Final = 16
@@ -39,8 +46,8 @@ _REMEMBERED = 1024
 _FENCE = 1
 
 
-class SampleCalls:
-    """`SampleCaller` of one process. `stop` is idempotent and ends what is under way."""
+class TrialCalls:
+    """`TrialCaller` of one process. `stop` is idempotent and ends what is under way."""
 
     def __init__(
         self,
@@ -54,47 +61,51 @@ class SampleCalls:
         self._clock = clock
         self._engine = DeliveryEngine(clock=clock, policy=policy, settings=_few(settings), observe=True)
         self._destinations: Destinations[None] = Destinations(destinations, on_free=lambda client_id: None)
-        self._sender = Sender(incarnation="sample", version=version)
+        self._sender = Sender(incarnation="trial call", version=version)
         self._started = self._stopped = False
         self._under_way: dict[ClientId, int] = {}
         self._paid_until: dict[ClientId, float] = {}
 
     @property
     def in_flight(self) -> int:
-        """Samples under way."""
+        """Trial calls under way."""
         return sum(self._under_way.values())
 
     async def stop(self) -> None:
         self._stopped = True
         await self._engine.stop(0)
 
-    async def call(self, sample: Sample) -> Exchange:
-        """Raises TooManySamples; SamplesFull where too many of all clients are under way, and when stopping."""
+    async def call(self, trial_call: TrialCall) -> Exchange:
+        """Raises TooManyTrialCalls; TrialCallsFull where too many of all clients are under way, and when stopping."""
         if self._stopped or self.in_flight >= AT_ONCE:
-            raise SamplesFull("as many samples are under way as this process makes")
-        client = sample.client
+            raise TrialCallsFull("as many trial calls are under way as this process makes")
+        client = trial_call.client
         settings = client.settings.effective(poller_quota=client.poller_quota)
-        destination = self._destinations.of(client.client_id, sample.definition.url, settings, share=1.0)
+        destination = self._destinations.of(client.client_id, trial_call.definition.url, settings, share=1.0)
         self._admit(client.client_id, destination)
-        served = ServedClient(client, settings, sample.secrets)
-        columns: dict[str, Any] = {name: getattr(sample.definition, name, None) for name in Row.__struct_fields__}
+        served = ServedClient(client, settings, trial_call.secrets)
+        columns: dict[str, Any] = {name: getattr(trial_call.definition, name, None) for name in Row.__struct_fields__}
         claim = Claim(row=Row(**columns), redelivery=False, first_attempt_at=None)
-        prepared = prepare(claim, client=served, epoch=_FENCE, sender=self._sender, now=max(sample.definition.due, 0))
+        prepared = prepare(
+            claim, client=served, epoch=_FENCE, sender=self._sender, now=max(trial_call.definition.due, 0)
+        )
         assert isinstance(prepared, Prepared)
-        request = replace(prepared.request, headers=(*prepared.request.headers, SAMPLE_HEADER))
+        request = replace(prepared.request, headers=(*prepared.request.headers, TRIAL_HEADER))
         return _exchange(request, await self._attempt(request, client.client_id, destination))
 
     def _admit(self, client_id: ClientId, destination: Destination[None]) -> None:
         now = self._clock.monotonic()
         if self._under_way.get(client_id, 0) >= AT_ONCE_PER_CLIENT:
-            raise TooManySamples(f"{AT_ONCE_PER_CLIENT} of this client are under way", retry_after_seconds=1.0)
+            raise TooManyTrialCalls(f"{AT_ONCE_PER_CLIENT} of this client are under way", retry_after_seconds=1.0)
         paid_until = max(self._paid_until.get(client_id, now), now)
         wait = paid_until - now - (BURST - 1) * SECONDS_BETWEEN
         if wait > 0:
-            raise TooManySamples(f"this client had {BURST} of late; one a second may follow", retry_after_seconds=wait)
+            raise TooManyTrialCalls(
+                f"this client had {BURST} of late; one a second may follow", retry_after_seconds=wait
+            )
         delay = destination.delay(now)
         if delay is None or delay > 0:
-            raise TooManySamples(
+            raise TooManyTrialCalls(
                 f"the client's limits for {destination.name} leave no room now", retry_after_seconds=delay or 1.0
             )
         if len(self._paid_until) >= _REMEMBERED:
@@ -131,9 +142,9 @@ def _few(settings: DeliverySettings) -> DeliverySettings:
 
 def _exchange(request: CallbackRequest, result: AttemptResult) -> Exchange:
     seen = result.observation
-    times = SampleTimes(ended=result.duration_seconds)
+    times = TrialCallTimes(ended=result.duration_seconds)
     if seen is not None:
-        times = SampleTimes(
+        times = TrialCallTimes(
             resolved=seen.resolved_seconds,
             connected=seen.connected_seconds,
             secured=seen.secured_seconds,

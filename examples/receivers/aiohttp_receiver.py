@@ -21,7 +21,7 @@ async def expire(request: web.Request) -> web.Response:
         callback = verify(body, request.headers, SECRET)
     except VerificationError as error:
         return web.Response(status=401, text=str(error))
-    if not callback.sample and callback.webhook_id not in handled:
+    if not callback.trial and callback.webhook_id not in handled:
         print("handled", callback.webhook_id, body.decode(), flush=True)
         handled.add(callback.webhook_id)
     return web.Response(status=204)  # also to repeats: what is not answered 2xx comes again

@@ -24,7 +24,7 @@ async def expire(request: Request) -> Response:
         callback = verify(body, request.headers, SECRET)
     except VerificationError as error:
         return Response(status_code=401, content=str(error))
-    if not callback.sample and callback.webhook_id not in handled:
+    if not callback.trial and callback.webhook_id not in handled:
         print("handled", callback.webhook_id, body.decode(), flush=True)
         handled.add(callback.webhook_id)
     return Response(status_code=204)  # also to repeats: what is not answered 2xx comes again

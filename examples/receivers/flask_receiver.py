@@ -26,7 +26,7 @@ def expire() -> Response:
     except VerificationError as error:
         return Response(status=401, response=str(error))
     with one_at_a_time:
-        if not callback.sample and callback.webhook_id not in handled:
+        if not callback.trial and callback.webhook_id not in handled:
             print("handled", callback.webhook_id, body.decode(), flush=True)
             handled.add(callback.webhook_id)
     return Response(status=204)  # also to repeats: what is not answered 2xx comes again

@@ -181,8 +181,8 @@ def pollers(client_id: ClientId, url: Url = DEFAULT_URL, key: KeyText = None, as
         print_table(POLLER_COLUMNS, map(poller_row, found))
 
 
-@app.command("test-call")
-def call_sample(
+@app.command("trial-call")
+def trial_call(
     client_id: ClientId,
     callback_url: CallbackUrl,
     method: Method = "POST",
@@ -195,13 +195,13 @@ def call_sample(
     key: KeyText = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send one signed sample now and show the whole exchange. Exits with 1 unless it was delivered. Takes the client's
-    own key too."""
+    """Send one signed trial call now and show the whole exchange. Exits with 1 unless it was delivered. Takes the
+    client's own key too."""
     callback = read_callback(
         callback_url, method=method, header=header, body=body, body_json=body_json, body_file=body_file
     )
     with connect(url, key) as api:
-        exchange = api.client(client_id).test_call(callback, timeout_seconds=timeout_seconds)
+        exchange = api.client(client_id).trial_call(callback, timeout_seconds=timeout_seconds)
     if as_json:
         print_json(exchange)
     else:

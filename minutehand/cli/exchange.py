@@ -1,4 +1,4 @@
-"""What a sample and its answer look like in a terminal: the two messages, then what there is to say of them."""
+"""What a trial call and its answer look like in a terminal: the two messages, then what there is to say of them."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def show_exchange(exchange: Exchange) -> None:
             ("connected to", exchange.connected_to),
             ("seconds until", ", ".join(f"{name} {value:.3f}" for name, value in times if value is not None)),
             ("started", show(exchange.started_at)),
-            ("webhook-id", f"{exchange.schedule_id} (a sample: there is no such schedule)"),
+            ("webhook-id", f"{exchange.schedule_id} (a trial call: there is no such schedule)"),
         ]
     )
 

@@ -5,7 +5,7 @@
         expire = Callback(url="https://shop.example/hooks/expire", json={"order": 17})
         schedule = shop.schedules.create(expire, delay_seconds=90)
         shop.schedules.cancel(schedule.schedule_id)
-        print(shop.test_call(expire).status)  # one sample, now, to see what the receiver makes of it
+        print(shop.test_call(expire).status)  # one trial call, now, to see what the receiver makes of it
         shop.crons.put("nightly", expire, expression="30 2 * * *", timezone="Europe/Berlin")
 
 `AsyncMinutehand` has the same methods to be awaited. A client's key reaches that client only; `api.clients` and the
@@ -79,7 +79,7 @@ from minutehand.client._models import (
     SentCallback,
     SigningSecret,
 )
-from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, SampleTimes
+from minutehand.client._outcomes import Attempt, AuditEntry, CancelItem, DeadLetter, Exchange, Redriven, TrialCallTimes
 from minutehand.client._reconciliations import Reconciliation, ReconciliationProgress
 from minutehand.client._settings import ClientSettings, DestinationLimit, LatePolicy, RetrySettings
 from minutehand.client._sync.api import Minutehand
@@ -142,9 +142,9 @@ __all__ = [
     "Redriven",
     "Retry",
     "RetrySettings",
-    "SampleTimes",
     "Schedule",
     "SentCallback",
     "SigningSecret",
+    "TrialCallTimes",
     "UsedLateness",
 ]

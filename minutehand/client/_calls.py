@@ -39,8 +39,8 @@ JSON: Final = "application/json"
 DEFAULT_TIMEOUT_SECONDS: Final = 15.0
 _encode = msgspec.json.Encoder().encode
 _IDEMPOTENT: Final = ("GET", "PUT", "DELETE")
-SAMPLE_TIMEOUT_SECONDS: Final = 75.0
-"""For a sample: more than any call of a client may take."""
+TRIAL_CALL_TIMEOUT_SECONDS: Final = 75.0
+"""For a trial call: more than any call of a client may take."""
 
 
 class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False):
@@ -297,16 +297,16 @@ def redeliver_dead_letters(
     return Operation(method="POST", path=f"{_letters(client_id)}:redeliver", answer=Redriven, body=body)
 
 
-def test_call(client_id: str, callback: Callback, *, timeout_seconds: float | None) -> Operation[Exchange]:
+def trial_call(client_id: str, callback: Callback, *, timeout_seconds: float | None) -> Operation[Exchange]:
     asked: dict[str, Any] = {"callback": callback}
     if timeout_seconds is not None:
         asked["timeout_seconds"] = timeout_seconds
     return Operation(
         method="POST",
-        path=f"{client_path(client_id)}/callbacks:test",
+        path=f"{client_path(client_id)}/callbacks:try",
         answer=Exchange,
         body=_encode(asked),
-        timeout_seconds=SAMPLE_TIMEOUT_SECONDS,
+        timeout_seconds=TRIAL_CALL_TIMEOUT_SECONDS,
     )
 
 

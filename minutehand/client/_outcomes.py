@@ -84,8 +84,9 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     details: Mapping[str, str | int] = {}
 
 
-class SampleTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the start of a sample until so much was done. None: it did not come to that, or was not needed."""
+class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds from the start of a trial call until so much was done. None: it did not come to that, or was not
+    needed."""
 
     ended_seconds: float
     resolved_seconds: float | None = None
@@ -95,7 +96,7 @@ class SampleTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample and what its receiver made of it: `delivered` is what a schedule would be said to be.
+    """A trial call and what its receiver made of it: `delivered` is what a schedule would be said to be.
 
     `request` is what was written, or with `sent` False what was to be, credentials masked. `addresses` are those that a
     connection was tried to. Without `status`, `error` is a stable word for why, and `detail` says it in words.
@@ -106,7 +107,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     sent: bool
     started_at: datetime
     request: SentCallback
-    times: SampleTimes
+    times: TrialCallTimes
     addresses: tuple[str, ...] = ()
     connected_to: str | None = None
     status: int | None = None

@@ -93,8 +93,8 @@ look-up is part of the time for connecting; what is not resolved within that is 
 a `resolve-failed`. The names of hosts files and of search domains are found as the system finds them.
 
 An engine that observes (`sight`) makes the same attempts and tells what there was to see: the headers as written and as
-received, the addresses, the times of the steps. Its attempts keep no connection. API processes send samples with one,
-see `poller_cluster.trial_calls`.
+received, the addresses, the times of the steps. Its attempts keep no connection. API processes send trial calls with
+one, see `poller_cluster.trial_calls`.
 
 Failure: an engine that can't open sockets (file descriptors) ends attempts as `internal` with nothing sent. An error of
 ours costs the attempt that was looked at (`internal`) or the connection over HTTP/2 that it came up on, is told to the

@@ -127,10 +127,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "invalid": Kind(
         422, "Invalid request", "`errors` lists the faults, up to 100, each with a JSON pointer to where it is."
     ),
-    "too-many-samples": Kind(
+    "too-many-trial-calls": Kind(
         429,
-        "Too many samples",
-        "A client may send a few samples at a time, and one a second. Nothing was sent; retry after Retry-After.",
+        "Too many trial calls",
+        "A client may send a few trial calls at a time, and one a second. Nothing was sent; retry after Retry-After.",
     ),
     "too-many-creates": Kind(
         429,

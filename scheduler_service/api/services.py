@@ -20,9 +20,9 @@ from scheduler_service.domain.ports import (
     IdempotencyStore,
     NodePorts,
     ReconciliationStore,
-    SampleCaller,
     ScheduleStore,
     SecretBox,
+    TrialCaller,
     UsageStore,
 )
 from scheduler_service.domain.quotas import PollerChooser
@@ -49,7 +49,7 @@ from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from scheduler_service.usecases.show_crons import ShowCrons
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from scheduler_service.usecases.storage_probes import ProbeStorage
-from scheduler_service.usecases.trial_call import SendSample
+from scheduler_service.usecases.trial_call import SendTrialCall
 
 
 class StoragePorts(Protocol):
@@ -124,7 +124,7 @@ class ApiServices:
     request_crons: RequestCrons
     show_crons: ShowCrons
     show_balance: ShowBalance
-    send_sample: SendSample
+    send_trial_call: SendTrialCall
     request_reconciliations: RequestReconciliations
     show_reconciliations: ShowReconciliations
     show_job_results: ShowJobResults
@@ -143,7 +143,7 @@ def build_services(
     hints: HintSender,
     members: WatchMembers,
     nodes: NodePorts,
-    samples: SampleCaller,
+    trial_calls: TrialCaller,
     box: SecretBox,
     settings: ApiSettings,
     clock_limit_ms: int,
@@ -245,10 +245,10 @@ def build_services(
             bounds=settings.clients,
         ),
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
-        send_sample=SendSample(
+        send_trial_call=SendTrialCall(
             clients=storage.clients,
             box=box,
-            caller=samples,
+            caller=trial_calls,
             policy=settings.network,
             admit=admit,
             clock=clock,

@@ -89,7 +89,7 @@ ACTIONS = {
     "key-revoked": "A client's key was revoked.",
     "signing-secret-created": "A signing secret was made.",
     "signing-secret-deleted": "A signing secret was deleted.",
-    "sample-sent": "A sample callback was sent.",
+    "trial-call-sent": "A trial call was sent.",
     "node-drain-asked": "An administrator told a node to hand over its pollers.",
     "node-undrain-asked": "An administrator told a draining node to take pollers again.",
     # Work.

@@ -1,4 +1,5 @@
-"""Send a sample: one call of a client's, made now to be looked at. It is judged like a schedule's and never stored."""
+"""Send a trial call: one call of a client's, made now to be looked at. It is judged like a schedule's and never
+stored."""
 
 from typing import Annotated
 
@@ -10,34 +11,34 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, encode_headers, encode_options
-from scheduler_service.domain.ports import ClientStore, SampleCaller, SecretBox
-from scheduler_service.domain.samples import Exchange, Sample
+from scheduler_service.domain.ports import ClientStore, SecretBox, TrialCaller
 from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.trial_calls import Exchange, TrialCall
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 from scheduler_service.usecases.admission import AdmitCreates
 from scheduler_service.usecases.schedule_request import CallbackRequest, draft_callback
 
 _POLLER = PollerId(0)
-"""What a sample's id names; it is never looked up there."""
+"""What a trial call's id names; it is never looked up there."""
 
 
-class SampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TrialCallRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A callback to send once, now. `timeout_seconds`: as the client has it unless given."""
 
     callback: CallbackRequest
     timeout_seconds: Annotated[float, Meta(ge=0.1, le=60)] | None = None
 
 
-class SendSample:
-    """Sends samples for clients that the caller has looked up."""
+class SendTrialCall:
+    """Sends trial calls for clients that the caller has looked up."""
 
     def __init__(
         self,
         *,
         clients: ClientStore,
         box: SecretBox,
-        caller: SampleCaller,
+        caller: TrialCaller,
         policy: NetworkPolicy,
         admit: AdmitCreates,
         clock: Clock,
@@ -52,13 +53,13 @@ class SendSample:
         self._clock = clock
         self._randomness = randomness
 
-    def faults(self, client: Client, request: SampleRequest) -> list[FieldError]:
+    def faults(self, client: Client, request: TrialCallRequest) -> list[FieldError]:
         """Everything wrong with a request."""
         found: list[FieldError] = []
         draft_callback(request.callback, settings=client.settings, check_url=self._check_url, faults=found)
         return found
 
-    async def draw(self, client: Client, request: SampleRequest) -> Sample:
+    async def draw(self, client: Client, request: TrialCallRequest) -> TrialCall:
         """What is to be sent, with the secrets that are active now. Raises what `admit` does, Invalid,
         SecretLocked, StoreUnavailable."""
         self.admit(client)
@@ -84,8 +85,8 @@ class SendSample:
             created_at=now,
         )
         secrets = tuple(self._box.open(one).secret for one in stored if one.expires_at is None or one.expires_at > now)
-        return Sample(client=client, definition=definition, secrets=secrets)
+        return TrialCall(client=client, definition=definition, secrets=secrets)
 
-    async def send(self, sample: Sample) -> Exchange:
-        """Takes as long as the call does. Raises TooManySamples, Overloaded."""
-        return await self._caller.call(sample)
+    async def send(self, trial_call: TrialCall) -> Exchange:
+        """Takes as long as the call does. Raises TooManyTrialCalls, Overloaded."""
+        return await self._caller.call(trial_call)

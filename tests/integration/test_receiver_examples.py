@@ -20,8 +20,8 @@ from poller_cluster.dispatch.job import Claim
 from poller_cluster.dispatch.request import Prepared, Sender, prepare
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, PollerId, UnixMillis, new_schedule_id
-from scheduler_service.domain.samples import SAMPLE_HEADER
 from scheduler_service.domain.schedules import Row
+from scheduler_service.domain.trial_calls import TRIAL_HEADER
 from scheduler_service.runtime.randomness import SystemRandomness
 from tests.support.delivery import CLOCK, attempt
 
@@ -119,8 +119,8 @@ async def test_what_is_not_is_refused(engine: DeliveryEngine, example: Running) 
     assert example.handled == []
 
 
-async def test_a_sample_is_answered_and_does_nothing(engine: DeliveryEngine, example: Running) -> None:
+async def test_a_trial_call_is_answered_and_does_nothing(engine: DeliveryEngine, example: Running) -> None:
     request = call(example.url)
-    sample = msgspec.structs.replace(request, headers=(*request.headers, SAMPLE_HEADER))
-    assert (await attempt(engine, sample)).status == 204
+    trial_call = msgspec.structs.replace(request, headers=(*request.headers, TRIAL_HEADER))
+    assert (await attempt(engine, trial_call)).status == 204
     assert example.handled == []

@@ -24,10 +24,10 @@ from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.options import decode_headers
-from scheduler_service.domain.ports import SampleCaller, SecretBox
+from scheduler_service.domain.ports import SecretBox, TrialCaller
 from scheduler_service.domain.ports.schedules import Answered
-from scheduler_service.domain.samples import SAMPLE_HEADER, Exchange, Sample, SampleTimes
 from scheduler_service.domain.schedules import Definition
+from scheduler_service.domain.trial_calls import TRIAL_HEADER, Exchange, TrialCall, TrialCallTimes
 from scheduler_service.usecases.clients import create_built_in_clients
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.secret_encryption import ClearBox
@@ -147,25 +147,25 @@ class ComparedMembers(WatchMembers):
 
 
 @dataclass(slots=True)
-class RecordedSamples:
+class RecordedTrialCalls:
     """Sends nothing: what was to be sent, and a receiver that answers every one of them 204."""
 
-    sent: list[Sample] = field(default_factory=list)
+    sent: list[TrialCall] = field(default_factory=list)
 
-    async def call(self, sample: Sample) -> Exchange:
-        self.sent.append(sample)
-        definition = sample.definition
+    async def call(self, trial_call: TrialCall) -> Exchange:
+        self.sent.append(trial_call)
+        definition = trial_call.definition
         return Exchange(
             method=definition.method,
             url=definition.url,
-            headers=(*decode_headers(definition.headers), ("webhook-id", str(definition.schedule_id)), SAMPLE_HEADER),
+            headers=(*decode_headers(definition.headers), ("webhook-id", str(definition.schedule_id)), TRIAL_HEADER),
             body=definition.body,
             started_at=definition.due,
             sent=True,
             delivered=True,
             addresses=("203.0.113.7:443",),
             connected_to="203.0.113.7:443",
-            times=SampleTimes(resolved=0.004, connected=0.012, secured=0.031, first_byte=0.05, ended=0.051),
+            times=TrialCallTimes(resolved=0.004, connected=0.012, secured=0.031, first_byte=0.05, ended=0.051),
             status=204,
             http_version="2",
             response_headers=(("date", "Sat, 21 Nov 2026 09:30:00 GMT"), ("set-cookie", "session=of-the-receiver")),
@@ -205,7 +205,7 @@ class ApiHarness:
         connection: InMemoryConnection | None = None,
         storage: StorageSettings | None = None,
         stores: Storage | None = None,
-        samples: SampleCaller | None = None,
+        trial_calls: TrialCaller | None = None,
         registry: CollectorRegistry | None = None,
         box: SecretBox | None = None,
         clock: ManualClock | None = None,
@@ -214,7 +214,7 @@ class ApiHarness:
         self.clock = clock or ManualClock()
         self.hints = RecordedHints()
         self.nodes = RecordedNodes()
-        self.samples = samples or RecordedSamples()
+        self.trial_calls = trial_calls or RecordedTrialCalls()
         self.connection = connection or InMemoryConnection()
         self.storage = stores or Storage.over(self.connection, settings=storage)
         self._owned = stores is None
@@ -229,7 +229,7 @@ class ApiHarness:
             hints=self.hints,
             members=self.members,
             nodes=self.nodes,
-            samples=self.samples,
+            trial_calls=self.trial_calls,
             box=box or ClearBox(),
             settings=self.settings,
             clock_limit_ms=MembershipSettings().clock_limit_ms,

@@ -115,7 +115,7 @@ EXCHANGE: dict[str, Any] = {
     "request": {
         "url": "https://a.example/",
         "method": "POST",
-        "headers": {"webhook-id": "01a1fe8c-0000-8000-8000-000000000000", "Minutehand-Test": "true"},
+        "headers": {"webhook-id": "01a1fe8c-0000-8000-8000-000000000000", "Minutehand-Trial": "true"},
         "body": '{"a": 1}',
     },
     "addresses": ["203.0.113.7:443"],

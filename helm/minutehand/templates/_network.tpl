@@ -26,7 +26,7 @@
           {{- include "minutehand.selector" (dict "root" . "component" "node") | nindent 10 }}
 {{- end -}}
 
-{{/* Nodes call receivers, and so does the API, for samples. An exception that config.network.allow takes back is taken
+{{/* Nodes call receivers, and so does the API, for trial calls. An exception that config.network.allow takes back is taken
 back by a rule of its own: what any rule allows is allowed. */}}
 {{- define "minutehand.toReceivers" -}}
 - to:

@@ -49,10 +49,11 @@ class ClientScope:
         """Its pollers: who owns each, how far it is settled, what is open behind that."""
         return self._perform(calls.list_pollers(self.client_id)).items
 
-    def test_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
-        """Have one signed sample sent now, as the client's schedules are, and see what came of it. Nothing is stored;
-        the receiver can tell it by `Minutehand-Test: true`. Whatever the receiver does is an answer and no error."""
-        return self._perform(calls.test_call(self.client_id, callback, timeout_seconds=timeout_seconds))
+    def trial_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
+        """Have one signed trial call sent now, as the client's schedules are, and see what came of it. Nothing is
+        stored; the receiver can tell it by `Minutehand-Trial: true`. Whatever the receiver does is an answer and no
+        error."""
+        return self._perform(calls.trial_call(self.client_id, callback, timeout_seconds=timeout_seconds))
 
     def usage(self, *, start: date | str | None = None, end: date | str | None = None) -> tuple[DayUsage, ...]:
         """What was used on each day of the due, as it was counted last: from `start` (a week ago) to before `end`

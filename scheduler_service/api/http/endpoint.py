@@ -28,7 +28,7 @@ from scheduler_service.domain.audit_log import AuditEntry
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN
 from scheduler_service.domain.errors import NotFound, Overloaded, SecretLocked
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.samples import SamplesFull
+from scheduler_service.domain.trial_calls import TrialCallsFull
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.clients import refuse_built_in
 
@@ -205,7 +205,7 @@ def too_slow() -> MinutehandError:
 def refused(error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth) -> web.Response:
     """The answer to a request that failed; `health` and the log are told what concerns them."""
     if isinstance(error, Overloaded):
-        if not isinstance(error, SamplesFull):
+        if not isinstance(error, TrialCallsFull):
             health.shedding.refused()
     elif isinstance(error, StoreUnavailable):
         health.storage.failed(str(error))

@@ -94,7 +94,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         ),
     ),
     "list_audits": Example(query={"limit": "20"}, answer=of.page()),
-    "test_callback": Example(
+    "trial_call": Example(
         request={"callback": of.CALLBACK, "timeout_seconds": 5},
         answer={
             "schedule_id": of.SCHEDULE_ID,
@@ -107,7 +107,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
                     "content-type": "application/json",
                     "authorization": "***",
                     "webhook-id": of.SCHEDULE_ID,
-                    "Minutehand-Test": "true",
+                    "Minutehand-Trial": "true",
                 },
             },
             "addresses": ["203.0.113.7:443"],

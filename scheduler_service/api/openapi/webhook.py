@@ -52,8 +52,8 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
     "Minutehand-Due": Sent(
         "The nominal time of the call.", {"type": "string", "format": "date-time"}, "2026-11-21T09:30:15.000Z"
     ),
-    "Minutehand-Test": Sent(
-        "This is a sample, sent by hand to try the receiver out.",
+    "Minutehand-Trial": Sent(
+        "This is a trial call, sent by hand to try the receiver out.",
         {"type": "string", "const": "true"},
         "true",
         always=False,

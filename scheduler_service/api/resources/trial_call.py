@@ -1,4 +1,4 @@
-"""Callbacks without a schedule: one sample, sent now, and the whole exchange as the answer."""
+"""Callbacks without a schedule: one trial call, sent now, and the whole exchange as the answer."""
 
 import math
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ from scheduler_service.api.problems import Refusal
 from scheduler_service.api.resources.schedule_views import MASK, MASKED_HEADERS
 from scheduler_service.api.schemas import CallbackView, Instant
 from scheduler_service.domain.instants import format_instant
-from scheduler_service.domain.samples import Exchange, SampleTimes, TooManySamples
-from scheduler_service.usecases.trial_call import SampleRequest
+from scheduler_service.domain.trial_calls import Exchange, TooManyTrialCalls, TrialCallTimes
+from scheduler_service.usecases.trial_call import TrialCallRequest
 
-_SAMPLE = Body(SampleRequest)
+_TRIAL_CALL = Body(TrialCallRequest)
 
 
-class SampleTimesView(msgspec.Struct, frozen=True, kw_only=True):
+class TrialCallTimesView(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the start until the name was resolved, the connection stood, TLS was agreed upon, the first byte of
     the answer came, and all was over. Null: it did not come to that, or was not needed."""
 
@@ -32,7 +32,7 @@ class SampleTimesView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A sample and what the receiver made of it.
+    """A trial call and what the receiver made of it.
 
     `delivered`: a schedule with this answer would be. `schedule_id` is what the receiver was told; it names no
     schedule. `request` is what was written, or with `sent` false what was to be. `addresses` are those that a
@@ -47,7 +47,7 @@ class ExchangeView(msgspec.Struct, frozen=True, kw_only=True):
     request: CallbackView
     addresses: list[str]
     connected_to: str | None
-    times: SampleTimesView
+    times: TrialCallTimesView
     status: int | None
     http_version: str | None
     response_headers: dict[str, str]
@@ -93,11 +93,11 @@ def _masked(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return shown
 
 
-def _times(times: SampleTimes) -> SampleTimesView:
+def _times(times: TrialCallTimes) -> TrialCallTimesView:
     def rounded(seconds: float | None) -> float | None:
         return None if seconds is None else round(seconds, 6)
 
-    return SampleTimesView(
+    return TrialCallTimesView(
         resolved_seconds=rounded(times.resolved),
         connected_seconds=rounded(times.connected),
         secured_seconds=rounded(times.secured),
@@ -106,30 +106,30 @@ def _times(times: SampleTimes) -> SampleTimesView:
     )
 
 
-async def test_callback(call: Call) -> web.Response:
-    client, send_sample = call.client, call.services.send_sample
-    send_sample.admit(client)
-    request = await call.body(_SAMPLE, lambda wrong: send_sample.faults(client, wrong))
-    sample = await send_sample.draw(client, request)
-    call.deadline.met()  # a sample may take as long as the client's calls may
+async def trial_call(call: Call) -> web.Response:
+    client, send_trial_call = call.client, call.services.send_trial_call
+    send_trial_call.admit(client)
+    request = await call.body(_TRIAL_CALL, lambda wrong: send_trial_call.faults(client, wrong))
+    trial_call = await send_trial_call.draw(client, request)
+    call.deadline.met()  # a trial call may take as long as the client's calls may
     try:
-        exchange = await send_sample.send(sample)
-    except TooManySamples as error:
+        exchange = await send_trial_call.send(trial_call)
+    except TooManyTrialCalls as error:
         seconds = max(math.ceil(error.retry_after_seconds), 1)
-        raise Refusal("too-many-samples", str(error), headers={"Retry-After": str(seconds)}) from None
-    call.log("sample-sent", client_id=client.client_id, schedule_id=str(sample.definition.schedule_id))
-    return answer(exchange_view(sample.definition.schedule_id, exchange))
+        raise Refusal("too-many-trial-calls", str(error), headers={"Retry-After": str(seconds)}) from None
+    call.log("trial-call-sent", client_id=client.client_id, schedule_id=str(trial_call.definition.schedule_id))
+    return answer(exchange_view(trial_call.definition.schedule_id, exchange))
 
 
 ROUTES = (
     Route(
         method="POST",
-        path="/v1/clients/{client_id}/callbacks:test",
+        path="/v1/clients/{client_id}/callbacks:try",
         access=Access.CLIENT,
-        handler=test_callback,
-        summary="Send one signed sample now, and see the whole exchange; nothing of it is stored",
-        request=SampleRequest,
+        handler=trial_call,
+        summary="Send one signed trial call now, and see the whole exchange; nothing of it is stored",
+        request=TrialCallRequest,
         response=ExchangeView,
-        problems=(*CREATES, "too-many-samples", "secret-locked"),
+        problems=(*CREATES, "too-many-trial-calls", "secret-locked"),
     ),
 )

@@ -17,7 +17,7 @@ from scheduler_service.domain.ports.books import (
     ReconciliationStore,
     UsageStore,
 )
-from scheduler_service.domain.ports.calls import HintSender, NodePorts, SampleCaller
+from scheduler_service.domain.ports.calls import HintSender, NodePorts, TrialCaller
 from scheduler_service.domain.ports.clients import AuditLogStore, CatalogPart, ClientStore, IdempotencyStore, SecretBox
 from scheduler_service.domain.ports.schedules import CronStore, ScheduleStore
 
@@ -35,9 +35,9 @@ __all__ = [
     "IdempotencyStore",
     "NodePorts",
     "ReconciliationStore",
-    "SampleCaller",
     "ScheduleStore",
     "SecretBox",
     "StoreUnavailable",
+    "TrialCaller",
     "UsageStore",
 ]

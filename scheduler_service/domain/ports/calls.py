@@ -7,7 +7,7 @@ from scheduler_service.domain.ids import (
     Partition,
     RowKey,
 )
-from scheduler_service.domain.samples import Exchange, Sample
+from scheduler_service.domain.trial_calls import Exchange, TrialCall
 
 
 class HintSender(Protocol):
@@ -27,9 +27,9 @@ class NodePorts(Protocol):
         """Take pollers again. Repeatable. Raises Conflict where the node is being stopped, NodeUnreachable."""
 
 
-class SampleCaller(Protocol):
+class TrialCaller(Protocol):
     """Makes calls that are no schedule's, for somebody to look at."""
 
-    async def call(self, sample: Sample) -> Exchange:
+    async def call(self, trial_call: TrialCall) -> Exchange:
         """Send it once, as the client's schedules are sent, and wait for the end; whatever the receiver does is an
-        answer. Raises TooManySamples; Overloaded where too many of all clients are under way."""
+        answer. Raises TooManyTrialCalls; Overloaded where too many of all clients are under way."""

@@ -16,7 +16,7 @@ from scheduler_service.api.services import ApiServices, build_services
 from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import ClockInDoubt, Conflict, NodeUnreachable, Overloaded, SecretLocked
 from scheduler_service.domain.ports import HintSender
-from scheduler_service.domain.samples import Exchange, Sample
+from scheduler_service.domain.trial_calls import Exchange, TrialCall
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.members import WatchMembers
@@ -46,7 +46,7 @@ class Told(Protocol):
 
 
 class _Ports:
-    """Other processes' ports: samples are not simulated; a node drains if exactly this incarnation is there to hear
+    """Other processes' ports: trial calls are not simulated; a node drains if exactly this incarnation is there to hear
     it."""
 
     def __init__(self, told: Told) -> None:
@@ -66,8 +66,8 @@ class _Ports:
         if not await self._told.undrain(incarnation):
             raise NodeUnreachable(f"{incarnation} does not answer")
 
-    async def call(self, sample: Sample) -> Exchange:
-        raise Overloaded("samples are not simulated")
+    async def call(self, trial_call: TrialCall) -> Exchange:
+        raise Overloaded("trial calls are not simulated")
 
 
 class ApiProcess:
@@ -109,7 +109,7 @@ class ApiProcess:
             hints=hints,
             members=self.members,
             nodes=ports,
-            samples=ports,
+            trial_calls=ports,
             box=ClearBox(),
             settings=SETTINGS,
             clock_limit_ms=membership.clock_limit_ms,

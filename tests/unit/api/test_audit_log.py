@@ -64,7 +64,7 @@ def test_what_is_audited_follows_from_the_table() -> None:
         operation_id(route) for route in ROUTES if route.method != "GET" and route.path != "/v1/crons:preview"
     }
     assert {"put_client", "delete_client", "create_key", "revoke_key", "create_admin_key", "drain_node"} <= set(AUDITED)
-    assert {"cancel_schedules", "put_cron", "test_callback", "create_schedule"} <= set(AUDITED)
+    assert {"cancel_schedules", "put_cron", "trial_call", "create_schedule"} <= set(AUDITED)
 
 
 @pytest.mark.parametrize("id_", AUDITED)
@@ -88,7 +88,7 @@ async def test_nothing_is_done_that_can_not_be_recorded(
     api: ApiHarness, id_: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = await story_for(api, id_)
-    before, drained, sent = rows(api), list(api.nodes.drained), list(api.samples.sent)
+    before, drained, sent = rows(api), list(api.nodes.drained), list(api.trial_calls.sent)
 
     async def lost(entry: AuditEntry) -> None:
         raise StoreUnavailable("nobody answers")
@@ -96,7 +96,7 @@ async def test_nothing_is_done_that_can_not_be_recorded(
     monkeypatch.setattr(api.storage.audit_log, "begin", lost)
     reply = await story.try_(id_)
     assert (reply.status, reply.json["type"]) == (503, "/problems/storage-unavailable")
-    assert (rows(api), api.nodes.drained, api.samples.sent) == (before, drained, sent)
+    assert (rows(api), api.nodes.drained, api.trial_calls.sent) == (before, drained, sent)
 
 
 @pytest.mark.parametrize("id_", CLIENTS_OWN)

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from membership.errors import StoreUnavailable
 from scheduler_service.api.health import CALM_SECONDS, LOST_AFTER_SECONDS, SHED_SECONDS
 from scheduler_service.domain.errors import Overloaded
-from scheduler_service.domain.samples import SamplesFull
+from scheduler_service.domain.trial_calls import TrialCallsFull
 from scheduler_service.runtime.health import STALLED_SECONDS
 from tests.support.api import ApiHarness, callback, replace_insert, schedule
 
@@ -75,15 +75,15 @@ async def test_refusing_creates_for_long_makes_unready_and_a_moment_does_not(
     assert [line["event"] for line in logs] == ["shedding-begun", "shedding-ended"]
 
 
-async def test_samples_beyond_what_a_process_makes_are_no_shedding(
+async def test_trial_calls_beyond_what_a_process_makes_are_no_shedding(
     api: ApiHarness, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def full(*arguments: object, **named: object) -> None:
-        raise SamplesFull("as many as this process makes")
+        raise TrialCallsFull("as many as this process makes")
 
-    monkeypatch.setattr(type(api.samples), "call", full)
+    monkeypatch.setattr(type(api.trial_calls), "call", full)
     for _ in range(3):
-        reply = await api.send("POST", "/v1/clients/shop/callbacks:test", key=key, json={"callback": callback()})
+        reply = await api.send("POST", "/v1/clients/shop/callbacks:try", key=key, json={"callback": callback()})
         assert (reply.status, reply.json["type"]) == (503, "/problems/overloaded")
         api.clock.advance(SHED_SECONDS / 2)
     assert await reasons(api) == []

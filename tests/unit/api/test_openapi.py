@@ -18,7 +18,7 @@ from scheduler_service.api.openapi.document import TAGS, build_document, tag_of
 from scheduler_service.api.openapi.webhook import CALLBACK_HEADERS
 from scheduler_service.api.problems import KINDS
 from scheduler_service.api.resources import ROUTES
-from scheduler_service.domain.samples import SAMPLE_HEADER
+from scheduler_service.domain.trial_calls import TRIAL_HEADER
 from tests.support.api import ApiHarness
 from tests.support.api_document import api_document
 
@@ -28,7 +28,7 @@ OPERATION_IDS = {
     "create_schedule", "get_schedule", "cancel_schedule", "create_batch", "list_schedules",
     "put_cron", "get_cron", "delete_cron", "list_crons", "pause_cron", "resume_cron", "trigger_cron", "list_runs",
     "preview_cron", "get_balance", "cancel_schedules", "reschedule_schedule", "redeliver_schedule", "list_attempts",
-    "list_dead_letters", "redeliver_dead_letters", "list_audits", "test_callback",
+    "list_dead_letters", "redeliver_dead_letters", "list_audits", "trial_call",
     "create_reconciliation", "get_reconciliation", "list_reconciliations", "stop_reconciliation",
     "get_usage",
     "put_client", "list_clients", "get_client", "delete_client", "suspend_client", "resume_client",
@@ -151,7 +151,7 @@ def test_the_callback_has_the_headers_that_are_sent() -> None:
         in_doubt=True,
         user_agent="Minutehand/1",
     )
-    assert {name for name, _ in (*sent, SAMPLE_HEADER)} == CALLBACK_HEADERS.keys()
+    assert {name for name, _ in (*sent, TRIAL_HEADER)} == CALLBACK_HEADERS.keys()
     least = callback_headers(
         [],
         timestamp=0,

@@ -59,7 +59,7 @@ def test_there_is_a_command_for_everything_promised() -> None:
     wanted |= {"minutehand spark run", "minutehand spark demo", "minutehand usage", "minutehand audits"}
     wanted |= {f"minutehand cassandra {verb}" for verb in ("start", "stop", "status")}
     wanted |= {f"minutehand clients {verb}" for verb in ("register", "list", "show", "suspend", "resume", "delete")}
-    wanted |= {"minutehand clients test-call"}
+    wanted |= {"minutehand clients trial-call"}
     wanted |= {f"minutehand keys {verb}" for verb in ("create", "list", "revoke")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("create", "get", "show", "cancel", "list")}
     wanted |= {f"minutehand schedules {verb}" for verb in ("redeliver", "reschedule", "attempts", "cancel-window")}
@@ -89,7 +89,7 @@ def test_every_command_and_every_parameter_has_help(path: str) -> None:
         ("clients suspend shop", [httpx.Response(200, json={**CLIENT, "state": "suspended"})], "suspended"),
         ("clients resume shop", [httpx.Response(200, json=CLIENT)], "active"),
         ("clients delete shop", [httpx.Response(204)], "shop"),
-        ("clients test-call shop https://a.example/", [httpx.Response(200, json=EXCHANGE)], "delivered"),
+        ("clients trial-call shop https://a.example/", [httpx.Response(200, json=EXCHANGE)], "delivered"),
         ("keys create shop", [httpx.Response(201, json={**KEY, "key": "mh_x"})], "mh_x"),
         ("keys list shop", [httpx.Response(200, json={"items": [KEY]})], "k1"),
         ("keys revoke shop k1", [httpx.Response(204)], "k1"),
@@ -265,13 +265,13 @@ UNANSWERED = {
         (UNANSWERED, ["not delivered: connect-refused (the port is closed); nothing was sent"]),
     ],
 )
-def test_a_sample_is_shown_whole(
+def test_a_trial_call_is_shown_whole(
     script: Script, capsys: pytest.CaptureFixture[str], answer: dict[str, Any], lines: list[str]
 ) -> None:
     script.answers = [httpx.Response(200, json=answer)]
-    command = "clients test-call shop https://a.example/ --method PUT --body x --timeout-seconds 2"
+    command = "clients trial-call shop https://a.example/ --method PUT --body x --timeout-seconds 2"
     assert failures.run(command.split()) == (0 if answer is EXCHANGE else 1)
-    assert script.requests[0].url.path == "/v1/clients/shop/callbacks:test"
+    assert script.requests[0].url.path == "/v1/clients/shop/callbacks:try"
     assert script.requests[0].extensions["timeout"]["read"] > 60, "a call may take that long"
     assert script.sent() == {
         "callback": {"url": "https://a.example/", "method": "PUT", "headers": {}, "body": "x"},

@@ -110,17 +110,17 @@ async def test_reschedule() -> None:
     assert script.sent(1) == {"delay_seconds": 5, "callback": {"url": "https://b.example/"}}
 
 
-async def test_a_sample_is_sent_and_its_exchange_read() -> None:
+async def test_a_trial_call_is_sent_and_its_exchange_read() -> None:
     script = Script(httpx.Response(200, json=EXCHANGE), httpx.Response(200, json=EXCHANGE))
     callback = Callback(url="https://a.example/", json={"a": 1})
     with script.api() as api:
-        found = api.client("shop").test_call(callback)
+        found = api.client("shop").trial_call(callback)
     async with script.async_api() as waiting:
-        assert await waiting.client("shop").test_call(callback, timeout_seconds=3) == found
+        assert await waiting.client("shop").trial_call(callback, timeout_seconds=3) == found
     assert (found.delivered, found.status, found.connected_to) == (True, 204, "203.0.113.7:443")
     assert (found.times.secured_seconds, found.times.ended_seconds) == (None, 0.05)
-    assert (found.request.headers or {})["Minutehand-Test"] == "true"
-    assert [one.url.path for one in script.requests] == ["/v1/clients/shop/callbacks:test"] * 2
+    assert (found.request.headers or {})["Minutehand-Trial"] == "true"
+    assert [one.url.path for one in script.requests] == ["/v1/clients/shop/callbacks:try"] * 2
     assert [json.loads(one.content) for one in script.requests] == [
         {"callback": {"url": "https://a.example/", "json": {"a": 1}}},
         {"callback": {"url": "https://a.example/", "json": {"a": 1}}, "timeout_seconds": 3},

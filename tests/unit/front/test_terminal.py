@@ -19,8 +19,8 @@ ANSWERS = [
     ("schedules attempts shop 01", {"items": [{**ATTEMPT, "excerpt": HOSTILE}]}),
     ("dead-letters list shop", {"items": [{**LETTER, "reason": HOSTILE}]}),
     ("crons show shop nightly", {**CRON, "words": HOSTILE}),
-    ("clients test-call shop https://a.example/", {**EXCHANGE, "excerpt": HOSTILE}),
-    ("clients test-call shop https://a.example/", {**EXCHANGE, "response_headers": {"x": HOSTILE}}),
+    ("clients trial-call shop https://a.example/", {**EXCHANGE, "excerpt": HOSTILE}),
+    ("clients trial-call shop https://a.example/", {**EXCHANGE, "response_headers": {"x": HOSTILE}}),
 ]
 
 

@@ -204,11 +204,11 @@ async def test_a_locked_client_is_logged_once(bench: Bench) -> None:
     assert [(line["event"], line["client_id"]) for line in said] == [("client-locked", SHOP), ("client-unlocked", SHOP)]
 
 
-async def test_a_sample_is_not_sent_unsigned(bench: Bench) -> None:
+async def test_a_trial_call_is_not_sent_unsigned(bench: Bench) -> None:
     await bench.secret(SHOP, bench.box)
     async with ApiHarness(connection=bench.connection, box=ClearBox()) as api:
         request = {"callback": {"url": "https://shop.example/hook"}}
-        reply = await api.send("POST", "/v1/clients/shop/callbacks:test", json=request)
+        reply = await api.send("POST", "/v1/clients/shop/callbacks:try", json=request)
         assert (reply.status, reply.json["type"]) == (503, "/problems/secret-locked"), reply.json
         assert "first" not in reply.body.decode(), "keys are the operator's affair"
 

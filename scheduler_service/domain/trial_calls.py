@@ -1,4 +1,5 @@
-"""A sample: one call made at once for somebody who wants to see what his receiver makes of it. Nothing of it is kept.
+"""A trial call: one call made at once for somebody who wants to see what his receiver makes of it. Nothing of it is
+kept.
 
 It is built, signed, judged and sent as a schedule's call is, and marked, so that a receiver can tell it from one.
 """
@@ -12,11 +13,11 @@ from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import Overloaded
 from scheduler_service.domain.schedules import Definition
 
-SAMPLE_HEADER: Final = ("Minutehand-Test", "true")
-"""Goes with samples only."""
+TRIAL_HEADER: Final = ("Minutehand-Trial", "true")
+"""Goes with trial calls only."""
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
+class TrialCall(msgspec.Struct, frozen=True, kw_only=True):
     """What to send for whom. The id of `definition` names no schedule; `secrets` are the raw bytes of those active."""
 
     client: Client
@@ -24,7 +25,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[bytes, ...]
 
 
-class SampleTimes(msgspec.Struct, frozen=True, kw_only=True):
+class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the start until so much was done; None: it never was (of TLS also: there was none)."""
 
     resolved: float | None = None
@@ -48,7 +49,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     delivered: bool
     addresses: tuple[str, ...] = ()
     connected_to: str | None = None
-    times: SampleTimes
+    times: TrialCallTimes
     status: int | None = None
     http_version: str | None = None
     response_headers: tuple[tuple[str, str], ...] = ()
@@ -57,11 +58,11 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-class SamplesFull(Overloaded):
-    """All clients' samples together are as many as this process makes."""
+class TrialCallsFull(Overloaded):
+    """All clients' trial calls together are as many as this process makes."""
 
 
-class TooManySamples(MinutehandError):
+class TooManyTrialCalls(MinutehandError):
     """The client has as many under way, or has had as many of late, as it may."""
 
     def __init__(self, detail: str, *, retry_after_seconds: float) -> None:

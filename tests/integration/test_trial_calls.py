@@ -1,4 +1,4 @@
-"""Samples over loopback: what a receiver gets, what whoever asked is shown, and how many are made."""
+"""Trial calls over loopback: what a receiver gets, what whoever asked is shown, and how many are made."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ import pytest
 
 from minutehand.webhooks import verify
 from poller_cluster.settings import DestinationSettings
-from poller_cluster.trial_calls import AT_ONCE_PER_CLIENT, BURST, SampleCalls
+from poller_cluster.trial_calls import AT_ONCE_PER_CLIENT, BURST, TrialCalls
 from scheduler_service.domain.network import NetworkPolicy
 from tests.support.api import ApiHarness
 from tests.support.certificates import Authority
@@ -19,21 +19,21 @@ from tests.support.delivery import DeliverySettings as Delivery
 from tests.support.http2_receiver import Http2Receiver
 from tests.support.raw_receiver import RawReceiver, RawRequest, answering, hanging, writing
 
-PATH = "/v1/clients/shop/callbacks:test"
+PATH = "/v1/clients/shop/callbacks:try"
 
 
-class SampleApi(ApiHarness):
-    """An API that sends its samples for real, on a clock that stands still."""
+class TrialCallApi(ApiHarness):
+    """An API that sends its trial calls for real, on a clock that stands still."""
 
     def __init__(self, policy: NetworkPolicy = LOOPBACK, **delivery: Any) -> None:
-        self.calls = SampleCalls(
+        self.calls = TrialCalls(
             clock=CLOCK, policy=LOOPBACK, settings=Delivery(**delivery), destinations=DestinationSettings(), version="9"
         )
-        super().__init__(samples=self.calls, network=policy, request_timeout_seconds=1.0)
+        super().__init__(trial_calls=self.calls, network=policy, request_timeout_seconds=1.0)
         self.key = ""
         self.secret = ""
 
-    async def __aenter__(self) -> "SampleApi":
+    async def __aenter__(self) -> "TrialCallApi":
         await super().__aenter__()
         self.key = await self.register()
         self.secret = (await self.send("POST", "/v1/clients/shop/signing-secrets")).json["secret"]
@@ -43,7 +43,7 @@ class SampleApi(ApiHarness):
         await super().__aexit__(*exc_info)
         await self.calls.stop()
 
-    async def sample(self, url: str, *, timeout_seconds: float | None = None, **callback: Any) -> Any:
+    async def trial_call(self, url: str, *, timeout_seconds: float | None = None, **callback: Any) -> Any:
         body: dict[str, Any] = {"callback": {"url": url, **callback}}
         if timeout_seconds is not None:
             body["timeout_seconds"] = timeout_seconds
@@ -53,8 +53,8 @@ class SampleApi(ApiHarness):
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[SampleApi]:
-    async with SampleApi() as running:
+async def api() -> AsyncIterator[TrialCallApi]:
+    async with TrialCallApi() as running:
         yield running
 
 
@@ -70,15 +70,15 @@ def holding(receiver: RawReceiver) -> asyncio.Queue[RawRequest]:
     return arrived
 
 
-async def test_it_is_sent_as_a_schedule_would_be_and_marked(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_it_is_sent_as_a_schedule_would_be_and_marked(api: TrialCallApi, receiver: RawReceiver) -> None:
     receiver.script["/hook"] = answering(200, b"thanks", headers=("Set-Cookie: a=b", "X-Two: 1", "X-Two: 2"))
     given = {"Authorization": "Bearer of-the-receiver", "X-Mine": "1"}
-    shown = await api.sample(receiver.url("/hook"), json={"order": 17}, headers=given)
+    shown = await api.trial_call(receiver.url("/hook"), json={"order": 17}, headers=given)
     (request,) = receiver.requests
     now = api.clock.wall_ms() / 1000
     verified = verify(request.body, dict(request.headers), api.secret, now=now)
     assert (verified.webhook_id, verified.client_id, verified.attempt) == (shown["schedule_id"], "shop", 1)
-    assert (verified.sample, verified.redelivery) == (True, False)
+    assert (verified.trial, verified.redelivery) == (True, False)
     assert request.values("authorization") == ["Bearer of-the-receiver"]
     assert request.values("user-agent") == ["Minutehand/9"]
     written = {name: value for name, value in request.headers if name != "Authorization"}
@@ -102,48 +102,48 @@ async def test_tls_and_the_version_are_seen(tmp_path: Path, kind: Any, version: 
     authority = Authority(tmp_path)
     async with (
         kind(tls=authority.server_context("127.0.0.1")) as receiver,
-        SampleApi(ca_file=str(authority.bundle)) as api,
+        TrialCallApi(ca_file=str(authority.bundle)) as api,
     ):
-        shown = await api.sample(receiver.url("/"), headers={"X-Mine": "1"})
+        shown = await api.trial_call(receiver.url("/"), headers={"X-Mine": "1"})
     assert (shown["delivered"], shown["http_version"]) == (True, version), shown
     times = shown["times"]
     assert 0 < times["connected_seconds"] < times["secured_seconds"] <= times["first_byte_seconds"]
     sent = {name.lower(): value for name, value in shown["request"]["headers"].items()}
-    assert (sent["x-mine"], sent["minutehand-test"]) == ("1", "true")
-    async with RawReceiver(tls=authority.server_context("127.0.0.1")) as stranger, SampleApi() as api:
-        shown = await api.sample(stranger.url())
+    assert (sent["x-mine"], sent["minutehand-trial"]) == ("1", "true")
+    async with RawReceiver(tls=authority.server_context("127.0.0.1")) as stranger, TrialCallApi() as api:
+        shown = await api.trial_call(stranger.url())
     assert (shown["error"], shown["sent"], shown["times"]["secured_seconds"]) == ("tls-failed", False, None)
     assert shown["connected_to"] == f"127.0.0.1:{stranger.port}"
 
 
-async def test_nothing_of_it_is_kept(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_nothing_of_it_is_kept(api: TrialCallApi, receiver: RawReceiver) -> None:
     tables = {name: api.connection.rows(name) for name in api.connection.tables}
-    shown = await api.sample(receiver.url())
+    shown = await api.trial_call(receiver.url())
     assert {name: api.connection.rows(name) for name in api.connection.tables} == tables
     reply = await api.send("GET", f"/v1/clients/shop/schedules/{shown['schedule_id']}", key=api.key)
     assert reply.status == 404
 
 
-async def test_what_the_receiver_does_is_an_answer(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_what_the_receiver_does_is_an_answer(api: TrialCallApi, receiver: RawReceiver) -> None:
     receiver.script["/no"] = answering(500, b"not today", headers=("Retry-After: 5",))
-    shown = await api.sample(receiver.url("/no"), timeout_seconds=30)
+    shown = await api.trial_call(receiver.url("/no"), timeout_seconds=30)
     assert (shown["delivered"], shown["status"], shown["excerpt"]) == (False, 500, "not today")
     receiver.script["/hang"] = hanging
-    shown = await api.sample(receiver.url("/hang"), timeout_seconds=1.3)
+    shown = await api.trial_call(receiver.url("/hang"), timeout_seconds=1.3)
     assert (shown["delivered"], shown["status"], shown["error"]) == (False, None, "timeout")
     assert shown["detail"] == "no answer within 1.3 s"
     assert shown["sent"] is True
     receiver.script["/odd"] = writing(b"SPAM SPAM\r\n\r\n")
-    assert (await api.sample(receiver.url("/odd"), timeout_seconds=1))["error"] == "bad-response"
+    assert (await api.trial_call(receiver.url("/odd"), timeout_seconds=1))["error"] == "bad-response"
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        shown = await api.sample(f"http://127.0.0.1:{closed.getsockname()[1]}/")
+        shown = await api.trial_call(f"http://127.0.0.1:{closed.getsockname()[1]}/")
     assert (shown["error"], shown["sent"], shown["connected_to"]) == ("connect-refused", False, None)
-    assert shown["request"]["headers"]["Minutehand-Test"] == "true", "what was to be sent"
+    assert shown["request"]["headers"]["Minutehand-Trial"] == "true", "what was to be sent"
     assert shown["times"]["first_byte_seconds"] is None
 
 
-async def test_it_may_take_longer_than_other_requests(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_it_may_take_longer_than_other_requests(api: TrialCallApi, receiver: RawReceiver) -> None:
     arrived = holding(receiver)
     body = {"callback": {"url": receiver.url("/hang")}, "timeout_seconds": 0.5}
     held = asyncio.create_task(api.send("POST", PATH, key=api.key, json=body))
@@ -153,14 +153,14 @@ async def test_it_may_take_longer_than_other_requests(api: SampleApi, receiver: 
 
 
 async def test_the_network_policy_holds_before_and_behind_the_look_up(receiver: RawReceiver) -> None:
-    async with SampleApi(NetworkPolicy()) as api:
+    async with TrialCallApi(NetworkPolicy()) as api:
         reply = await api.send("POST", PATH, key=api.key, json={"callback": {"url": receiver.url()}})
         assert reply.status == 422
         assert "loopback" in reply.faults["/callback/url"]
-    calls = SampleCalls(
+    calls = TrialCalls(
         clock=CLOCK, policy=NetworkPolicy(), settings=Delivery(), destinations=DestinationSettings(), version="9"
     )
-    async with ApiHarness(samples=calls, network=LOOPBACK) as api:
+    async with ApiHarness(trial_calls=calls, network=LOOPBACK) as api:
         key = await api.register()
         reply = await api.send("POST", PATH, key=key, json={"callback": {"url": receiver.url()}})
         assert (reply.json["error"], reply.json["sent"]) == ("forbidden-address", False)
@@ -170,7 +170,7 @@ async def test_the_network_policy_holds_before_and_behind_the_look_up(receiver: 
     assert receiver.connections == 0
 
 
-async def test_a_client_has_few_at_a_time(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_a_client_has_few_at_a_time(api: TrialCallApi, receiver: RawReceiver) -> None:
     arrived = holding(receiver)
     body = {"callback": {"url": receiver.url("/hang")}, "timeout_seconds": 2}
     held = [asyncio.create_task(api.send("POST", PATH, key=api.key, json=body)) for _ in range(AT_ONCE_PER_CLIENT)]
@@ -178,18 +178,18 @@ async def test_a_client_has_few_at_a_time(api: SampleApi, receiver: RawReceiver)
         await arrived.get()
     assert api.calls.in_flight == AT_ONCE_PER_CLIENT
     reply = await api.send("POST", PATH, key=api.key, json=body)
-    assert (reply.status, reply.json["type"]) == (429, "/problems/too-many-samples")
+    assert (reply.status, reply.json["type"]) == (429, "/problems/too-many-trial-calls")
     assert int(reply.headers["Retry-After"]) >= 1
     other = await api.register("other")
     reply = await api.send(
-        "POST", "/v1/clients/other/callbacks:test", key=other, json={"callback": {"url": receiver.url()}}
+        "POST", "/v1/clients/other/callbacks:try", key=other, json={"callback": {"url": receiver.url()}}
     )
     assert reply.json["delivered"] is True, "another client's are its own"
     assert {(await one).json["error"] for one in held} == {"timeout"}
     assert api.calls.in_flight == 0
 
 
-async def test_a_client_has_few_in_a_row(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_a_client_has_few_in_a_row(api: TrialCallApi, receiver: RawReceiver) -> None:
     body = {"callback": {"url": receiver.url()}}
     statuses = [(await api.send("POST", PATH, key=api.key, json=body)).status for _ in range(BURST + 3)]
     assert statuses[:BURST] == [200] * BURST
@@ -197,7 +197,7 @@ async def test_a_client_has_few_in_a_row(api: SampleApi, receiver: RawReceiver) 
     assert len(receiver.requests) == statuses.count(200)
 
 
-async def test_limits_of_a_host_hold(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_limits_of_a_host_hold(api: TrialCallApi, receiver: RawReceiver) -> None:
     limits = {"destinations": {"127.0.0.1": {"max_per_second": 0.1}}}
     await api.register(settings=limits)
     first, second = [
@@ -211,7 +211,7 @@ async def test_all_clients_share_a_bound_and_a_stop_ends_what_is_under_way(
     monkeypatch: pytest.MonkeyPatch, receiver: RawReceiver
 ) -> None:
     monkeypatch.setattr("poller_cluster.trial_calls.AT_ONCE", 1)
-    async with SampleApi() as api:
+    async with TrialCallApi() as api:
         arrived = holding(receiver)
         body = {"callback": {"url": receiver.url("/hang")}, "timeout_seconds": 60}
         held = asyncio.create_task(api.send("POST", PATH, key=api.key, json=body))
@@ -224,14 +224,14 @@ async def test_all_clients_share_a_bound_and_a_stop_ends_what_is_under_way(
     assert receiver.connections == 1
 
 
-async def test_no_connection_is_kept(api: SampleApi, receiver: RawReceiver) -> None:
-    await api.sample(receiver.url())
-    await api.sample(receiver.url())
+async def test_no_connection_is_kept(api: TrialCallApi, receiver: RawReceiver) -> None:
+    await api.trial_call(receiver.url())
+    await api.trial_call(receiver.url())
     assert receiver.connections == 2
     await receiver.idle()
 
 
-async def test_a_suspended_client_sends_none(api: SampleApi, receiver: RawReceiver) -> None:
+async def test_a_suspended_client_sends_none(api: TrialCallApi, receiver: RawReceiver) -> None:
     await api.send("POST", "/v1/clients/shop:suspend")
     reply = await api.send("POST", PATH, key=api.key, json={"callback": {"url": receiver.url()}})
     assert (reply.status, reply.json["type"]) == (403, "/problems/client-suspended")

@@ -1,4 +1,4 @@
-"""An API process that is stopped while a sample is under way."""
+"""An API process that is stopped while a trial call is under way."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from minutehand.client import Callback, Exchange
 from tests.support.processes import Deployment
 
 
-def test_whoever_waits_for_a_sample_is_answered(cluster: Deployment) -> None:
+def test_whoever_waits_for_a_trial_call_is_answered(cluster: Deployment) -> None:
     cluster.start_api()
     cluster.start_node("node-a")
     key = cluster.register("shop", poller_quota=1)
@@ -17,7 +17,7 @@ def test_whoever_waits_for_a_sample_is_answered(cluster: Deployment) -> None:
 
         def ask() -> Exchange:
             with cluster.client("shop", key) as shop:
-                return shop.test_call(callback, timeout_seconds=60)
+                return shop.trial_call(callback, timeout_seconds=60)
 
         asked = elsewhere.submit(ask)
         connection, _ = listener.accept()
