@@ -24,7 +24,7 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.clients import create_built_in_clients
 from scheduler_service.usecases.members import WatchMembers
-from scheduler_service.usecases.secret_encryption import secret_box
+from scheduler_service.usecases.secret_encryption import secret_encryption
 from scheduler_service.usecases.storage_probes import WatchAudits
 
 _log = get_logger("minutehand.api")
@@ -37,7 +37,9 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
     metrics = Metrics(program="api", version=VERSION)
-    box = secret_box(settings.secrets, randomness=randomness, older_programs=lambda: members.older_programs)
+    encryption = secret_encryption(
+        settings.secrets, randomness=randomness, older_programs=lambda: members.older_programs
+    )
     async with AsyncExitStack() as parts:
         storage = await open_storage(settings.cassandra)
         parts.push_async_callback(storage.close)
@@ -71,7 +73,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
             members=members,
             nodes=HttpNodePorts(token=token),
             trial_calls=trial_calls,
-            box=box,
+            encryption=encryption,
             settings=api,
             clock_limit_ms=settings.membership.clock_limit_ms,
         )

@@ -27,7 +27,7 @@ from scheduler_service.runtime.metrics import Count, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.clients import ChangeClient, RegisterClient, create_built_in_clients
-from scheduler_service.usecases.secret_encryption import secret_box
+from scheduler_service.usecases.secret_encryption import secret_encryption
 
 _log = get_logger("minutehand.node")
 
@@ -38,7 +38,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
     metrics = Metrics(program="node", version=VERSION)
-    box = secret_box(settings.secrets, randomness=randomness)
+    encryption = secret_encryption(settings.secrets, randomness=randomness)
     async with AsyncExitStack() as parts:
         listener = listen(settings.ops)
         parts.callback(listener.close)
@@ -93,7 +93,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
                 dead_letters=storage.dead_letters,
                 crons=storage.crons,
                 reconciliations=storage.reconciliations,
-                box=box,
+                encryption=encryption,
                 archives=storage.archives,
             ),
             engine=engine,

@@ -26,7 +26,7 @@ from scheduler_service.domain.client_bounds import UNBOUND, ClientBounds
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId
-from scheduler_service.domain.ports import ClientStore, SecretBox
+from scheduler_service.domain.ports import ClientStore, SecretEncryption
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
@@ -72,14 +72,14 @@ class ServedClients:
         self,
         *,
         store: ClientStore,
-        box: SecretBox,
+        encryption: SecretEncryption,
         clock: Clock,
         randomness: Randomness,
         on_change: Callable[[], None],
         bounds: ClientBounds = UNBOUND,
     ) -> None:
         self._store = store
-        self._box = box
+        self._encryption = encryption
         self._clock = clock
         self._randomness = randomness
         self._on_change = on_change
@@ -114,7 +114,7 @@ class ServedClients:
     def open_headers(self, client_id: ClientId, headers: str) -> str:
         """A row's headers in the clear. Raises SecretLocked."""
         try:
-            return self._box.open_headers(client_id, headers)
+            return self._encryption.open_headers(client_id, headers)
         except SecretLocked as error:
             if client_id not in self._rows_locked:
                 _log.error("client-locked", client_id=client_id, reason=str(error))
@@ -130,7 +130,7 @@ class ServedClients:
     async def refresh(self) -> bool:
         """Look once; True when the picture is as fresh as it is to be."""
         try:
-            revision = (await self._store.catalog_revision(), self._box.generation)
+            revision = (await self._store.catalog_revision(), self._encryption.generation)
             now = self._clock.monotonic()
             self._forget_locked_rows(now)
             if revision != self._revision or (now >= self._looked + UNLOCK_SECONDS and self._secrets_locked):
@@ -197,6 +197,6 @@ class ServedClients:
         now = self._clock.wall_ms()
         active = [secret for secret in stored if secret.expires_at is None or secret.expires_at > now]
         try:
-            return tuple(self._box.open(secret).secret for secret in active), None
+            return tuple(self._encryption.open(secret).secret for secret in active), None
         except SecretLocked as error:
             return (), str(error)

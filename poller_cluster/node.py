@@ -50,7 +50,7 @@ from scheduler_service.domain.ports import (
     HintSender,
     ReconciliationStore,
     ScheduleStore,
-    SecretBox,
+    SecretEncryption,
 )
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.randomness import Randomness
@@ -74,7 +74,7 @@ class NodeStores:
     dead_letters: DeadLetterStore
     crons: CronStore
     reconciliations: ReconciliationStore
-    box: SecretBox
+    encryption: SecretEncryption
     archives: ArchiveStore
 
 
@@ -131,7 +131,7 @@ class Node:
         )
         self.clients = ServedClients(
             store=stores.clients,
-            box=stores.box,
+            encryption=stores.encryption,
             clock=clock,
             randomness=randomness,
             on_change=self._clients_changed,

@@ -78,12 +78,12 @@ def rotate(
 async def _rotate(settings: "Settings", dry_run: bool, progress: "Callable[[int, int], None]") -> "Rotation":
     from cql.storage import open_storage
     from scheduler_service.runtime.randomness import SystemRandomness
-    from scheduler_service.usecases.secret_encryption import RotateSecrets, secret_box
+    from scheduler_service.usecases.secret_encryption import RotateSecrets, secret_encryption
 
-    box = secret_box(settings.secrets, randomness=SystemRandomness())
+    encryption = secret_encryption(settings.secrets, randomness=SystemRandomness())
     storage = await open_storage(settings.cassandra)
     try:
-        rotation = RotateSecrets(store=storage.clients, crons=storage.crons, box=box)
+        rotation = RotateSecrets(store=storage.clients, crons=storage.crons, encryption=encryption)
         return await rotation.run(dry=dry_run, on_progress=progress)
     finally:
         await storage.close()

@@ -281,7 +281,7 @@ class _PlainCreate:
 
     def _created(self) -> tuple[str, bytes]:
         headers = location_of(self._client, self._definition.schedule_id)
-        view = created_schedule_view(self._definition, self._of.services.box)
+        view = created_schedule_view(self._definition, self._of.services.encryption)
         return f"{_CREATED}{_lines(headers)}{_lines(self._rate)}", _encode(view)
 
     def _refused(self, error: Exception) -> tuple[int, str, bytes]:

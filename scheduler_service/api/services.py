@@ -21,7 +21,7 @@ from scheduler_service.domain.ports import (
     NodePorts,
     ReconciliationStore,
     ScheduleStore,
-    SecretBox,
+    SecretEncryption,
     TrialCaller,
     UsageStore,
 )
@@ -99,7 +99,7 @@ class ApiServices:
     clock: Clock
     randomness: Randomness
     catalog: Catalog
-    box: SecretBox
+    encryption: SecretEncryption
     authenticate: Authenticate
     show_clients: ShowClients
     register_client: RegisterClient
@@ -144,7 +144,7 @@ def build_services(
     members: WatchMembers,
     nodes: NodePorts,
     trial_calls: TrialCaller,
-    box: SecretBox,
+    encryption: SecretEncryption,
     settings: ApiSettings,
     clock_limit_ms: int,
 ) -> ApiServices:
@@ -179,7 +179,7 @@ def build_services(
         pollers=pollers,
         policy=settings.network,
         admit=admit,
-        box=box,
+        encryption=encryption,
         clock=clock,
         randomness=randomness,
         bounds=settings.clients,
@@ -190,16 +190,16 @@ def build_services(
         writer=writer,
         pollers=pollers,
         policy=settings.network,
-        box=box,
+        encryption=encryption,
         clock=clock,
     )
     remember = RememberRequest(keys=storage.idempotency)
-    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, writer=writer, box=box, clock=clock)
+    change_crons = ChangeCrons(crons=storage.crons, catalog=catalog, writer=writer, encryption=encryption, clock=clock)
     return ApiServices(
         clock=clock,
         randomness=randomness,
         catalog=catalog,
-        box=box,
+        encryption=encryption,
         authenticate=Authenticate(catalog=catalog, admin_key=settings.admin_key),
         show_clients=ShowClients(store=storage.clients),
         register_client=RegisterClient(
@@ -208,7 +208,9 @@ def build_services(
         suspend_client=SuspendClient(change=change),
         delete_client=DeleteClient(store=storage.clients, change=change, keys=keys),
         keys=keys,
-        signing_secrets=SigningSecrets(store=storage.clients, box=box, clock=clock, randomness=randomness),
+        signing_secrets=SigningSecrets(
+            store=storage.clients, encryption=encryption, clock=clock, randomness=randomness
+        ),
         rate_limit=RateLimit(clock=clock),
         request_budget=RequestBudget(
             clock=clock,
@@ -247,7 +249,7 @@ def build_services(
         show_balance=ShowBalance(schedules=storage.schedules, balances=storage.balances, clock=clock),
         send_trial_call=SendTrialCall(
             clients=storage.clients,
-            box=box,
+            encryption=encryption,
             caller=trial_calls,
             policy=settings.network,
             admit=admit,

@@ -28,7 +28,7 @@ from scheduler_service.domain.errors import FieldError, Invalid, SecretLocked
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.instants import format_instant, parse_instant
 from scheduler_service.domain.network import NetworkPolicy
-from scheduler_service.domain.ports import ScheduleStore, SecretBox
+from scheduler_service.domain.ports import ScheduleStore, SecretEncryption
 from scheduler_service.domain.quotas import derived_poller, pinned_poller
 from scheduler_service.domain.schedules import Definition, Row
 from scheduler_service.runtime.clock import Clock
@@ -125,13 +125,13 @@ class JudgeItems:
         self,
         *,
         policy: NetworkPolicy,
-        box: SecretBox,
+        encryption: SecretEncryption,
         clock: Clock,
         bounds: ClientBounds = UNBOUND,
         ahead_ms: int = AHEAD_MS,
     ) -> None:
         self._check_url = remembering(policy.check_url, count=REMEMBERED)
-        self._box = box
+        self._encryption = encryption
         self._pinned_poller = lru_cache(maxsize=REMEMBERED)(pinned_poller)
         self._clock = clock
         self._bounds = bounds
@@ -165,7 +165,9 @@ class JudgeItems:
 
     def _same_headers(self, definition: Definition, row: Row) -> bool:
         """Other text may be the same headers: encrypted by now, or under another key. Raises SecretLocked."""
-        wanted, found = (self._box.open_headers(definition.client_id, one.headers or "") for one in (definition, row))
+        wanted, found = (
+            self._encryption.open_headers(definition.client_id, one.headers or "") for one in (definition, row)
+        )
         return wanted == found
 
     def _judged(self, client: Client, load: BulkLoad, key: str, request: ScheduleRequest | Invalid, now: int) -> Judged:
@@ -206,7 +208,7 @@ class JudgeItems:
             schedule_id=load.schedule_id(key=key, due=drawn.due, poller_id=poller_id),
             method=drawn.method,
             url=drawn.url,
-            headers=self._box.seal_headers(client_id, drawn.headers),
+            headers=self._encryption.seal_headers(client_id, drawn.headers),
             body=drawn.body,
             options=drawn.options,
             label=drawn.label,

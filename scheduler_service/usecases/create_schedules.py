@@ -27,7 +27,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.once import OnceIds
-from scheduler_service.domain.ports import SecretBox
+from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.schedules import Definition
@@ -63,7 +63,7 @@ class CreateSchedules:
         pollers: PollerChooser,
         policy: NetworkPolicy,
         admit: AdmitCreates,
-        box: SecretBox,
+        encryption: SecretEncryption,
         clock: Clock,
         randomness: Randomness,
         bounds: ClientBounds = UNBOUND,
@@ -73,7 +73,7 @@ class CreateSchedules:
         self._writer = writer
         self._pollers = pollers
         self._check_url = remembering(policy.check_url, count=REMEMBERED_URLS)
-        self._box = box
+        self._encryption = encryption
         self._clock = clock
         self._randomness = randomness
         self._bounds = bounds
@@ -204,7 +204,7 @@ class CreateSchedules:
             schedule_id=schedule_id,
             method=drawn.method,
             url=drawn.url,
-            headers=self._box.seal_headers(client.client_id, drawn.headers),
+            headers=self._encryption.seal_headers(client.client_id, drawn.headers),
             body=drawn.body,
             options=drawn.options,
             label=drawn.label,

@@ -38,7 +38,7 @@ from scheduler_service.domain.crons.row import (
 from scheduler_service.domain.errors import Conflict, FieldError, Invalid, InvalidRule, NotFound, SecretLocked
 from scheduler_service.domain.ids import ClientId, CronId, UnixMillis, derived_schedule_id
 from scheduler_service.domain.options import ScheduleOptions, encode_options
-from scheduler_service.domain.ports import CronStore, SecretBox
+from scheduler_service.domain.ports import CronStore, SecretEncryption
 from scheduler_service.domain.quotas import pinned_poller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.runtime.clock import Clock
@@ -72,14 +72,14 @@ class ChangeCrons:
         crons: CronStore,
         catalog: Catalog,
         writer: ScheduleWriter,
-        box: SecretBox,
+        encryption: SecretEncryption,
         clock: Clock,
     ) -> None:
         self._crons = crons
         self._counts = CronCounts(crons=crons, clock=clock)
         self._catalog = catalog
         self._writer = writer
-        self._box = box
+        self._encryption = encryption
         self._clock = clock
         self._triggers: set[tuple[ClientId, CronId, int]] = set()
 
@@ -216,12 +216,12 @@ class ChangeCrons:
         )
 
     def _sealed(self, client_id: ClientId, callback: CronCallback) -> CronCallback:
-        return msgspec.structs.replace(callback, headers=self._box.seal_headers(client_id, callback.headers))
+        return msgspec.structs.replace(callback, headers=self._encryption.seal_headers(client_id, callback.headers))
 
     def _opened(self, cron: Cron) -> CronCallback | None:
         """None where nobody can tell what it is: it is not the same then, and can be replaced."""
         try:
-            headers = self._box.open_headers(cron.client_id, cron.callback.headers)
+            headers = self._encryption.open_headers(cron.client_id, cron.callback.headers)
         except SecretLocked:
             return None
         return msgspec.structs.replace(cron.callback, headers=headers)

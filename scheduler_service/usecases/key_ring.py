@@ -76,8 +76,8 @@ class KeyRing:
         if self.primary is None:
             return secret
         nonce = randomness.secret_bytes(NONCE_BYTES)
-        box = AESGCM(self.keys[self.primary]).encrypt(nonce, secret.secret, _whose(secret))
-        return replace(secret, secret=_FORM + nonce + box, encryption_key_id=self.primary)
+        encryption = AESGCM(self.keys[self.primary]).encrypt(nonce, secret.secret, _whose(secret))
+        return replace(secret, secret=_FORM + nonce + encryption, encryption_key_id=self.primary)
 
     def open(self, secret: SigningSecret) -> SigningSecret:
         """The secret in the clear. Raises SecretLocked."""
@@ -93,9 +93,9 @@ class KeyRing:
             )
         if stored[:1] != _FORM or len(stored) < 1 + NONCE_BYTES + _TAG_BYTES:
             raise _unreadable(secret, key_id)
-        nonce, box = stored[1 : 1 + NONCE_BYTES], stored[1 + NONCE_BYTES :]
+        nonce, encryption = stored[1 : 1 + NONCE_BYTES], stored[1 + NONCE_BYTES :]
         try:
-            clear = AESGCM(key).decrypt(nonce, box, _whose(secret))
+            clear = AESGCM(key).decrypt(nonce, encryption, _whose(secret))
         except InvalidTag:
             raise _unreadable(secret, key_id) from None
         return replace(secret, secret=clear, encryption_key_id=None)

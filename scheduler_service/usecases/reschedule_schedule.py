@@ -30,7 +30,7 @@ from scheduler_service.domain.ids import (
 )
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import encode_headers
-from scheduler_service.domain.ports import ScheduleStore, SecretBox
+from scheduler_service.domain.ports import ScheduleStore, SecretEncryption
 from scheduler_service.domain.quotas import PollerChooser, pinned_poller
 from scheduler_service.domain.retry_rows import RESCHEDULED, RESCHEDULED_OTHERWISE, rescheduled
 from scheduler_service.domain.schedules import Definition, PartitionHeader, Row
@@ -79,7 +79,7 @@ class RescheduleSchedule:
         writer: ScheduleWriter,
         pollers: PollerChooser,
         policy: NetworkPolicy,
-        box: SecretBox,
+        encryption: SecretEncryption,
         clock: Clock,
     ) -> None:
         self._schedules = schedules
@@ -87,7 +87,7 @@ class RescheduleSchedule:
         self._writer = writer
         self._pollers = pollers
         self._check_url = policy.check_url
-        self._box = box
+        self._encryption = encryption
         self._clock = clock
 
     def faults(self, client: Client, request: RescheduleRequest) -> list[FieldError]:
@@ -208,7 +208,7 @@ class RescheduleSchedule:
         # It was found right before the old one was cancelled; to refuse it now would leave neither of the two.
         callback = request.callback
         headers, body = accepted_content(callback)
-        sealed = self._box.seal_headers(client.client_id, encode_headers(headers))
+        sealed = self._encryption.seal_headers(client.client_id, encode_headers(headers))
         return msgspec.structs.replace(same, method=callback.method, url=callback.url, headers=sealed, body=body)
 
 

@@ -56,8 +56,8 @@ class HeaderCipher:
         known = self._sealed.get((client_id, headers))
         if known is not None:
             return known
-        box = self._ciphers[self._primary].encrypt(headers.encode(), [_whose(client_id)])
-        sealed = f"{_FORM}{self._primary}:{base64.b64encode(box).decode()}"
+        encryption = self._ciphers[self._primary].encrypt(headers.encode(), [_whose(client_id)])
+        sealed = f"{_FORM}{self._primary}:{base64.b64encode(encryption).decode()}"
         self._remember(client_id, headers, sealed)
         return sealed
 

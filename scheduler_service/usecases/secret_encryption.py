@@ -12,7 +12,7 @@ from scheduler_service.domain.clients import SigningSecret
 from scheduler_service.domain.crons.row import Cron
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, CronId
-from scheduler_service.domain.ports import ClientStore, CronStore, SecretBox
+from scheduler_service.domain.ports import ClientStore, CronStore, SecretEncryption
 from scheduler_service.runtime.files import FilesUnusable, FromFiles, read_text
 from scheduler_service.runtime.logging import get_logger
 from scheduler_service.runtime.randomness import Randomness
@@ -38,8 +38,8 @@ class SecretSettings:
     pollers of before, jobs and `minutehand secrets rotate` do not."""
 
 
-class ClearBox:
-    """`domain.ports.SecretBox` without a ring: new secrets stay in the clear, encrypted ones are locked."""
+class NoEncryption:
+    """`domain.ports.SecretEncryption` without a ring: new secrets stay in the clear, encrypted ones are locked."""
 
     primary = None
     encrypts_headers = False
@@ -59,9 +59,9 @@ class ClearBox:
         return self._headers.open(client_id, headers)
 
 
-class KeyRingBox:
-    """`domain.ports.SecretBox` over a ring's file. While `older_programs` answers True, programs run that can't read
-    encrypted headers. Raises FilesUnusable where the file can't be used at the start."""
+class KeyRingEncryption:
+    """`domain.ports.SecretEncryption` over a ring's file. While `older_programs` answers True, programs run that can't
+    read encrypted headers. Raises FilesUnusable where the file can't be used at the start."""
 
     def __init__(
         self,
@@ -106,14 +106,14 @@ class KeyRingBox:
         return self._keys.current().headers.open(client_id, headers) if known is None else known
 
 
-def secret_box(
+def secret_encryption(
     settings: SecretSettings, *, randomness: Randomness, older_programs: Callable[[], bool] = lambda: False
-) -> SecretBox:
-    """The box that the settings ask for; `older_programs` as in `KeyRingBox`. Raises FilesUnusable."""
+) -> SecretEncryption:
+    """The box that the settings ask for; `older_programs` as in `KeyRingEncryption`. Raises FilesUnusable."""
     file = settings.key_ring_file
     if file is None:
-        return ClearBox()
-    return KeyRingBox(
+        return NoEncryption()
+    return KeyRingEncryption(
         file, randomness=randomness, encrypt_headers=settings.encrypt_headers, older_programs=older_programs
     )
 
@@ -173,14 +173,14 @@ class RotateSecrets:
     (`secrets.encrypt_headers`).
     """
 
-    def __init__(self, *, store: ClientStore, crons: CronStore, box: SecretBox) -> None:
+    def __init__(self, *, store: ClientStore, crons: CronStore, encryption: SecretEncryption) -> None:
         self._store = store
         self._crons = crons
-        self._box = box
+        self._encryption = encryption
 
     async def run(self, *, dry: bool, on_progress: Callable[[int, int], None]) -> Rotation:
         """`on_progress` hears of clients done and of all. Raises NoKeyRing, StoreUnavailable."""
-        primary = self._box.primary
+        primary = self._encryption.primary
         if primary is None:
             raise NoKeyRing("there is no key ring: name its file with secrets.key_ring_file")
         done = Rotation(key_id=primary)
@@ -195,19 +195,21 @@ class RotateSecrets:
 
     async def _rotate(self, secret: SigningSecret, done: Rotation, *, dry: bool) -> None:
         try:
-            clear = self._box.open(secret)
+            clear = self._encryption.open(secret)
         except SecretLocked as error:
             done.locked.append(str(error))
             return
         if secret.encryption_key_id == done.key_id:
             done.current += 1
-        elif dry or isinstance(await self._store.reseal_secret(self._box.seal(clear), stored=secret.secret), Applied):
+        elif dry or isinstance(
+            await self._store.reseal_secret(self._encryption.seal(clear), stored=secret.secret), Applied
+        ):
             done.encrypted += 1
         else:
             done.unsettled += 1
 
     async def _rotate_crons(self, client_id: ClientId, done: Rotation, *, dry: bool) -> None:
-        if not self._box.encrypts_headers:
+        if not self._encryption.encrypts_headers:
             return
         after: CronId | None = None
         while page := await self._crons.read_page(client_id, after=after, limit=PAGE):
@@ -217,11 +219,11 @@ class RotateSecrets:
 
     async def _rotate_cron(self, cron: Cron, done: Rotation, *, dry: bool) -> None:
         try:
-            clear = self._box.open_headers(cron.client_id, cron.callback.headers)
+            clear = self._encryption.open_headers(cron.client_id, cron.callback.headers)
         except SecretLocked as error:
             done.locked.append(f"{error} (cron {cron.cron_id})")
             return
-        sealed = self._box.seal_headers(cron.client_id, clear)
+        sealed = self._encryption.seal_headers(cron.client_id, clear)
         if sealed == cron.callback.headers:
             return
         resealed = replace(cron, callback=replace(cron.callback, headers=sealed))

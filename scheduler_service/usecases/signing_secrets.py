@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scheduler_service.domain.clients import SigningSecret
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.ports import ClientStore, SecretBox
+from scheduler_service.domain.ports import ClientStore, SecretEncryption
 from scheduler_service.runtime.clock import Clock
 from scheduler_service.runtime.randomness import Randomness
 
@@ -30,9 +30,11 @@ class NewSecret(NamedTuple):
 class SigningSecrets:
     """Secrets of one client at a time. That the client exists is the caller's to check."""
 
-    def __init__(self, *, store: ClientStore, box: SecretBox, clock: Clock, randomness: Randomness) -> None:
+    def __init__(
+        self, *, store: ClientStore, encryption: SecretEncryption, clock: Clock, randomness: Randomness
+    ) -> None:
         self._store = store
-        self._box = box
+        self._encryption = encryption
         self._clock = clock
         self._randomness = randomness
 
@@ -46,7 +48,7 @@ class SigningSecrets:
             encryption_key_id=None,
             created_at=UnixMillis(self._clock.wall_ms()),
         )
-        sealed = self._box.seal(clear)
+        sealed = self._encryption.seal(clear)
         await self._store.insert_secret(sealed)
         return NewSecret(sealed, SECRET_PREFIX + base64.b64encode(raw).decode())
 

@@ -11,7 +11,7 @@ from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import PollerId, UnixMillis, new_schedule_id
 from scheduler_service.domain.network import NetworkPolicy
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, encode_headers, encode_options
-from scheduler_service.domain.ports import ClientStore, SecretBox, TrialCaller
+from scheduler_service.domain.ports import ClientStore, SecretEncryption, TrialCaller
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.domain.trial_calls import Exchange, TrialCall
 from scheduler_service.runtime.clock import Clock
@@ -37,7 +37,7 @@ class SendTrialCall:
         self,
         *,
         clients: ClientStore,
-        box: SecretBox,
+        encryption: SecretEncryption,
         caller: TrialCaller,
         policy: NetworkPolicy,
         admit: AdmitCreates,
@@ -47,7 +47,7 @@ class SendTrialCall:
         self.admit = admit
         """To be asked before a body is read."""
         self._clients = clients
-        self._box = box
+        self._encryption = encryption
         self._caller = caller
         self._check_url = policy.check_url
         self._clock = clock
@@ -84,7 +84,9 @@ class SendTrialCall:
             options=encode_options(options),
             created_at=now,
         )
-        secrets = tuple(self._box.open(one).secret for one in stored if one.expires_at is None or one.expires_at > now)
+        secrets = tuple(
+            self._encryption.open(one).secret for one in stored if one.expires_at is None or one.expires_at > now
+        )
         return TrialCall(client=client, definition=definition, secrets=secrets)
 
     async def send(self, trial_call: TrialCall) -> Exchange:

@@ -28,7 +28,7 @@ from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import Item, JudgeItems, Loaded, LoadSchedules, Pace, Result
 from scheduler_service.usecases.schedule_request import ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-from scheduler_service.usecases.secret_encryption import SecretSettings, secret_box
+from scheduler_service.usecases.secret_encryption import SecretSettings, secret_encryption
 from spark.jobs.bulk_rows import Line, Reader
 from spark.transforms.bulk import OTHER, SAME
 
@@ -78,8 +78,10 @@ def load_part(work: Work, rows: Iterable[bytes]) -> Iterator[Part]:
 
 async def _load(work: Work, rows: Iterable[bytes]) -> Part:
     clock, randomness = SystemClock(), SystemRandomness()
-    box = secret_box(work.secrets, randomness=randomness)
-    judge = JudgeItems(policy=work.policy, box=box, clock=clock, bounds=work.bounds, ahead_ms=work.ahead_ms)
+    encryption = secret_encryption(work.secrets, randomness=randomness)
+    judge = JudgeItems(
+        policy=work.policy, encryption=encryption, clock=clock, bounds=work.bounds, ahead_ms=work.ahead_ms
+    )
     if work.storage is None:
         return await _Task(work, judge, None, work.client)(rows)
     storage = await open_storage(work.storage)

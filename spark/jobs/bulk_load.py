@@ -45,7 +45,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.bulk_load import AHEAD_MS
-from scheduler_service.usecases.secret_encryption import secret_box
+from scheduler_service.usecases.secret_encryption import secret_encryption
 from spark.errors import SPARK_FAILED, cause_of
 from spark.io.bulk_input import FLAT, FORMATS, UnreadableInput, read_input
 from spark.io.submitted import patient
@@ -102,7 +102,7 @@ def run(context: Context, arguments: Namespace, *, ahead_ms: int = AHEAD_MS, pie
     storage = patient(context.storage)
     asked = LoadQuery.of(arguments)
     try:
-        secret_box(context.secrets, randomness=SystemRandomness())
+        secret_encryption(context.secrets, randomness=SystemRandomness())
     except FilesUnusable as error:
         raise JobRefused(str(error)) from error
     asyncio.run(begin(storage, asked, now=clock.wall_ms(), write=False))

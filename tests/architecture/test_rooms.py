@@ -118,7 +118,7 @@ def test_every_room_is_shipped_linted_and_typed() -> None:
 
 
 def test_routes_are_given_use_cases_and_no_store() -> None:
-    """`box` seals and opens what is shown; it reads nothing."""
+    """`encryption` seals and opens what is shown; it reads nothing."""
     given = {name: kind.__module__ for name, kind in get_type_hints(ApiServices).items()}
     stores = {name for name, module in given.items() if not module.startswith(MAY_BE_GIVEN)}
-    assert stores == {"box"}
+    assert stores == {"encryption"}

@@ -18,7 +18,7 @@ from scheduler_service.domain.schedules import Row, State
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.cron_request import CronDraft
 from scheduler_service.usecases.crons import ChangeCrons
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.receivers import Call
 from tests.simulation.world import World
 
@@ -88,7 +88,7 @@ class Crons:
             crons=world.api_storage.crons,
             catalog=Catalog(store=world.api_storage.clients, clock=world.api_clock),
             writer=world.writer,
-            box=ClearBox(),
+            encryption=NoEncryption(),
             clock=world.api_clock,
         )
 

@@ -16,7 +16,7 @@ from scheduler_service.usecases.redeliver import RedeliverSchedule
 from scheduler_service.usecases.reschedule_schedule import RescheduleSchedule
 from scheduler_service.usecases.schedule_request import CallbackRequest, ScheduleRequest
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.asked import Asked
 from tests.simulation.world import World
 
@@ -64,7 +64,7 @@ class Callers:
                 admit=AdmitCreates(
                     judge_clock=JudgeClock(clock=clock, offset_ms=lambda: 0, alone=lambda: False, limit_ms=1_000)
                 ),
-                box=ClearBox(),
+                encryption=NoEncryption(),
                 clock=clock,
                 randomness=randomness,
             ),
@@ -81,7 +81,7 @@ class Callers:
                 writer=writer,
                 pollers=pollers,
                 policy=NetworkPolicy(),
-                box=ClearBox(),
+                encryption=NoEncryption(),
                 clock=clock,
             ),
             edit=edit,

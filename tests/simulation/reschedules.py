@@ -20,7 +20,7 @@ from scheduler_service.usecases.reschedule_schedule import (
     RescheduleSchedule,
 )
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.asked import Asked
 from tests.simulation.faults import FaultPlan, FaultyConnection
 from tests.simulation.world import World
@@ -51,7 +51,7 @@ class DyingApi:
             writer=writer,
             pollers=PollerChooser(world.api_randomness),
             policy=NetworkPolicy(),
-            box=ClearBox(),
+            encryption=NoEncryption(),
             clock=world.api_clock,
         )
 
@@ -81,7 +81,7 @@ async def reschedule_once(world: World, asked: Asked, request: RescheduleRequest
         writer=world.writer,
         pollers=PollerChooser(world.api_randomness),
         policy=NetworkPolicy(),
-        box=ClearBox(),
+        encryption=NoEncryption(),
         clock=world.api_clock,
     )
     return await verb(world.clients[asked.client_id], asked.schedule_id, request)

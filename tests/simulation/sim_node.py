@@ -14,7 +14,7 @@ from membership.settings import MembershipSettings
 from poller_cluster.node import Node, NodeStores
 from poller_cluster.settings import NodeSettings
 from scheduler_service.domain.ports import HintSender
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.receivers import Call, Receiver, SimEngine
 from tests.simulation.sim_clock import SimClock
@@ -82,7 +82,7 @@ class SimNode:
                 dead_letters=self.storage.dead_letters,
                 crons=self.storage.crons,
                 reconciliations=self.storage.reconciliations,
-                box=ClearBox(),
+                encryption=NoEncryption(),
                 archives=self.storage.archives,
             ),
             engine=self.engine,

@@ -15,7 +15,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.usecases.authenticate import Catalog
 from scheduler_service.usecases.clients import ChangeClient, DeleteClient, RegisterClient, SuspendClient
 from scheduler_service.usecases.keys import Keys
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from tests.simulation.cluster import SHOP, three_nodes
 from tests.simulation.faults import FaultPlan
@@ -36,7 +36,7 @@ class Administration:
         catalog = Catalog(store=self.store, clock=clock)
         change = ChangeClient(store=self.store, catalog=catalog)
         self.keys = Keys(store=self.store, catalog=catalog, clock=clock, randomness=randomness)
-        self.secrets = SigningSecrets(store=self.store, box=ClearBox(), clock=clock, randomness=randomness)
+        self.secrets = SigningSecrets(store=self.store, encryption=NoEncryption(), clock=clock, randomness=randomness)
         self.register = RegisterClient(
             store=self.store, leases=storage.leases, catalog=catalog, change=change, clock=clock
         )

@@ -24,13 +24,13 @@ from scheduler_service.api.settings import ApiSettings
 from scheduler_service.domain.errors import Conflict, NodeUnreachable
 from scheduler_service.domain.ids import Partition, RowKey
 from scheduler_service.domain.options import decode_headers
-from scheduler_service.domain.ports import SecretBox, TrialCaller
+from scheduler_service.domain.ports import SecretEncryption, TrialCaller
 from scheduler_service.domain.ports.schedules import Answered
 from scheduler_service.domain.schedules import Definition
 from scheduler_service.domain.trial_calls import TRIAL_HEADER, Exchange, TrialCall, TrialCallTimes
 from scheduler_service.usecases.clients import create_built_in_clients
 from scheduler_service.usecases.members import WatchMembers
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api_document import api_document
 from tests.support.memory import InMemoryConnection
 
@@ -207,7 +207,7 @@ class ApiHarness:
         stores: Storage | None = None,
         trial_calls: TrialCaller | None = None,
         registry: CollectorRegistry | None = None,
-        box: SecretBox | None = None,
+        encryption: SecretEncryption | None = None,
         clock: ManualClock | None = None,
         **settings: Any,
     ) -> None:
@@ -230,7 +230,7 @@ class ApiHarness:
             members=self.members,
             nodes=self.nodes,
             trial_calls=self.trial_calls,
-            box=box or ClearBox(),
+            encryption=encryption or NoEncryption(),
             settings=self.settings,
             clock_limit_ms=MembershipSettings().clock_limit_ms,
         )

@@ -20,7 +20,7 @@ from scheduler_service.usecases.cron_request import CronDraft
 from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.members import WatchMembers
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.processes import Deployment
 
 BODY = b"x" * 200
@@ -67,7 +67,7 @@ async def cron_changes(cluster: Deployment) -> AsyncIterator[CronChanges]:
         )
         catalog = Catalog(store=storage.clients, clock=clock)
         yield CronChanges(
-            ChangeCrons(crons=storage.crons, catalog=catalog, writer=writer, box=ClearBox(), clock=clock),
+            ChangeCrons(crons=storage.crons, catalog=catalog, writer=writer, encryption=NoEncryption(), clock=clock),
             storage,
             dropped,
         )

@@ -14,7 +14,7 @@ from scheduler_service.domain.crons.row import Cron, CronState
 from scheduler_service.domain.ids import DAY_MS, UnixMillis
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import RetryOverride
-from scheduler_service.domain.ports import SecretBox
+from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import State
 from scheduler_service.usecases.cron_request import DstRequest, Preview
 from scheduler_service.usecases.show_crons import RunShown
@@ -78,7 +78,7 @@ class PreviewView(msgspec.Struct, frozen=True, kw_only=True):
     next_fires: list[Instant]
 
 
-def cron_view(cron: Cron, client: Client, box: SecretBox, *, now: int) -> CronView:
+def cron_view(cron: Cron, client: Client, encryption: SecretEncryption, *, now: int) -> CronView:
     options = cron.options
     words, fires = _rule(cron, now=now, retention_ms=client.settings.retention_days * DAY_MS)
     return CronView(
@@ -90,7 +90,7 @@ def cron_view(cron: Cron, client: Client, box: SecretBox, *, now: int) -> CronVi
         timezone=cron.timezone,
         words=words,
         next_fires=[format_instant(fire) for fire in fires],
-        callback=callback_view(cron.client_id, cron.callback, box),
+        callback=callback_view(cron.client_id, cron.callback, encryption),
         starts_at=format_instant_or_none(options.starts_at),
         ends_at=format_instant_or_none(options.ends_at),
         max_fires=options.max_fires,

@@ -116,7 +116,7 @@ async def put_cron(call: Call) -> web.Response:
     request = await call.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
     changed = await crons.put(client, cron_id, request, told=call.has_read)
     call.record(revision=changed.cron.revision)
-    view = cron_view(changed.cron, client, call.services.box, now=call.services.clock.wall_ms())
+    view = cron_view(changed.cron, client, call.services.encryption, now=call.services.clock.wall_ms())
     if not changed.created:
         return answer(view, headers=rate)
     return answer(view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}", **rate})
@@ -133,7 +133,7 @@ async def list_crons(call: Call) -> web.Response:
         client.client_id, after=asked.after, limit=asked.limit, told=call.has_read
     )
     now = call.services.clock.wall_ms()
-    views = [cron_view(cron, client, call.services.box, now=now) for cron in page.items]
+    views = [cron_view(cron, client, call.services.encryption, now=now) for cron in page.items]
     return answer(Items(views, cron_cursor(client.client_id, page.next)))
 
 
@@ -162,7 +162,7 @@ async def trigger_cron(call: Call) -> web.Response:
     call.record(schedule_id=str(definition.schedule_id))
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
     return answer(
-        created_schedule_view(definition, call.services.box), status=201, headers={"Location": location, **rate}
+        created_schedule_view(definition, call.services.encryption), status=201, headers={"Location": location, **rate}
     )
 
 
@@ -202,7 +202,7 @@ def _changed(call: Call, cron: Cron) -> web.Response:
 
 
 def _shown(call: Call, cron: Cron) -> web.Response:
-    return answer(cron_view(cron, call.client, call.services.box, now=call.services.clock.wall_ms()))
+    return answer(cron_view(cron, call.client, call.services.encryption, now=call.services.clock.wall_ms()))
 
 
 ROUTES = (

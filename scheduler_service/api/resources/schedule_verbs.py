@@ -184,7 +184,7 @@ async def redeliver_schedule(call: Call) -> web.Response:
     match result:
         case Redelivering(row=row):
             call.record(state=state_of(row))
-            view = schedule_view(client.client_id, row, call.services.box, in_flight=False)
+            view = schedule_view(client.client_id, row, call.services.encryption, in_flight=False)
             return answer(view, headers=REPLAYED) if replayed else answer(view, status=202)
         case StillOpen(row=row) | EndedOtherwise(row=row) | RedeliveredBefore(row=row):
             raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
@@ -210,7 +210,7 @@ async def reschedule_schedule(call: Call) -> web.Response:
     match result:
         case Rescheduled(new=new):
             call.record(schedule_id=str(new.row.schedule_id))
-            view = schedule_view(client.client_id, new.row, call.services.box, in_flight=new.in_flight)
+            view = schedule_view(client.client_id, new.row, call.services.encryption, in_flight=new.in_flight)
             if replayed:
                 return answer(view, headers={**REPLAYED, **rate})
             return answer(view, status=201, headers={**location_of(client, new.row.schedule_id), **rate})

@@ -15,7 +15,7 @@ from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, poller_of
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
 from scheduler_service.domain.options import NO_OPTIONS, ScheduleOptions, Undecodable, decode_headers, decode_options
-from scheduler_service.domain.ports import SecretBox
+from scheduler_service.domain.ports import SecretEncryption
 from scheduler_service.domain.schedules import Definition, Row, State
 from scheduler_service.usecases.list_schedules import AttemptShown
 from scheduler_service.usecases.redeliver import LetterShown
@@ -29,18 +29,20 @@ EXPIRED = "expired"
 """State of a schedule that is not kept any more."""
 
 
-def created_schedule_view(definition: Definition, box: SecretBox) -> ScheduleView:
+def created_schedule_view(definition: Definition, encryption: SecretEncryption) -> ScheduleView:
     """A schedule that was stored a moment ago."""
-    return _schedule_view(definition.client_id, definition, box, outcome=None, in_flight=False)
+    return _schedule_view(definition.client_id, definition, encryption, outcome=None, in_flight=False)
 
 
-def schedule_view(client_id: ClientId, row: Row, box: SecretBox, *, in_flight: bool) -> ScheduleView:
+def schedule_view(client_id: ClientId, row: Row, encryption: SecretEncryption, *, in_flight: bool) -> ScheduleView:
     """An original row, defined."""
-    return _schedule_view(client_id, row, box, outcome=row if row.state is not None else None, in_flight=in_flight)
+    return _schedule_view(
+        client_id, row, encryption, outcome=row if row.state is not None else None, in_flight=in_flight
+    )
 
 
 def _schedule_view(
-    client_id: ClientId, source: Definition | Row, box: SecretBox, *, outcome: Row | None, in_flight: bool
+    client_id: ClientId, source: Definition | Row, encryption: SecretEncryption, *, outcome: Row | None, in_flight: bool
 ) -> ScheduleView:
     due = format_instant(source.due)
     options = _options(source.options)
@@ -61,7 +63,7 @@ def _schedule_view(
         last_status=outcome.last_status if outcome is not None else None,
         last_error=outcome.last_error if outcome is not None else None,
         reason=outcome.reason if outcome is not None else None,
-        callback=callback_view(client_id, source, box),
+        callback=callback_view(client_id, source, encryption),
         label=source.label,
         ordering_key=source.ordering_key,
         retry=options.retry,
@@ -75,11 +77,13 @@ def _schedule_view(
     )
 
 
-def callback_view(client_id: ClientId, source: Definition | Row | CronCallback, box: SecretBox) -> CallbackView:
+def callback_view(
+    client_id: ClientId, source: Definition | Row | CronCallback, encryption: SecretEncryption
+) -> CallbackView:
     """A callback as it is stored, its credentials masked."""
     body = source.body or b""
     try:
-        sent = decode_headers(box.open_headers(client_id, source.headers or ""))
+        sent = decode_headers(encryption.open_headers(client_id, source.headers or ""))
         headers: dict[str, str] | None = (
             {name: MASK if name.lower() in MASKED_HEADERS else value for name, value in sent} if sent else {}
         )

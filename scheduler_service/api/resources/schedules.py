@@ -132,7 +132,7 @@ async def create_schedule(call: Call) -> web.Response:
     definition = await create.one(client, request, once=ids_of(call, once, data))
     call.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
-    return answer(created_schedule_view(definition, call.services.box), status=201, headers=headers)
+    return answer(created_schedule_view(definition, call.services.encryption), status=201, headers=headers)
 
 
 async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response:
@@ -148,8 +148,8 @@ async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response
     call.record(schedule_id=str(made.schedule_id if isinstance(made, Definition) else made.row.schedule_id))
     if isinstance(made, Definition):
         headers = {**location_of(client, made.schedule_id), **rate}
-        return answer(created_schedule_view(made, call.services.box), status=201, headers=headers)
-    view = schedule_view(client.client_id, made.row, call.services.box, in_flight=made.in_flight)
+        return answer(created_schedule_view(made, call.services.encryption), status=201, headers=headers)
+    view = schedule_view(client.client_id, made.row, call.services.encryption, in_flight=made.in_flight)
     return answer(view, headers={**REPLAYED, **rate})
 
 
@@ -180,7 +180,7 @@ async def get_schedule(call: Call) -> web.Response:
     )
     if resolved is None:
         raise no_such_schedule()
-    return answer(schedule_view(client_id, resolved.row, call.services.box, in_flight=resolved.in_flight))
+    return answer(schedule_view(client_id, resolved.row, call.services.encryption, in_flight=resolved.in_flight))
 
 
 async def cancel_schedule(call: Call) -> web.Response:
@@ -188,7 +188,7 @@ async def cancel_schedule(call: Call) -> web.Response:
     match await call.services.edit_schedule.cancel(client_id, schedule_id_of(call)):
         case Cancelled(row=row):
             call.record(state=state_of(row))
-            return answer(schedule_view(client_id, row, call.services.box, in_flight=False))
+            return answer(schedule_view(client_id, row, call.services.encryption, in_flight=False))
         case refusal:
             raise refused(refusal)
 
@@ -204,8 +204,8 @@ async def list_schedules(call: Call) -> web.Response:
         consistency=call.client.settings.read_consistency,
         told=call.has_read,
     )
-    box = call.services.box
-    views = [schedule_view(client_id, listed.row, box, in_flight=listed.in_flight) for listed in found.items]
+    encryption = call.services.encryption
+    views = [schedule_view(client_id, listed.row, encryption, in_flight=listed.in_flight) for listed in found.items]
     cursor = schedule_cursor(asked.window, found.next)
     return answer(Items(views, cursor))
 
@@ -258,13 +258,13 @@ class _Listing:
 
 
 async def _batch_view(call: Call, items: Sequence[Made]) -> BatchView:
-    listing, box = _Listing(), call.services.box
+    listing, encryption = _Listing(), call.services.encryption
     views: list[BatchItemView] = []
     for start in range(0, len(items), PIECE):
         if start:
             await call.services.clock.sleep(0)
         views += [
-            BatchItemView(201, schedule=created_schedule_view(item, box))
+            BatchItemView(201, schedule=created_schedule_view(item, encryption))
             if isinstance(item, Definition)
             else _item_view(call, item, listing)
             for item in items[start : start + PIECE]
@@ -274,7 +274,7 @@ async def _batch_view(call: Call, items: Sequence[Made]) -> BatchView:
 
 def _item_view(call: Call, item: Resolved | MinutehandError, listing: _Listing) -> BatchItemView:
     if isinstance(item, Resolved):
-        view = schedule_view(call.client.client_id, item.row, call.services.box, in_flight=item.in_flight)
+        view = schedule_view(call.client.client_id, item.row, call.services.encryption, in_flight=item.in_flight)
         return BatchItemView(201, schedule=view)
     problem = problem_of(item, request_id=call.request_id, most=listing.most)
     listing.listed(problem.errors)

@@ -18,7 +18,13 @@ from scheduler_service.domain.ports.books import (
     UsageStore,
 )
 from scheduler_service.domain.ports.calls import HintSender, NodePorts, TrialCaller
-from scheduler_service.domain.ports.clients import AuditLogStore, CatalogPart, ClientStore, IdempotencyStore, SecretBox
+from scheduler_service.domain.ports.clients import (
+    AuditLogStore,
+    CatalogPart,
+    ClientStore,
+    IdempotencyStore,
+    SecretEncryption,
+)
 from scheduler_service.domain.ports.schedules import CronStore, ScheduleStore
 
 __all__ = [
@@ -36,7 +42,7 @@ __all__ = [
     "NodePorts",
     "ReconciliationStore",
     "ScheduleStore",
-    "SecretBox",
+    "SecretEncryption",
     "StoreUnavailable",
     "TrialCaller",
     "UsageStore",

@@ -69,7 +69,7 @@ class ClientStore(Protocol):
         so. The revision does not change, for what the secret opens to does not."""
 
 
-class SecretBox(Protocol):
+class SecretEncryption(Protocol):
     """What signing secrets and callbacks' headers are encrypted with. Stores keep what it seals, and know nothing of
     it."""
 

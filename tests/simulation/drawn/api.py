@@ -20,7 +20,7 @@ from scheduler_service.domain.trial_calls import Exchange, TrialCall
 from scheduler_service.runtime.lifecycle import Tasks
 from scheduler_service.runtime.timekeeper import Timekeeper
 from scheduler_service.usecases.members import WatchMembers
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.simulation.faults import FaultyConnection
 from tests.simulation.sim_clock import SimClock
 from tests.simulation.sim_node import SeededRandomness
@@ -110,7 +110,7 @@ class ApiProcess:
             members=self.members,
             nodes=ports,
             trial_calls=ports,
-            box=ClearBox(),
+            encryption=NoEncryption(),
             settings=SETTINGS,
             clock_limit_ms=membership.clock_limit_ms,
         )

@@ -9,7 +9,13 @@ import pytest
 from scheduler_service.domain.ids import ClientId
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
-from scheduler_service.usecases.secret_encryption import KeyRingBox, RotateSecrets, Rotation, SecretSettings, secret_box
+from scheduler_service.usecases.secret_encryption import (
+    KeyRingEncryption,
+    RotateSecrets,
+    Rotation,
+    SecretSettings,
+    secret_encryption,
+)
 from tests.support.api import ApiHarness, callback
 from tests.support.cron_calls import NIGHTLY, expand, put
 
@@ -28,8 +34,8 @@ class Sealed:
     def __init__(self, ring: Path) -> None:
         self.ring = ring
         ring.write_text(FIRST)
-        self.box = KeyRingBox(str(ring), randomness=RANDOMNESS)
-        self.api = ApiHarness(box=self.box)
+        self.encryption = KeyRingEncryption(str(ring), randomness=RANDOMNESS)
+        self.api = ApiHarness(encryption=self.encryption)
         self.key = ""
 
     async def ask(self, method: str, path: str, **asked: Any) -> Any:
@@ -51,7 +57,9 @@ class Sealed:
         return [str(row["headers"]) for row in self.api.connection.rows("schedules") if row["client_id"] == "shop"]
 
     async def rotate(self, *, dry: bool = False) -> Rotation:
-        rotation = RotateSecrets(store=self.api.storage.clients, crons=self.api.storage.crons, box=self.box)
+        rotation = RotateSecrets(
+            store=self.api.storage.clients, crons=self.api.storage.crons, encryption=self.encryption
+        )
         return await rotation.run(dry=dry, on_progress=lambda at, of: None)
 
 
@@ -108,7 +116,7 @@ async def test_what_no_key_opens_is_shown_without_its_headers(sealed: Sealed) ->
     created = await sealed.ask("POST", SCHEDULES, json=ASKED)
     await sealed.put()
     sealed.ring.write_text(SECOND)
-    assert sealed.box.generation == 1, "headers of late are remembered until somebody looks at the ring"
+    assert sealed.encryption.generation == 1, "headers of late are remembered until somebody looks at the ring"
     for path in (f"{SCHEDULES}/{created['schedule_id']}", NIGHTLY):
         assert (await sealed.ask("GET", path))["callback"]["headers"] is None
     assert (await sealed.put())["revision"] == 2, "what can't be opened is replaced"
@@ -131,8 +139,8 @@ async def test_the_same_cron_again_changes_nothing_however_it_is_stored(sealed: 
 
 async def test_a_cron_in_the_clear_is_encrypted_by_rotate(sealed: Sealed, tmp_path: Path) -> None:
     settings = SecretSettings(key_ring_file=str(tmp_path / "ring"), encrypt_headers=False)
-    clear = secret_box(settings, randomness=RANDOMNESS)
-    async with ApiHarness(box=clear, connection=sealed.api.connection) as other:
+    clear = secret_encryption(settings, randomness=RANDOMNESS)
+    async with ApiHarness(encryption=clear, connection=sealed.api.connection) as other:
         await put(other, sealed.key, expression="* * * * *", callback=callback(headers=GIVEN))
         shown = await other.send("GET", NIGHTLY, key=sealed.key)
     assert CANARY in str(sealed.api.connection.rows("crons"))
@@ -144,27 +152,27 @@ async def test_a_cron_in_the_clear_is_encrypted_by_rotate(sealed: Sealed, tmp_pa
 async def test_headers_stay_in_the_clear_until_every_program_can_read_them(sealed: Sealed, tmp_path: Path) -> None:
     """As in an upgrade: those that encrypt are read by those that don't, and the other way round."""
     settings = SecretSettings(key_ring_file=str(tmp_path / "ring"), encrypt_headers=False)
-    clear = secret_box(settings, randomness=RANDOMNESS)
+    clear = secret_encryption(settings, randomness=RANDOMNESS)
     created = await sealed.ask("POST", SCHEDULES, json=ASKED)
-    async with ApiHarness(box=clear, connection=sealed.api.connection) as other:
+    async with ApiHarness(encryption=clear, connection=sealed.api.connection) as other:
         path = f"{SCHEDULES}/{created['schedule_id']}"
         assert (await other.send("GET", path, key=sealed.key)).json == created
         late = (await other.send("POST", SCHEDULES, key=sealed.key, json=ASKED)).json
     assert sorted(text[:7] for text in sealed.headers()) == ['[["Auth', "sealed:"]
     assert await sealed.ask("GET", f"{SCHEDULES}/{late['schedule_id']}") == late
-    rotation = RotateSecrets(store=sealed.api.storage.clients, crons=sealed.api.storage.crons, box=clear)
+    rotation = RotateSecrets(store=sealed.api.storage.clients, crons=sealed.api.storage.crons, encryption=clear)
     assert (await rotation.run(dry=False, on_progress=lambda at, of: None)).crons == 0
 
 
 async def test_headers_stay_in_the_clear_beside_programs_that_cannot_read_others(sealed: Sealed) -> None:
     older = True
-    box = KeyRingBox(str(sealed.ring), randomness=RANDOMNESS, older_programs=lambda: older)
-    assert box.seal_headers(ClientId("shop"), '[["a","b"]]') == '[["a","b"]]'
+    encryption = KeyRingEncryption(str(sealed.ring), randomness=RANDOMNESS, older_programs=lambda: older)
+    assert encryption.seal_headers(ClientId("shop"), '[["a","b"]]') == '[["a","b"]]'
     older = False
-    assert box.seal_headers(ClientId("shop"), '[["a","b"]]').startswith("sealed:1:")
+    assert encryption.seal_headers(ClientId("shop"), '[["a","b"]]').startswith("sealed:1:")
 
 
 async def test_a_text_of_another_client_opens_for_nobody(sealed: Sealed) -> None:
-    text = sealed.box.seal_headers(ClientId("shop"), '[["a","b"]]')
-    assert sealed.box.open_headers(ClientId("shop"), text) == '[["a","b"]]'
-    assert text != sealed.box.seal_headers(ClientId("bank"), '[["a","b"]]')
+    text = sealed.encryption.seal_headers(ClientId("shop"), '[["a","b"]]')
+    assert sealed.encryption.open_headers(ClientId("shop"), text) == '[["a","b"]]'
+    assert text != sealed.encryption.seal_headers(ClientId("bank"), '[["a","b"]]')

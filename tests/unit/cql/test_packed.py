@@ -26,7 +26,7 @@ from scheduler_service.api.resources.schedule_views import callback_view
 from scheduler_service.domain.ids import ClientId, UnixMillis, partition_of
 from scheduler_service.domain.retry_rows import definition_of, retry_row_of
 from scheduler_service.domain.schedules import Outcome, State
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.unit.poller_cluster.claimed import EPOCH, SENDER, claim, client
 
 SHOP = ClientId("shop")
@@ -104,5 +104,5 @@ def test_content_that_cannot_be_read_is_shown_to_nobody() -> None:
     """Its body is all that is stored, and credentials may be among it."""
     stored = b"\x09" + pack_content("POST", "https://a.example", '[["authorization","Bearer s3cret"]]', b"", "{}")
     row = replace(claim().row, **content_stored_as(stored))
-    shown = callback_view(SHOP, row, ClearBox())
+    shown = callback_view(SHOP, row, NoEncryption())
     assert (shown.body, shown.body_base64, shown.headers) == ("", UNSET, None)

@@ -20,7 +20,7 @@ from scheduler_service.api.metrics import PROCESS_METRICS, Shown
 from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.metrics import Kind, Metric, Metrics
 from scheduler_service.runtime.randomness import SystemRandomness
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ApiHarness, schedule
 from tests.support.exposition import check_exposition
 from tests.support.memory import InMemoryConnection
@@ -69,12 +69,12 @@ class Engine:
 async def test_a_node_shows_what_is_documented() -> None:
     storage, clock, metrics = Storage.over(InMemoryConnection()), SystemClock(), Metrics(program="node", version="1")
     incarnation = NodeIncarnation(NodeId("one"), IncarnationNumber(1))
-    stores = {name: getattr(storage, name) for name in NodeStores.__slots__ if name != "box"}
+    stores = {name: getattr(storage, name) for name in NodeStores.__slots__ if name != "encryption"}
     node = Node(
         incarnation=incarnation,
         address="",
         version="1",
-        stores=NodeStores(**stores, box=ClearBox()),
+        stores=NodeStores(**stores, encryption=NoEncryption()),
         engine=Engine(),
         clock=clock,
         randomness=SystemRandomness(),

@@ -11,7 +11,7 @@ from poller_cluster import clients as clients
 from poller_cluster.clients import ROUND_SECONDS, ServedClients
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import ManualClock
 from tests.support.memory import InMemoryConnection
 
@@ -56,7 +56,7 @@ class Bench:
         self.changes = 0
         self.clients = ServedClients(
             store=self.store,
-            box=ClearBox(),
+            encryption=NoEncryption(),
             clock=self.clock,
             randomness=Fractions(fraction),  # type: ignore[arg-type]
             on_change=self.changed,

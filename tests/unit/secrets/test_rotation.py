@@ -13,11 +13,17 @@ from poller_cluster.clients import ROUND_SECONDS, ROWS_LOCKED_SECONDS, UNLOCK_SE
 from scheduler_service.domain.clients import Client, ClientSettings, ClientState, SigningSecret
 from scheduler_service.domain.errors import SecretLocked
 from scheduler_service.domain.ids import ClientId, UnixMillis
-from scheduler_service.domain.ports import CatalogPart, SecretBox
+from scheduler_service.domain.ports import CatalogPart, SecretEncryption
 from scheduler_service.runtime.files import FilesUnusable
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.key_ring import new_key
-from scheduler_service.usecases.secret_encryption import ClearBox, KeyRingBox, NoKeyRing, RotateSecrets, Rotation
+from scheduler_service.usecases.secret_encryption import (
+    KeyRingEncryption,
+    NoEncryption,
+    NoKeyRing,
+    RotateSecrets,
+    Rotation,
+)
 from scheduler_service.usecases.signing_secrets import SigningSecrets
 from tests.support.api import ApiHarness, ManualClock
 from tests.support.memory import InMemoryConnection
@@ -33,13 +39,13 @@ class Bench:
     def __init__(self, directory: Path) -> None:
         self.ring = directory / "ring"
         self.ring.write_text(FIRST)
-        self.box = KeyRingBox(str(self.ring), randomness=RANDOMNESS)
+        self.encryption = KeyRingEncryption(str(self.ring), randomness=RANDOMNESS)
         self.connection = InMemoryConnection()
         self.storage = Storage.over(self.connection)
         self.store = self.storage.clients
         self.clock = ManualClock()
 
-    async def secret(self, client_id: ClientId, box: SecretBox) -> bytes:
+    async def secret(self, client_id: ClientId, encryption: SecretEncryption) -> bytes:
         """A new one; answers what it signs with."""
         await self.store.create_client(
             Client(
@@ -52,22 +58,26 @@ class Bench:
                 created_at=UnixMillis(1),
             )
         )
-        secrets = SigningSecrets(store=self.store, box=box, clock=self.clock, randomness=RANDOMNESS)
-        return box.open((await secrets.create(client_id)).secret).secret
+        secrets = SigningSecrets(store=self.store, encryption=encryption, clock=self.clock, randomness=RANDOMNESS)
+        return encryption.open((await secrets.create(client_id)).secret).secret
 
     async def stored(self, client_id: ClientId) -> dict[str, str | None]:
         return {one.secret_id: one.encryption_key_id for one in await self.store.list_secrets(client_id)}
 
     async def rotate(self, *, dry: bool = False, store: object = None) -> Rotation:
         seen: list[tuple[int, int]] = []
-        rotating = RotateSecrets(store=store or self.store, crons=self.storage.crons, box=self.box)  # type: ignore[arg-type]
+        rotating = RotateSecrets(store=store or self.store, crons=self.storage.crons, encryption=self.encryption)  # type: ignore[arg-type]
         done = await rotating.run(dry=dry, on_progress=lambda at, of: seen.append((at, of)))
         assert seen[-1] == (done.clients, done.clients)
         return done
 
     def clients(self) -> ServedClients:
         return ServedClients(
-            store=self.store, box=self.box, clock=self.clock, randomness=RANDOMNESS, on_change=lambda: None
+            store=self.store,
+            encryption=self.encryption,
+            clock=self.clock,
+            randomness=RANDOMNESS,
+            on_change=lambda: None,
         )
 
 
@@ -77,19 +87,19 @@ def bench(tmp_path: Path) -> Bench:
 
 
 async def test_a_new_secret_is_stored_encrypted_and_shown_in_the_clear(bench: Bench) -> None:
-    async with ApiHarness(connection=bench.connection, box=bench.box) as api:
+    async with ApiHarness(connection=bench.connection, encryption=bench.encryption) as api:
         await api.register(SHOP)
         reply = await api.send("POST", "/v1/clients/shop/signing-secrets")
     (stored,) = await bench.store.list_secrets(SHOP)
-    clear = bench.box.open(stored).secret
+    clear = bench.encryption.open(stored).secret
     assert stored.encryption_key_id == "first"
     assert clear not in stored.secret
     assert reply.json["secret"] == "whsec_" + base64.b64encode(clear).decode()
 
 
 async def test_everything_comes_under_the_first_key_and_opens_as_before(bench: Bench) -> None:
-    secrets = [await bench.secret(SHOP, ClearBox()), await bench.secret(SHOP, bench.box)]
-    other = await bench.secret(BANK, bench.box)
+    secrets = [await bench.secret(SHOP, NoEncryption()), await bench.secret(SHOP, bench.encryption)]
+    other = await bench.secret(BANK, bench.encryption)
     bench.ring.write_text(f"{SECOND}\n{FIRST}")
     before = [await bench.stored(one) for one in (SHOP, BANK)]
     tried = await bench.rotate(dry=True)
@@ -97,16 +107,16 @@ async def test_everything_comes_under_the_first_key_and_opens_as_before(bench: B
     assert [await bench.stored(one) for one in (SHOP, BANK)] == before, "a dry run changes nothing"
     assert (await bench.rotate()).encrypted == 3
     bench.ring.write_text(SECOND)
-    opened = [bench.box.open(one).secret for one in await bench.store.list_secrets(SHOP)]
+    opened = [bench.encryption.open(one).secret for one in await bench.store.list_secrets(SHOP)]
     assert sorted(opened) == sorted(secrets)
-    assert [bench.box.open(one).secret for one in await bench.store.list_secrets(BANK)] == [other]
+    assert [bench.encryption.open(one).secret for one in await bench.store.list_secrets(BANK)] == [other]
     again = await bench.rotate()
     assert (again.encrypted, again.current, again.complete) == (0, 3, True)
 
 
 async def test_what_can_not_be_opened_is_left_alone_and_named(bench: Bench) -> None:
-    await bench.secret(SHOP, bench.box)
-    await bench.secret(BANK, ClearBox())
+    await bench.secret(SHOP, bench.encryption)
+    await bench.secret(BANK, NoEncryption())
     bench.ring.write_text(SECOND)
     before = await bench.store.list_secrets(SHOP)
     done = await bench.rotate()
@@ -116,7 +126,7 @@ async def test_what_can_not_be_opened_is_left_alone_and_named(bench: Bench) -> N
 
 
 async def test_a_secret_deleted_meanwhile_stays_deleted(bench: Bench) -> None:
-    await bench.secret(SHOP, bench.box)
+    await bench.secret(SHOP, bench.encryption)
     bench.ring.write_text(f"{SECOND}\n{FIRST}")
     store = bench.store
 
@@ -136,26 +146,26 @@ async def test_a_secret_deleted_meanwhile_stays_deleted(bench: Bench) -> None:
 
 async def test_without_a_ring_there_is_nothing_to_rotate_to(bench: Bench) -> None:
     with pytest.raises(NoKeyRing, match=r"secrets\.key_ring_file"):
-        await RotateSecrets(store=bench.store, crons=bench.storage.crons, box=ClearBox()).run(
+        await RotateSecrets(store=bench.store, crons=bench.storage.crons, encryption=NoEncryption()).run(
             dry=False, on_progress=lambda at, of: None
         )
 
 
 async def test_a_file_that_is_no_ring_is_refused_at_the_start_and_does_no_harm_later(bench: Bench) -> None:
-    secret = await bench.secret(SHOP, bench.box)
+    secret = await bench.secret(SHOP, bench.encryption)
     bench.ring.write_text("garbage")
     with pytest.raises(FilesUnusable, match=r"secrets\.key_ring_file names .*ring, which is no key ring: line 1"):
-        KeyRingBox(str(bench.ring), randomness=RANDOMNESS)
+        KeyRingEncryption(str(bench.ring), randomness=RANDOMNESS)
     (stored,) = await bench.store.list_secrets(SHOP)
     with capture_logs() as said:
-        assert bench.box.open(stored).secret == secret, "the keys that were read before stay in use"
-        assert bench.box.generation == 0
+        assert bench.encryption.open(stored).secret == secret, "the keys that were read before stay in use"
+        assert bench.encryption.generation == 0
     assert [line["event"] for line in said] == ["key-ring-refused"]
 
 
 async def test_a_client_with_a_secret_that_does_not_open_waits_until_it_does(bench: Bench) -> None:
-    readable, hidden = await bench.secret(SHOP, ClearBox()), await bench.secret(SHOP, bench.box)
-    free = await bench.secret(BANK, ClearBox())
+    readable, hidden = await bench.secret(SHOP, NoEncryption()), await bench.secret(SHOP, bench.encryption)
+    free = await bench.secret(BANK, NoEncryption())
     bench.ring.write_text(SECOND)
     clients = bench.clients()
     assert await clients.refresh()
@@ -176,13 +186,13 @@ async def test_a_client_with_a_secret_that_does_not_open_waits_until_it_does(ben
 
 
 async def test_a_locked_client_is_looked_at_again_without_any_signal(bench: Bench) -> None:
-    await bench.secret(SHOP, bench.box)
+    await bench.secret(SHOP, bench.encryption)
     (stored,) = await bench.store.list_secrets(SHOP)
-    clear = bench.box.open(stored)
+    clear = bench.encryption.open(stored)
     bench.ring.write_text(SECOND)
     clients = bench.clients()
     await clients.refresh()
-    assert await bench.store.reseal_secret(bench.box.seal(clear), stored=stored.secret) == APPLIED
+    assert await bench.store.reseal_secret(bench.encryption.seal(clear), stored=stored.secret) == APPLIED
     assert await bench.store.reseal_secret(stored, stored=stored.secret) == Rejected(None)
     await clients.refresh()
     assert clients.locked == 1
@@ -192,7 +202,7 @@ async def test_a_locked_client_is_looked_at_again_without_any_signal(bench: Benc
 
 
 async def test_a_locked_client_is_logged_once(bench: Bench) -> None:
-    await bench.secret(SHOP, bench.box)
+    await bench.secret(SHOP, bench.encryption)
     bench.ring.write_text(SECOND)
     clients = bench.clients()
     with capture_logs() as said:
@@ -205,8 +215,8 @@ async def test_a_locked_client_is_logged_once(bench: Bench) -> None:
 
 
 async def test_a_trial_call_is_not_sent_unsigned(bench: Bench) -> None:
-    await bench.secret(SHOP, bench.box)
-    async with ApiHarness(connection=bench.connection, box=ClearBox()) as api:
+    await bench.secret(SHOP, bench.encryption)
+    async with ApiHarness(connection=bench.connection, encryption=NoEncryption()) as api:
         request = {"callback": {"url": "https://shop.example/hook"}}
         reply = await api.send("POST", "/v1/clients/shop/callbacks:try", json=request)
         assert (reply.status, reply.json["type"]) == (503, "/problems/secret-locked"), reply.json
@@ -214,8 +224,8 @@ async def test_a_trial_call_is_not_sent_unsigned(bench: Bench) -> None:
 
 
 async def test_rows_that_do_not_open_have_no_client_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    await bench.secret(SHOP, ClearBox())
-    stored = bench.box.seal_headers(SHOP, '[["a","b"]]')
+    await bench.secret(SHOP, NoEncryption())
+    stored = bench.encryption.seal_headers(SHOP, '[["a","b"]]')
     bench.ring.write_text(SECOND)
     clients = bench.clients()
     await clients.refresh()
@@ -237,10 +247,10 @@ async def test_rows_that_do_not_open_have_no_client_read_again(bench: Bench, mon
 
 
 async def test_rows_that_do_not_open_make_their_client_count_as_locked_for_a_while(bench: Bench) -> None:
-    await bench.secret(SHOP, ClearBox())
+    await bench.secret(SHOP, NoEncryption())
     clients = bench.clients()
     await clients.refresh()
-    stored = bench.box.seal_headers(SHOP, '[["a","b"]]')
+    stored = bench.encryption.seal_headers(SHOP, '[["a","b"]]')
     bench.ring.write_text(SECOND)
     await clients.refresh()
     with capture_logs() as said:

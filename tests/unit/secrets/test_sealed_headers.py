@@ -68,9 +68,9 @@ def test_it_opens_only_for_its_own_client() -> None:
 
 def test_any_changed_bit_is_noticed() -> None:
     sealed, head = cipher(OLD).seal(SHOP, CLEAR), "sealed:1:old:"
-    box = base64.b64decode(sealed.removeprefix(head))
-    for place in range(len(box)):
-        changed = bytearray(box)
+    encryption = base64.b64decode(sealed.removeprefix(head))
+    for place in range(len(encryption)):
+        changed = bytearray(encryption)
         changed[place] ^= 1
         with pytest.raises(SecretLocked):
             cipher(OLD).open(SHOP, head + base64.b64encode(changed).decode())

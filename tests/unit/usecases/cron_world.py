@@ -21,7 +21,7 @@ from scheduler_service.usecases.crons import ChangeCrons
 from scheduler_service.usecases.edit_schedule import EditSchedule
 from scheduler_service.usecases.expand_crons import ExpandCrons
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
-from scheduler_service.usecases.secret_encryption import ClearBox
+from scheduler_service.usecases.secret_encryption import NoEncryption
 from tests.support.api import NOW, ManualClock, RecordedHints, SeededRandomness
 from tests.support.memory import InMemoryConnection
 
@@ -129,7 +129,7 @@ class CronWorld:
             crons=storage.crons,
             catalog=Catalog(store=storage.clients, clock=self.clock),
             writer=self.writer,
-            box=ClearBox(),
+            encryption=NoEncryption(),
             clock=self.clock,
         )
         expand = ExpandCrons(
