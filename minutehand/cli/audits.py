@@ -18,7 +18,7 @@ def audits(
 ) -> None:
     """List what audits of a client's books found, newest first; --json shows each finding.
 
-    `minutehand spark run reconcile` makes them.
+    `minutehand spark run audit_books` makes them.
     """
     with connect(url, key) as api:
         found, more = at_most(limit, api.client(client_id).audits(page_size=min(limit + 1, 100)))

@@ -318,7 +318,7 @@ def test_jobs_are_let_in_and_say_no_password(
         assert (loaded.report["added"], loaded.report["rejected"]) == (40, 0)
         rows = stored(cluster.storage)
         assert (rows.count("sealed:1:first:"), CREDENTIAL in rows) == (40, False)
-        found = watched_job(cluster, "reconcile", "--client", "shop", "--from", window[0], "--to", window[1])
+        found = watched_job(cluster, "audit_books", "--client", "shop", "--from", window[0], "--to", window[1])
         (shop_found,) = found.report["clients"]
         assert (shop_found["counts"]["accepted"], shop_found["findings"]) == (41, {})
         submitted = submitted_job(tmp_path, secured.submitted(cluster.storage, login), "usage")

@@ -118,11 +118,11 @@ def jobs(documents: list[Document], tmp_path: Path) -> dict[str, list[str]]:
 def test_jobs_get_the_window_before_now(rendered: Mapping[str, list[Document]], tmp_path: Path) -> None:
     before = datetime.now(UTC)
     started = jobs(rendered["everything"], tmp_path)
-    assert started.keys() == {"reconcile", "usage", "archive"}
+    assert started.keys() == {"audit_books", "usage", "archive"}
     for name, given in started.items():
         assert given[:5] == ["spark", "run", "--memory", "2g", "--json"]
         assert given[5] == name
-    window = [datetime.fromisoformat(text) for text in started["reconcile"][6:] if re.match(r"\d", text)]
+    window = [datetime.fromisoformat(text) for text in started["audit_books"][6:] if re.match(r"\d", text)]
     assert window[1] - window[0] == timedelta(hours=1)
     assert timedelta(hours=1) <= before - window[1] + timedelta(seconds=30) <= timedelta(hours=2, minutes=1)
     assert all(one == one.replace(minute=0, second=0) for one in window)

@@ -41,7 +41,7 @@ class Plans:
 @pytest.mark.parametrize(
     ("job", "read"),
     [
-        ("reconcile", {"occupied_minutes", "schedules", "minute_balance", "pollers", "nodes"}),
+        ("audit_books", {"occupied_minutes", "schedules", "minute_balance", "pollers", "nodes"}),
         ("usage", {"occupied_minutes", "schedules", "pollers", "nodes"}),
         ("capacity", {"occupied_minutes", "schedules", "nodes"}),
     ],

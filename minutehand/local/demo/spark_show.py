@@ -99,7 +99,7 @@ class PipelineShow:
                 await self._job("archive", "--output", str(self._directory.path / "archive"), "--so-far")
                 hours = (self._began.replace(minute=0, second=0) + timedelta(hours=ahead) for ahead in (0, 8))
                 start, end = (f"{hour:%Y-%m-%dT%H:%MZ}" for hour in hours)
-                await self._job("reconcile", "--from", start, "--to", end, "--client", CLIENT_ID)
+                await self._job("audit_books", "--from", start, "--to", end, "--client", CLIENT_ID)
                 await self._prove(api)
                 await self._job("usage")
                 await self._job("capacity", "--charts", str(self._directory.path / "charts"))

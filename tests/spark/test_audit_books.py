@@ -32,7 +32,7 @@ from scheduler_service.runtime.clock import SystemClock
 from scheduler_service.runtime.randomness import SystemRandomness
 from scheduler_service.usecases.schedule_writer import ScheduleWriter
 from spark.io.tables import Tables
-from spark.jobs.audit import RECONCILE
+from spark.jobs.audit_books import AUDIT_BOOKS
 from spark.jobs.job import Context, JobRefused, Report
 from tests.support.api import RecordedHints
 from tests.support.cassandra import session_of
@@ -64,7 +64,7 @@ class Shop:
         context = Context(
             session=self._spark, tables=tables, storage=storage, now=datetime.now(UTC), say=self.said.append
         )
-        return RECONCILE.run(context, Namespace(**arguments))
+        return AUDIT_BOOKS.run(context, Namespace(**arguments))
 
     def store(self, act: Callable[[Storage], Awaitable[T]]) -> T:
         async def acted() -> T:

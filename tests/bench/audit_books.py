@@ -1,6 +1,6 @@
 """How long the reconcile job takes for a window of so many rows, and how much memory.
 
-    python -m tests.bench.reconcile --rows 500000,1000000,2000000
+    python -m tests.bench.audit_books --rows 500000,1000000,2000000
 
 Starts a Cassandra of its own, writes an hour of rows with Spark, and audits it as `minutehand spark run` does, on two
 cores. Rows are spread over the pollers and minutes; most were delivered, a tenth are fires of crons.
@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from cql.settings import StorageSettings
 from spark.io.tables import Tables
-from spark.jobs.audit import RECONCILE
+from spark.jobs.audit_books import AUDIT_BOOKS
 from spark.jobs.job import Context
 from spark.transforms.books import counted
 from tests.bench.spark_session import add_memory, local_spark
@@ -60,7 +60,7 @@ def _measure(session: SparkSession, storage: StorageSettings, rows: int) -> dict
     context = Context(session=session, tables=tables, storage=storage, now=datetime.now(UTC), say=say)
     window = {"start": START, "end": START + timedelta(hours=1)}
     arguments = Namespace(clients=[], output=None, repair=False, again_after=0.0, **window)
-    report = RECONCILE.run(context, arguments)
+    report = AUDIT_BOOKS.run(context, arguments)
     took = time.monotonic() - written
     (client,) = (one for one in report["clients"] if one["client_id"] == CLIENT)
     assert client["counts"]["accepted"] == rows, client["counts"]

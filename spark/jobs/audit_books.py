@@ -139,14 +139,14 @@ def _run(context: Context, arguments: Namespace) -> Report:
     if arguments.output is not None:
         refuse_existing(context.session, arguments.output)
     clients = _clients(context, arguments.clients)
-    reconcile = _Reconcile(context, window, clients, again_after=arguments.again_after)
-    found, totals = reconcile.find()
+    audit_books = _AuditBooks(context, window, clients, again_after=arguments.again_after)
+    found, totals = audit_books.find()
     try:
         if arguments.output is not None:
             write_whole(found, arguments.output)
             context.say(f"The findings are in {arguments.output}.")
-        audits = _audits(reconcile, found, totals)
-        broken = _to_repair(reconcile, found) if arguments.repair else None
+        audits = _audits(audit_books, found, totals)
+        broken = _to_repair(audit_books, found) if arguments.repair else None
         return asyncio.run(_finish(context, audits, broken, every=not arguments.clients))
     except MinutehandError as error:
         raise JobRefused(f"the report could not be stored: {error}") from error
@@ -164,7 +164,7 @@ def _clients(context: Context, wanted: Sequence[str]) -> DataFrame:
     return context.session.createDataFrame(chosen, "client_id string, poller_ceiling int, state string").coalesce(1)
 
 
-class _Reconcile:
+class _AuditBooks:
     """The reading part of one run."""
 
     def __init__(self, context: Context, window: Window, clients: DataFrame, *, again_after: float) -> None:
@@ -222,7 +222,7 @@ class _Reconcile:
         return overdue_crons(self._tables, self.clients, now_seconds=int(self._context.now.timestamp()))
 
 
-def _audits(reconcile: _Reconcile, found: DataFrame, totals: Iterable[Row]) -> list[Audit]:
+def _audits(audit_books: _AuditBooks, found: DataFrame, totals: Iterable[Row]) -> list[Audit]:
     """A report for each client."""
     counts = {row.client_id: AuditCounts(**{name: row[name] for name in COUNTS}) for row in totals}
     kinds: dict[str, dict[str, int]] = {}
@@ -235,7 +235,7 @@ def _audits(reconcile: _Reconcile, found: DataFrame, totals: Iterable[Row]) -> l
         )
     clock, randomness = SystemClock(), SystemRandomness()
     audit_id: AuditId = new_audit_id(at=clock.wall_ms(), randomness=randomness)
-    start, end = (UnixMillis(int(at.timestamp()) * 1000) for at in (reconcile.window.start, reconcile.window.end))
+    start, end = (UnixMillis(int(at.timestamp()) * 1000) for at in (audit_books.window.start, audit_books.window.end))
     return [
         Audit(
             client_id=ClientId(name),
@@ -245,9 +245,9 @@ def _audits(reconcile: _Reconcile, found: DataFrame, totals: Iterable[Row]) -> l
             counts=counts.get(name, AuditCounts()),
             findings=kinds.get(name, {}),
             shown=tuple(shown.get(name, ())),
-            left_out=tuple(reconcile.left_out),
+            left_out=tuple(audit_books.left_out),
         )
-        for name in sorted(reconcile.names)
+        for name in sorted(audit_books.names)
     ]
 
 
@@ -265,7 +265,7 @@ def _first(found: DataFrame) -> DataFrame:
     )
 
 
-def _to_repair(reconcile: _Reconcile, found: DataFrame) -> list[Broken]:
+def _to_repair(audit_books: _AuditBooks, found: DataFrame) -> list[Broken]:
     rows = found.where(F.col("kind").isin(*KINDS)).select(
         "client_id", "poller_id", F.unix_millis("due").alias("due"), "schedule_id"
     )
@@ -332,8 +332,8 @@ def _render(report: Report) -> list[str]:
     return lines
 
 
-RECONCILE = Job(
-    name="reconcile",
+AUDIT_BOOKS = Job(
+    name="audit_books",
     summary="Prove a window's books from its raw rows, and find what must not be.",
     add_arguments=_add_arguments,
     run=_run,
