@@ -97,7 +97,7 @@ class PauseCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageMeasures:
+class StorageMetrics:
     """Everything that is counted over one connection."""
 
     requests: RequestCounts = field(default_factory=RequestCounts)
@@ -178,56 +178,56 @@ class MeasuredConnection:
         self._counts.failed(name, kind)
 
 
-METRICS: Final[tuple[Metric[StorageMeasures], ...]] = (
+METRICS: Final[tuple[Metric[StorageMetrics], ...]] = (
     Metric(
         "minutehand_storage_request_duration_seconds",
         Kind.HISTOGRAM,
         "Time from a request to Cassandra to its answer, or to giving it up; a batch counts as its first statement.",
-        lambda measures: measures.requests.seconds,
+        lambda metrics: metrics.requests.seconds,
         labels=("statement",),
     ),
     Metric(
         "minutehand_storage_errors_total",
         Kind.COUNTER,
         "Requests to Cassandra that failed, or of which nobody knows what became, by why.",
-        lambda measures: measures.requests.errors,
+        lambda metrics: metrics.requests.errors,
         labels=("statement", "kind"),
     ),
     Metric(
         "minutehand_storage_partitions_paused",
         Kind.GAUGE,
         "Partitions of schedules to which nothing conditional is sent for a moment: the last request had no answer.",
-        lambda measures: measures.pauses.now,
+        lambda metrics: metrics.pauses.now,
     ),
     Metric(
         "minutehand_storage_partition_pauses_total",
         Kind.COUNTER,
         "Pauses of single partitions after a conditional write or serial read that had no answer.",
-        lambda measures: measures.pauses.begun,
+        lambda metrics: metrics.pauses.begun,
     ),
     Metric(
         "minutehand_group_commit_rows",
         Kind.HISTOGRAM,
         "Rows of schedules in one request.",
-        lambda measures: measures.commits.rows,
+        lambda metrics: metrics.commits.rows,
     ),
     Metric(
         "minutehand_group_commit_wait_seconds",
         Kind.HISTOGRAM,
         "Time that new rows waited for others to share their request.",
-        lambda measures: measures.commits.waited,
+        lambda metrics: metrics.commits.waited,
     ),
     Metric(
         "minutehand_group_commit_stored_rows_total",
         Kind.COUNTER,
         "Rows of schedules that storage acknowledged: creates, fires of crons, retry rows.",
-        lambda measures: measures.commits.stored,
+        lambda metrics: metrics.commits.stored,
     ),
     Metric(
         "minutehand_group_commit_refused_rows_total",
         Kind.COUNTER,
         "Rows refused because too many were waiting: the API sheds load (503, Retry-After).",
-        lambda measures: measures.commits.refused,
+        lambda metrics: metrics.commits.refused,
     ),
 )
 """What both programs show of storage. Endings by edits are shown together with the others of their program."""

@@ -11,7 +11,7 @@ from cql.group_commit import GroupCommit
 from cql.idempotency import CqlIdempotencyStore
 from cql.leases import CqlLeaseStore
 from cql.members import CqlMemberStore
-from cql.metrics import MeasuredConnection, StorageMeasures
+from cql.metrics import MeasuredConnection, StorageMetrics
 from cql.migrate import check_schema, load_migrations
 from cql.reconciliations import CqlReconciliationStore
 from cql.reports import CqlArchiveStore, CqlAuditStore, CqlBulkLoadStore, CqlUsageStore
@@ -33,11 +33,11 @@ _OF_LIVENESS = ("nodes.", "lives.", "servers.", "pollers.")
 class Storage:
     """The stores of one keyspace. Belongs to one event loop. `each_quorum` commits what asks for EACH_QUORUM, with
     bounds of its own. `connection` and `liveness` are those given; the stores use them through others that fill
-    `measures`. `own_leases` is for the node that holds the leases, `leases` for all others."""
+    `metrics`. `own_leases` is for the node that holds the leases, `leases` for all others."""
 
     connection: Connection
     liveness: Connection
-    measures: StorageMeasures
+    metrics: StorageMetrics
     group_commit: GroupCommit
     each_quorum: GroupCommit
     tasks: Tasks
@@ -73,23 +73,23 @@ class Storage:
         liveness = liveness or connection
         settings = settings or StorageSettings()
         clock = clock or SystemClock()
-        measures = StorageMeasures()
-        measured = MeasuredConnection(connection, counts=measures.requests, monotonic=clock.monotonic)
-        measured_liveness = MeasuredConnection(liveness, counts=measures.requests, monotonic=clock.monotonic)
+        metrics = StorageMetrics()
+        measured = MeasuredConnection(connection, counts=metrics.requests, monotonic=clock.monotonic)
+        measured_liveness = MeasuredConnection(liveness, counts=metrics.requests, monotonic=clock.monotonic)
         tasks = Tasks(_report_crash)
-        group_commit = GroupCommit(measured, tasks=tasks, settings=settings, counts=measures.commits, clock=clock)
+        group_commit = GroupCommit(measured, tasks=tasks, settings=settings, counts=metrics.commits, clock=clock)
         each_quorum = GroupCommit(
             measured,
             tasks=tasks,
             settings=settings,
             consistency="EACH_QUORUM",
-            counts=measures.commits,
+            counts=metrics.commits,
             clock=clock,
         )
         return cls(
             connection=connection,
             liveness=liveness,
-            measures=measures,
+            metrics=metrics,
             group_commit=group_commit,
             each_quorum=each_quorum,
             tasks=tasks,
@@ -101,8 +101,8 @@ class Storage:
                 tasks=tasks,
                 clock=clock,
                 randomness=randomness or SystemRandomness(),
-                edits=measures.edits,
-                pauses=measures.pauses,
+                edits=metrics.edits,
+                pauses=metrics.pauses,
             ),
             clients=CqlClientStore(measured),
             crons=CqlCronStore(measured, tasks=tasks, settings=settings),

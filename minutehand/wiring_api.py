@@ -83,12 +83,12 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         shown = Shown(
             members=members,
             clock=clock,
-            ended=storage.measures.edits.ended,
+            ended=storage.metrics.edits.ended,
             hints_dropped=lambda: dropped.value,
             audit_findings=lambda: audits.findings,
         )
         metrics.show(PROCESS_METRICS, of=shown)
-        metrics.show(STORAGE_METRICS, of=storage.measures)
+        metrics.show(STORAGE_METRICS, of=storage.metrics)
         exposition = Exposition(metrics.registry, clock=clock, max_age_seconds=api.metrics_max_age_seconds)
         app = build_app(services=services, settings=api, exposition=exposition)
         health = services.health

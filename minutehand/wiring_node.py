@@ -108,9 +108,9 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             knows=len(load_migrations()),
         )
         storage.schedules.packs = lambda: node.membership_agent.view.all_know(PACKED_SINCE)
-        storage.measures.requests.listener = node.budget.observe
+        storage.metrics.requests.listener = node.budget.observe
         targets.watch(lambda: node.membership_agent.view)
-        edits = storage.measures.edits
+        edits = storage.metrics.edits
         show_node(
             node,
             clock=clock,
@@ -119,7 +119,7 @@ async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -
             hints_dropped=lambda: dropped.value,
             ended=EndedElsewhere(ended=edits.ended, skipped=edits.skipped),
         )
-        metrics.show(STORAGE_METRICS, of=storage.measures)
+        metrics.show(STORAGE_METRICS, of=storage.metrics)
         ops = OpsServer(
             listener,
             token=token,

@@ -311,7 +311,7 @@ async def test_edits_at_once_share_writes_and_each_gets_its_own_answer(storage: 
 def _conditional_edits(storage: Storage) -> int:
     return sum(
         seconds.count
-        for name, seconds in storage.measures.requests.seconds.items()
+        for name, seconds in storage.metrics.requests.seconds.items()
         if name.startswith("schedules.update")
     )
 

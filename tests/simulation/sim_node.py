@@ -96,7 +96,7 @@ class SimNode:
             hints=hints,
         )
 
-        self.storage.measures.requests.listener = self.node.budget.observe
+        self.storage.metrics.requests.listener = self.node.budget.observe
 
     def _incarnation_over(self, reason: str) -> None:
         self.over = reason

@@ -137,8 +137,8 @@ class Way:
             "budget": {whose: round(full, 6) for whose, full in services.request_budget._rates._full_at.items()},
             "bodies": dict(services.body_room._held),
             "queue": (self.api.storage.group_commit.rows, self.api.storage.group_commit._bytes),
-            "stored": self.api.storage.measures.commits.stored,
-            "refused": self.api.storage.measures.commits.refused,
+            "stored": self.api.storage.metrics.commits.stored,
+            "refused": self.api.storage.metrics.commits.refused,
             "doubted": (services.health.storage.doubted, services.health.storage.available),
         }
 

@@ -96,7 +96,7 @@ async def test_both_are_measured_together_and_closed_together(
 ) -> None:
     await storage.members.read_heartbeats()
     await storage.leases.read_lease(POLLER)
-    assert storage.measures.requests.seconds.keys() == {"nodes.read", "pollers.read"}
+    assert storage.metrics.requests.seconds.keys() == {"nodes.read", "pollers.read"}
     await storage.close()
     assert data.closed
     assert liveness.closed

@@ -274,7 +274,7 @@ def test_the_pause_counts_for_everybody_but_an_owner_hears_at_once() -> None:
 
 def test_pauses_are_counted_also_those_cut_short_by_the_close() -> None:
     async def scenario(ground: Ground) -> None:
-        pauses = ground.storage.measures.pauses
+        pauses = ground.storage.metrics.pauses
         ground.connection.unanswered = 3
         rows = [definition(SHOP, poller_id=number) for number in range(3)]
         for one in rows:

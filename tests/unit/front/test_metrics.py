@@ -35,12 +35,12 @@ async def test_an_api_shows_what_is_documented() -> None:
         shown = Shown(
             members=api.members,
             clock=api.clock,
-            ended=api.storage.measures.edits.ended,
+            ended=api.storage.metrics.edits.ended,
             hints_dropped=lambda: 0,
             audit_findings=lambda: audits[-1],
         )
         metrics.show(PROCESS_METRICS, of=shown)
-        metrics.show(STORAGE_METRICS, of=api.storage.measures)
+        metrics.show(STORAGE_METRICS, of=api.storage.metrics)
         key = await api.register("shop")
         made = await api.send("POST", "/v1/clients/shop/schedules", key=key, json=schedule())
         await api.send("DELETE", f"/v1/clients/shop/schedules/{made.json['schedule_id']}", key=key)
@@ -85,7 +85,7 @@ async def test_a_node_shows_what_is_documented() -> None:
         on_fault=_never,
     )
     show_node(node, clock=clock, metrics=metrics)
-    metrics.show(STORAGE_METRICS, of=storage.measures)
+    metrics.show(STORAGE_METRICS, of=storage.metrics)
     listener = listen(OpsSettings())
     ops = OpsServer(
         listener,

@@ -107,15 +107,15 @@ async def test_the_stores_are_measured_by_known_names() -> None:
     storage = Storage.over(memory)
     assert await storage.schedules.insert_many([definition("shop", tail=number) for number in range(3)]) == [None] * 3
     await storage.members.read_heartbeats()
-    measures = storage.measures
-    assert measures.requests.seconds.keys() == {
+    metrics = storage.metrics
+    assert metrics.requests.seconds.keys() == {
         "occupied_minutes.insert",
         "schedules.insert_definition",
         "nodes.read",
     }
-    assert measures.requests.seconds.keys() <= load_statements().keys()
-    assert (measures.commits.rows.count, measures.commits.rows.sum, measures.commits.stored) == (1, 3, 3)
-    assert measures.commits.waited.count == 1
+    assert metrics.requests.seconds.keys() <= load_statements().keys()
+    assert (metrics.commits.rows.count, metrics.commits.rows.sum, metrics.commits.stored) == (1, 3, 3)
+    assert metrics.commits.waited.count == 1
     await storage.close()
 
 
@@ -126,7 +126,7 @@ async def test_rows_that_are_refused_are_counted() -> None:
     with pytest.raises(Overloaded):
         await storage.schedules.insert_many([definition("shop", tail=2)] * 3)
     await waiting
-    assert (storage.measures.commits.refused, storage.measures.commits.stored) == (3, 2)
+    assert (storage.metrics.commits.refused, storage.metrics.commits.stored) == (3, 2)
     await storage.close()
 
 
