@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler_service.api.http.query import Parameter
-from scheduler_service.api.http.route import IDEMPOTENCY_KEY, Call
+from scheduler_service.api.http.route import IDEMPOTENCY_KEY, RequestContext
 from scheduler_service.api.problems import Refusal
 from scheduler_service.domain.clients import Client
 from scheduler_service.domain.errors import FieldError, Invalid
@@ -38,27 +38,27 @@ ONCE_REFUSED: Final = "once-refused"
 _ONLY_ONCE: Final = f"{ONCE.name}="
 
 
-async def once_of(call: Call) -> Once | None:
+async def once_of(context: RequestContext) -> Once | None:
     """The token of a create, if it has one. Raises Invalid, Refusal (once-refused) for one that can't be used,
     (too-many-requests), and StoreUnavailable."""
-    if not call.request.rel_url.raw_query_string:
+    if not context.request.rel_url.raw_query_string:
         return None
     faults: list[FieldError] = []
-    once = ONCE.of(call.request.query, faults)
-    if once is not None and IDEMPOTENCY_KEY in call.request.headers:
+    once = ONCE.of(context.request.query, faults)
+    if once is not None and IDEMPOTENCY_KEY in context.request.headers:
         faults.append(FieldError("/once", "is given beside an Idempotency-Key; give one of them"))
     if faults:
         raise Invalid(faults)
-    return None if once is None else await _judged(call, once)
+    return None if once is None else await _judged(context, once)
 
 
-async def _judged(call: Call, once: Once) -> Once:
-    services, client = call.services, call.client
+async def _judged(context: RequestContext, once: Once) -> Once:
+    services, client = context.services, context.client
     fault = age_fault(once, now=services.clock.wall_ms())
     if fault is None and once.pollers <= client.poller_quota:
         return once
-    assert call.principal is not None
-    services.request_budget.take(call.principal, 1)
+    assert context.principal is not None
+    services.request_budget.take(context.principal, 1)
     if fault is None:
         # Another process may have told of a quota that this one has not heard of.
         client = await services.catalog.reread(client.client_id)
@@ -68,14 +68,14 @@ async def _judged(call: Call, once: Once) -> Once:
     raise Refusal(ONCE_REFUSED, fault, headers=told_at(client, now=services.clock.wall_ms()))
 
 
-def ids_of(call: Call, once: Once | None, body: bytes) -> OnceIds | None:
+def ids_of(context: RequestContext, once: Once | None, body: bytes) -> OnceIds | None:
     """What the rows of this create are called. `body` as it was sent."""
-    return None if once is None else OnceIds(call.client.client_id, once, body)
+    return None if once is None else OnceIds(context.client.client_id, once, body)
 
 
-def told(call: Call) -> dict[str, str]:
+def told(context: RequestContext) -> dict[str, str]:
     """The header for the answer. To be asked for before anything is waited for: what comes of it is a clock's time."""
-    return told_at(call.client, now=call.services.clock.wall_ms())
+    return told_at(context.client, now=context.services.clock.wall_ms())
 
 
 def told_at(client: Client, *, now: int) -> dict[str, str]:

@@ -37,7 +37,7 @@ from aiohttp.http import RawRequestMessage
 from membership.errors import MinutehandError
 from scheduler_service.api.http.endpoint import REQUEST_ID, HasHeaders, crashed, refused, request_id_of, too_slow
 from scheduler_service.api.http.route import IDEMPOTENCY_KEY, JSON, JSON_HEADERS
-from scheduler_service.api.http.timeouts import Patience, Wait
+from scheduler_service.api.http.timeouts import TimerQueue, Wait
 from scheduler_service.api.metrics import RouteMetrics
 from scheduler_service.api.once import plain_once, told_at
 from scheduler_service.api.problems import Refusal
@@ -86,7 +86,7 @@ class PlainCreates:
         self.services = services
         self.settings = settings
         self.series = series
-        self.limits = Patience(settings.request_timeout_seconds, clock=services.clock)
+        self.limits = TimerQueue(settings.request_timeout_seconds, clock=services.clock)
         self.tasks = Tasks(_never)
         self._remembered: dict[bytes, _Headers] = {}
 

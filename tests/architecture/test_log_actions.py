@@ -8,7 +8,7 @@ from scheduler_service.runtime.log_actions import ACTIONS
 from tests.architecture.sources import dotted, room_modules
 
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
-LOGGERS = {"_log", "_LOG", "log", "logger", "call"}
+LOGGERS = {"_log", "_LOG", "log", "logger", "context"}
 BY_LIBRARIES = {"library-said"}
 ACTION = re.compile(r"[a-z]+(-[a-z]+)+")
 DEBUG_ONLY = "debug"
@@ -22,7 +22,7 @@ def log_calls() -> Iterator[tuple[str, ast.Call, ast.Module]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
                 owner = dotted(node.func.value)
-                if owner in LOGGERS and (owner != "call" or node.func.attr == "log"):
+                if owner in LOGGERS and (owner != "context" or node.func.attr == "log"):
                     yield f"{name}:{node.lineno}", node, tree
 
 

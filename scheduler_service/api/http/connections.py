@@ -35,7 +35,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from scheduler_service.api.http.endpoint import REQUEST_ID, problem_response, request_id_of
-from scheduler_service.api.http.timeouts import Patience, Wait
+from scheduler_service.api.http.timeouts import TimerQueue, Wait
 from scheduler_service.api.plain_creates import PlainCreates
 from scheduler_service.api.problems import CONTENT_TYPE, KINDS, internal_problem, problem
 from scheduler_service.api.services import ApiServices
@@ -109,8 +109,8 @@ class Connections:
         self.plain = plain
         self.max_head_bytes = settings.max_head_bytes
         self.max_dropped_bytes = 2 * settings.max_body_bytes
-        self.heads = Patience(settings.head_timeout_seconds, clock=services.clock)
-        self.answers = Patience(settings.answer_timeout_seconds, clock=services.clock)
+        self.heads = TimerQueue(settings.head_timeout_seconds, clock=services.clock)
+        self.answers = TimerQueue(settings.answer_timeout_seconds, clock=services.clock)
         self.parsing = Parsing(monotonic=services.clock.monotonic)
         self.services = services
         self._settings = settings

@@ -17,7 +17,7 @@ from aiohttp import web
 from membership.errors import MinutehandError, StoreUnavailable
 from scheduler_service.api.health import ApiHealth
 from scheduler_service.api.http.auth import Access, authorize
-from scheduler_service.api.http.route import SERVER, Call, Documents, Handler, Route, operation_id
+from scheduler_service.api.http.route import SERVER, Documents, Handler, RequestContext, Route, operation_id
 from scheduler_service.api.http.timeouts import Deadlines
 from scheduler_service.api.metrics import ApiMetrics, Exposition
 from scheduler_service.api.problems import CONTENT_TYPE, Problem, Refusal, internal_problem, problem_of
@@ -94,7 +94,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
     async def handle(request: web.Request) -> web.Response:
         began = monotonic()
         deadline = deadlines.begin(began)
-        call = Call(
+        context = RequestContext(
             request,
             route=route,
             request_id=request_id_of(request, services),
@@ -105,27 +105,27 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             deadline=deadline,
         )
         try:
-            await _admit(call, route)
-            response = await (_in_turn(call, handler) if route.reads_much else handler(call))
-            response.headers[REQUEST_ID] = call.request_id
+            await _admit(context, route)
+            response = await (_in_turn(context, handler) if route.reads_much else handler(context))
+            response.headers[REQUEST_ID] = context.request_id
             if costs:
-                call.spend((response.content_length or 0) / ANSWER_BYTES_PER_UNIT)
+                context.spend((response.content_length or 0) / ANSWER_BYTES_PER_UNIT)
             if touches_storage and storage.doubted:
                 storage.worked()
         except asyncio.CancelledError:
             if not deadline.expired or deadline.task is None:
                 raise
             deadline.task.uncancel()
-            response = refused(_too_slow(call), request_id=call.request_id, settings=settings, health=health)
+            response = refused(_too_slow(context), request_id=context.request_id, settings=settings, health=health)
         except MinutehandError as error:
-            response = refused(error, request_id=call.request_id, settings=settings, health=health)
+            response = refused(error, request_id=context.request_id, settings=settings, health=health)
         except (ConnectionError, web.HTTPException):
             raise
         except Exception as error:
-            response = crashed(error, route, request_id=call.request_id)
+            response = crashed(error, route, request_id=context.request_id)
         finally:
             deadline.met()
-            call.release()
+            context.release()
         if health.stopping:
             response.force_close()
         series.answered(response.status, monotonic() - began)
@@ -155,44 +155,44 @@ def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
     return handle
 
 
-async def _admit(call: Call, route: Route) -> None:
+async def _admit(context: RequestContext, route: Route) -> None:
     """Check the key, what is left of its budget, the client in the path and the names of the query parameters.
 
     Raises Unauthenticated, Refusal, Forbidden, NotFound, Conflict for built-in clients, Invalid, StoreUnavailable.
     """
     if route.access is Access.OPEN:
         return
-    services, request = call.services, call.request
-    call.principal = await services.authenticate(request.headers.get("Authorization"))
+    services, request = context.services, context.request
+    context.principal = await services.authenticate(request.headers.get("Authorization"))
     if route.cost:
-        services.request_budget.take(call.principal, route.cost)
+        services.request_budget.take(context.principal, route.cost)
     client_id = request.match_info.get("client_id")
-    authorize(route.access, call.principal, client_id)
-    if call.principal.client is not None:
-        call.admitted = call.principal.client
+    authorize(route.access, context.principal, client_id)
+    if context.principal.client is not None:
+        context.admitted = context.principal.client
     elif route.access is Access.CLIENT and client_id is not None:
         if _CLIENT_ID.fullmatch(client_id) is None:
             raise NotFound(f"there is no client {client_id[:128]!r}")
-        call.admitted = await services.catalog.client(ClientId(client_id))
+        context.admitted = await services.catalog.client(ClientId(client_id))
         if route.changes:
-            refuse_built_in(call.admitted)
+            refuse_built_in(context.admitted)
     if request.rel_url.raw_query_string:
-        call.query()
+        context.query()
 
 
-async def _in_turn(call: Call, handler: Handler) -> web.Response:
+async def _in_turn(context: RequestContext, handler: Handler) -> web.Response:
     """Raises Refusal: what came before it has used up the budget."""
-    assert call.principal is not None
-    call.queued = True
-    async with call.services.request_budget.turn(call.principal):
-        call.queued = False
-        return await handler(call)
+    assert context.principal is not None
+    context.queued = True
+    async with context.services.request_budget.turn(context.principal):
+        context.queued = False
+        return await handler(context)
 
 
-def _too_slow(call: Call) -> MinutehandError:
-    if call.queued:
+def _too_slow(context: RequestContext) -> MinutehandError:
+    if context.queued:
         return too_many("the requests that came before it are still under way", 1)
-    if call.reading:
+    if context.reading:
         return Refusal("request-timeout", "the body did not arrive in time", headers={"Connection": "close"})
     return too_slow()
 
@@ -230,37 +230,37 @@ def audited(route: Route) -> Handler:
 
     Every use of such a route by an administrator is recorded, also on a client's own routes; what a client's key does
     is not. Which routes these are follows from the route table (`Route.changes`), so that no handler can forget it. A
-    handler says what it did by `Call.record` or `Call.log`: those ids are the entry's details.
+    handler says what it did by `RequestContext.record` or `RequestContext.log`: those ids are the entry's details.
     """
     action, handler = operation_id(route), route.handler
 
-    async def handle(call: Call) -> web.Response:
-        assert call.principal is not None
-        if call.principal.client_id is not None:
-            return await handler(call)
-        entry = await call.services.audit_log.begin(
-            call.principal, action=action, target=call.request.match_info, request_id=call.request_id
+    async def handle(context: RequestContext) -> web.Response:
+        assert context.principal is not None
+        if context.principal.client_id is not None:
+            return await handler(context)
+        entry = await context.services.audit_log.begin(
+            context.principal, action=action, target=context.request.match_info, request_id=context.request_id
         )
         try:
-            response = await handler(call)
+            response = await handler(context)
         except MinutehandError as error:
-            await _refused(call, entry, problem_of(error, request_id=call.request_id))
+            await _refused(context, entry, problem_of(error, request_id=context.request_id))
             raise
         except Exception:
-            await _refused(call, entry, internal_problem(request_id=call.request_id))
+            await _refused(context, entry, internal_problem(request_id=context.request_id))
             raise
-        await _end(call, entry, status=response.status, problem=None)
+        await _end(context, entry, status=response.status, problem=None)
         return response
 
     return handle
 
 
-async def _refused(call: Call, entry: AuditEntry, problem: Problem) -> None:
-    await _end(call, entry, status=problem.status, problem=problem.type.rpartition("/")[2])
+async def _refused(context: RequestContext, entry: AuditEntry, problem: Problem) -> None:
+    await _end(context, entry, status=problem.status, problem=problem.type.rpartition("/")[2])
 
 
-async def _end(call: Call, entry: AuditEntry, *, status: int, problem: str | None) -> None:
-    if not await call.services.audit_log.end(entry, status=status, problem=problem, details=call.recorded):
+async def _end(context: RequestContext, entry: AuditEntry, *, status: int, problem: str | None) -> None:
+    if not await context.services.audit_log.end(entry, status=status, problem=problem, details=context.recorded):
         _log.error(
             "audit-end-unrecorded",
             entry_id=str(entry.entry_id),

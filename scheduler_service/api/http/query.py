@@ -1,6 +1,6 @@
 """Query parameters and the variable parts of paths: each declared once, read by its declaration and documented from it.
 
-A route names its query parameters (`Route.query`); `Call.query` refuses every other one.
+A route names its query parameters (`Route.query`); `RequestContext.query` refuses every other one.
 """
 
 import re

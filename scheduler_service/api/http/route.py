@@ -51,7 +51,7 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
 
 
-class Call:
+class RequestContext:
     """One request on its way through a route.
 
     `principal` is None on open routes. `admitted` is the client of routes with Access.CLIENT. `reading`: the body is
@@ -213,7 +213,7 @@ class Call:
         _log.info(action, by=by, request_id=self.request_id, **ids)
 
 
-Handler = Callable[[Call], Awaitable[web.Response]]
+Handler = Callable[[RequestContext], Awaitable[web.Response]]
 
 
 class Document(NamedTuple):
@@ -276,7 +276,7 @@ CREATES: Final = ("client-suspended", "clock-in-doubt")
 LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
 
 
-def answer(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_response(value: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A JSON answer."""
     return web.Response(
         body=_encode(value), status=status, headers=JSON_HEADERS if headers is None else {**JSON_HEADERS, **headers}
@@ -305,20 +305,20 @@ class Items(msgspec.Struct, Generic[ItemT], frozen=True):
     next_cursor: str | None = None
 
 
-def keyed_of(call: Call, body: bytes = b"") -> Keyed | None:
+def keyed_of(context: RequestContext, body: bytes = b"") -> Keyed | None:
     """What a request asks under a key, if it has one. `body` as it was sent; nothing for verbs that take none.
 
     Raises Invalid for a key that is none.
     """
-    keys = call.request.headers.getall(IDEMPOTENCY_KEY, ())
+    keys = context.request.headers.getall(IDEMPOTENCY_KEY, ())
     if not keys:
         return None
     if len(keys) > 1:
         raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", "is given more than once")])
     if is_key(keys[0]) is None:
         raise Invalid([FieldError(f"/{IDEMPOTENCY_KEY}", f"must be 1 to {MAX_KEY} visible ASCII characters")])
-    path = call.request.rel_url.raw_path
-    return Keyed(call.client_id, keys[0], fingerprint_of(call.request.method, path, body))
+    path = context.request.rel_url.raw_path
+    return Keyed(context.client_id, keys[0], fingerprint_of(context.request.method, path, body))
 
 
 def operation_id(route: Route) -> str:

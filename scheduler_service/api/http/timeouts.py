@@ -60,7 +60,7 @@ class Waits:
             self._timer = self._clock.call_later(queue[0].at - now, self._expire)
 
 
-class Patience(Waits):
+class TimerQueue(Waits):
     """Waits that end by a call of whoever began them."""
 
     def begin(self, at_end: Callable[[], None]) -> Wait:

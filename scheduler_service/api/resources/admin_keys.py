@@ -4,7 +4,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.route import Call, Items, Route, answer, no_content
+from scheduler_service.api.http.route import Items, RequestContext, Route, json_response, no_content
 from scheduler_service.api.schemas import AdminKeyRequest, AdminKeyView, NewAdminKeyView
 from scheduler_service.domain.clients import ApiKey
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
@@ -29,20 +29,20 @@ def new_admin_key_view(new: NewKey) -> NewAdminKeyView:
     )
 
 
-async def create_admin_key(call: Call) -> web.Response:
-    request = await call.body(_BODY)
-    new = await call.services.keys.create(request.name, admin=True)
-    call.log("admin-key-created", name=request.name, key_id=new.key.key_id)
-    return answer(new_admin_key_view(new), status=201)
+async def create_admin_key(context: RequestContext) -> web.Response:
+    request = await context.body(_BODY)
+    new = await context.services.keys.create(request.name, admin=True)
+    context.log("admin-key-created", name=request.name, key_id=new.key.key_id)
+    return json_response(new_admin_key_view(new), status=201)
 
 
-async def list_admin_keys(call: Call) -> web.Response:
-    return answer(Items([admin_key_view(key) for key in await call.services.keys.of_administrators()]))
+async def list_admin_keys(context: RequestContext) -> web.Response:
+    return json_response(Items([admin_key_view(key) for key in await context.services.keys.of_administrators()]))
 
 
-async def revoke_admin_key(call: Call) -> web.Response:
-    key = await call.services.keys.revoke(call.path("key_id"), client_id=None)
-    call.log("admin-key-revoked", name=key.owner, key_id=key.key_id)
+async def revoke_admin_key(context: RequestContext) -> web.Response:
+    key = await context.services.keys.revoke(context.path("key_id"), client_id=None)
+    context.log("admin-key-revoked", name=key.owner, key_id=key.key_id)
     return no_content()
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal, until_now
-from scheduler_service.api.http.route import Call, Items, Route, answer
+from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.audit_log import AuditEntry, EntryId, instant_of
 from scheduler_service.domain.ids import ClientId, UnixMillis
@@ -108,10 +108,10 @@ def _result(status: int | None) -> Literal["done", "refused", "unknown"]:
     return "done" if status < 400 else "refused"
 
 
-async def list_audit_log(call: Call) -> web.Response:
-    asked = read_audit_log_listing(call.query(), now=call.services.clock.wall_ms())
-    page = await call.services.audit_log.page(start=asked.start, end=asked.end, after=asked.after, limit=asked.limit)
-    return answer(Items([audit_entry_view(entry) for entry in page.items], audit_log_cursor(asked, page.next)))
+async def list_audit_log(context: RequestContext) -> web.Response:
+    asked = read_audit_log_listing(context.query(), now=context.services.clock.wall_ms())
+    page = await context.services.audit_log.page(start=asked.start, end=asked.end, after=asked.after, limit=asked.limit)
+    return json_response(Items([audit_entry_view(entry) for entry in page.items], audit_log_cursor(asked, page.next)))
 
 
 ROUTES = (

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.paging import Cursor, Listing, seal
-from scheduler_service.api.http.route import Call, Items, Route, answer
+from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.audits import Audit, AuditCounts, AuditFinding, AuditId
 from scheduler_service.domain.ids import ClientId
@@ -106,11 +106,11 @@ def _finding(finding: AuditFinding) -> AuditFindingView:
     return AuditFindingView(**{**msgspec.structs.asdict(finding), **told})
 
 
-async def list_audits(call: Call) -> web.Response:
-    client_id = call.client.client_id
-    asked = read_audit_listing(client_id, call.query())
-    page = await call.services.show_job_results.audits(client_id, after=asked.after, limit=asked.limit)
-    return answer(Items([audit_view(audit) for audit in page.items], audit_cursor(client_id, page.next)))
+async def list_audits(context: RequestContext) -> web.Response:
+    client_id = context.client.client_id
+    asked = read_audit_listing(client_id, context.query())
+    page = await context.services.show_job_results.audits(client_id, after=asked.after, limit=asked.limit)
+    return json_response(Items([audit_view(audit) for audit in page.items], audit_cursor(client_id, page.next)))
 
 
 ROUTES = (

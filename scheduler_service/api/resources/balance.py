@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal
-from scheduler_service.api.http.route import Call, Items, Route, answer
+from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
 from scheduler_service.api.schemas import BalanceView, LatenessView
 from scheduler_service.domain.books import LATENESS_BOUNDS_MS, Tally
 from scheduler_service.domain.ids import (
@@ -140,14 +140,14 @@ def _position(cursor: _Cursor) -> Position:
     return Position(cursor.minute, cursor.poller_id, after, tally)
 
 
-async def get_balance(call: Call) -> web.Response:
-    client_id = call.client.client_id
-    asked = read_balance(client_id, call.query(), now=call.services.clock.wall_ms())
-    books = await call.services.show_balance(client_id, position=asked.position, last=asked.last, limit=asked.limit)
+async def get_balance(context: RequestContext) -> web.Response:
+    client_id = context.client.client_id
+    asked = read_balance(client_id, context.query(), now=context.services.clock.wall_ms())
+    books = await context.services.show_balance(client_id, position=asked.position, last=asked.last, limit=asked.limit)
     looked = books.looked
-    call.spend(looked.hours + looked.partitions / PARTITIONS_PER_UNIT + looked.rows / ROWS_PER_UNIT)
+    context.spend(looked.hours + looked.partitions / PARTITIONS_PER_UNIT + looked.rows / ROWS_PER_UNIT)
     cursor = balance_cursor(client_id, asked, books.next)
-    return answer(Items([balance_view(minute) for minute in books.minutes], cursor))
+    return json_response(Items([balance_view(minute) for minute in books.minutes], cursor))
 
 
 ROUTES = (

@@ -6,7 +6,15 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body, token
-from scheduler_service.api.http.route import LOCATION, Call, Items, NoRequest, Route, answer, no_content
+from scheduler_service.api.http.route import (
+    LOCATION,
+    Items,
+    NoRequest,
+    RequestContext,
+    Route,
+    json_response,
+    no_content,
+)
 from scheduler_service.api.schemas import ClientRequest, ClientView
 from scheduler_service.domain.client_bounds import ClientBounds
 from scheduler_service.domain.clients import CLIENT_ID_PATTERN, GUARANTEED_CALLS_PER_MINUTE, Client
@@ -32,52 +40,52 @@ def client_view(client: Client, bounds: ClientBounds) -> ClientView:
     )
 
 
-async def put_client(call: Call) -> web.Response:
-    client_id = call.client_id
+async def put_client(context: RequestContext) -> web.Response:
+    client_id = context.client_id
     named_wrong = _id_faults(client_id)
-    request = await call.body(_BODY, lambda wrong: [*named_wrong, *_rules(call, wrong)])
-    if faults := [*named_wrong, *_rules(call, request)]:
+    request = await context.body(_BODY, lambda wrong: [*named_wrong, *_rules(context, wrong)])
+    if faults := [*named_wrong, *_rules(context, request)]:
         raise Invalid(faults)
-    registered = await call.services.register_client(
+    registered = await context.services.register_client(
         client_id, poller_quota=request.poller_quota, settings=request.settings
     )
     client = registered.client
-    call.log(
+    context.log(
         "client-registered" if registered.created else "client-changed",
         client_id=client_id,
         poller_quota=client.poller_quota,
         revision=client.revision,
     )
     if not registered.created:
-        return answer(_view(call, client))
-    return answer(_view(call, client), status=201, headers={"Location": f"/v1/clients/{client_id}"})
+        return json_response(_view(context, client))
+    return json_response(_view(context, client), status=201, headers={"Location": f"/v1/clients/{client_id}"})
 
 
-async def list_clients(call: Call) -> web.Response:
-    return answer(Items([_view(call, client) for client in await call.services.show_clients.all()]))
+async def list_clients(context: RequestContext) -> web.Response:
+    return json_response(Items([_view(context, client) for client in await context.services.show_clients.all()]))
 
 
-async def get_client(call: Call) -> web.Response:
-    return answer(_view(call, await call.services.show_clients.one(call.client_id)))
+async def get_client(context: RequestContext) -> web.Response:
+    return json_response(_view(context, await context.services.show_clients.one(context.client_id)))
 
 
-async def suspend_client(call: Call) -> web.Response:
-    await call.no_body()
-    client = await call.services.suspend_client.suspend(call.client_id)
-    call.log("client-suspended", client_id=client.client_id, revision=client.revision)
-    return answer(_view(call, client))
+async def suspend_client(context: RequestContext) -> web.Response:
+    await context.no_body()
+    client = await context.services.suspend_client.suspend(context.client_id)
+    context.log("client-suspended", client_id=client.client_id, revision=client.revision)
+    return json_response(_view(context, client))
 
 
-async def resume_client(call: Call) -> web.Response:
-    await call.no_body()
-    client = await call.services.suspend_client.resume(call.client_id)
-    call.log("client-resumed", client_id=client.client_id, revision=client.revision)
-    return answer(_view(call, client))
+async def resume_client(context: RequestContext) -> web.Response:
+    await context.no_body()
+    client = await context.services.suspend_client.resume(context.client_id)
+    context.log("client-resumed", client_id=client.client_id, revision=client.revision)
+    return json_response(_view(context, client))
 
 
-async def delete_client(call: Call) -> web.Response:
-    await call.services.delete_client(call.client_id)
-    call.log("client-deleted", client_id=call.client_id)
+async def delete_client(context: RequestContext) -> web.Response:
+    await context.services.delete_client(context.client_id)
+    context.log("client-deleted", client_id=context.client_id)
     return no_content()
 
 
@@ -88,11 +96,11 @@ def _id_faults(client_id: str) -> list[FieldError]:
     return [FieldError("", detail)]
 
 
-def _view(call: Call, client: Client) -> ClientView:
-    return client_view(client, call.settings.clients)
+def _view(context: RequestContext, client: Client) -> ClientView:
+    return client_view(client, context.settings.clients)
 
 
-def _rules(call: Call, request: ClientRequest) -> list[FieldError]:
+def _rules(context: RequestContext, request: ClientRequest) -> list[FieldError]:
     """What the types don't say of settings."""
     settings = request.settings
     if settings is None:
@@ -104,7 +112,7 @@ def _rules(call: Call, request: ClientRequest) -> list[FieldError]:
     ]
     if settings.retry.base_seconds > settings.retry.cap_seconds:
         faults.append(FieldError("/settings/retry/base_seconds", "must not be above cap_seconds"))
-    return faults + call.settings.clients.faults(settings)
+    return faults + context.settings.clients.faults(settings)
 
 
 ROUTES = (

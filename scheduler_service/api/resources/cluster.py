@@ -7,7 +7,7 @@ from aiohttp import web
 from membership.identity import NodeId
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import choice_parameter
-from scheduler_service.api.http.route import Call, Items, NoRequest, Route, answer
+from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response
 from scheduler_service.api.schemas import ClusterView, DrainingView, NodeView, PollerOwner, PollersView, PollerView
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import minute_start
@@ -26,8 +26,8 @@ FORCE: Final = choice_parameter(
 )
 
 
-async def get_cluster(call: Call) -> web.Response:
-    cluster = await call.services.show_cluster()
+async def get_cluster(context: RequestContext) -> web.Response:
+    cluster = await context.services.show_cluster()
     view = ClusterView(
         nodes=[_node_view(node) for node in cluster.nodes],
         pollers=PollersView(total=cluster.pollers, owned=cluster.owned),
@@ -35,31 +35,33 @@ async def get_cluster(call: Call) -> web.Response:
         capacity_per_minute=cluster.capacity_per_minute,
         not_calling=cluster.not_calling,
     )
-    return answer(view)
+    return json_response(view)
 
 
-async def drain_node(call: Call) -> web.Response:
-    await call.no_body()
+async def drain_node(context: RequestContext) -> web.Response:
+    await context.no_body()
     faults: list[FieldError] = []
-    force = FORCE.of(call.query(), faults) or False
+    force = FORCE.of(context.query(), faults) or False
     if faults:
         raise Invalid(faults)
-    member = await call.services.drain_node.drain(NodeId(call.path("node_id")), force=force)
+    member = await context.services.drain_node.drain(NodeId(context.path("node_id")), force=force)
     node_id, incarnation = member.incarnation
-    call.log("node-drain-asked", node_id=node_id, incarnation=incarnation, forced=str(force).lower())
-    return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
+    context.log("node-drain-asked", node_id=node_id, incarnation=incarnation, forced=str(force).lower())
+    return json_response(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
 
 
-async def undrain_node(call: Call) -> web.Response:
-    await call.no_body()
-    member = await call.services.drain_node.undrain(NodeId(call.path("node_id")))
+async def undrain_node(context: RequestContext) -> web.Response:
+    await context.no_body()
+    member = await context.services.drain_node.undrain(NodeId(context.path("node_id")))
     node_id, incarnation = member.incarnation
-    call.log("node-undrain-asked", node_id=node_id, incarnation=incarnation)
-    return answer(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
+    context.log("node-undrain-asked", node_id=node_id, incarnation=incarnation)
+    return json_response(DrainingView(node_id=node_id, incarnation=incarnation, state=member.state), status=202)
 
 
-async def list_pollers(call: Call) -> web.Response:
-    return answer(Items([_poller_view(poller) for poller in await call.services.show_pollers(call.client)]))
+async def list_pollers(context: RequestContext) -> web.Response:
+    return json_response(
+        Items([_poller_view(poller) for poller in await context.services.show_pollers(context.client)])
+    )
 
 
 def _node_view(node: NodeShown) -> NodeView:

@@ -9,7 +9,7 @@ from aiohttp import web
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import Cursor, Listing, WindowCursor, WindowListing, seal
-from scheduler_service.api.http.route import CREATES, LOCATION, Call, Items, NoRequest, Route, answer
+from scheduler_service.api.http.route import CREATES, LOCATION, Items, NoRequest, RequestContext, Route, json_response
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
 from scheduler_service.api.resources.cron_views import CronView, PreviewView, RunView, cron_view, preview_view, run_view
 from scheduler_service.api.resources.schedule_views import created_schedule_view
@@ -109,74 +109,78 @@ def run_cursor(client_id: ClientId, cron_id: CronId, asked: RunsQuery, after: Un
     return seal(client_id, RunCursor(asked.start, asked.end, cron_id, after))
 
 
-async def put_cron(call: Call) -> web.Response:
-    client, crons, cron_id = call.client, call.services.request_crons, _cron_id(call)
+async def put_cron(context: RequestContext) -> web.Response:
+    client, crons, cron_id = context.client, context.services.request_crons, _cron_id(context)
     crons.admit(client)
-    rate = call.services.rate_limit.take(client)
-    request = await call.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
-    changed = await crons.put(client, cron_id, request, told=call.has_read)
-    call.record(revision=changed.cron.revision)
-    view = cron_view(changed.cron, client, call.services.encryption, now=call.services.clock.wall_ms())
+    rate = context.services.rate_limit.take(client)
+    request = await context.body(_REQUEST, lambda wrong: crons.faults(client, wrong))
+    changed = await crons.put(client, cron_id, request, told=context.has_read)
+    context.record(revision=changed.cron.revision)
+    view = cron_view(changed.cron, client, context.services.encryption, now=context.services.clock.wall_ms())
     if not changed.created:
-        return answer(view, headers=rate)
-    return answer(view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}", **rate})
-
-
-async def get_cron(call: Call) -> web.Response:
-    return _shown(call, await call.services.show_crons.one(call.client.client_id, _cron_id(call)))
-
-
-async def list_crons(call: Call) -> web.Response:
-    client = call.client
-    asked = read_cron_listing(client.client_id, call.query())
-    page = await call.services.show_crons.page(
-        client.client_id, after=asked.after, limit=asked.limit, told=call.has_read
+        return json_response(view, headers=rate)
+    return json_response(
+        view, status=201, headers={"Location": f"/v1/clients/{client.client_id}/crons/{cron_id}", **rate}
     )
-    now = call.services.clock.wall_ms()
-    views = [cron_view(cron, client, call.services.encryption, now=now) for cron in page.items]
-    return answer(Items(views, cron_cursor(client.client_id, page.next)))
 
 
-async def delete_cron(call: Call) -> web.Response:
-    return _changed(call, await call.services.change_crons.delete(call.client.client_id, _cron_id(call)))
+async def get_cron(context: RequestContext) -> web.Response:
+    return _shown(context, await context.services.show_crons.one(context.client.client_id, _cron_id(context)))
 
 
-async def pause_cron(call: Call) -> web.Response:
-    cron_id = _cron_id(call)
-    await call.no_body()
-    return _changed(call, await call.services.change_crons.pause(call.client.client_id, cron_id))
+async def list_crons(context: RequestContext) -> web.Response:
+    client = context.client
+    asked = read_cron_listing(client.client_id, context.query())
+    page = await context.services.show_crons.page(
+        client.client_id, after=asked.after, limit=asked.limit, told=context.has_read
+    )
+    now = context.services.clock.wall_ms()
+    views = [cron_view(cron, client, context.services.encryption, now=now) for cron in page.items]
+    return json_response(Items(views, cron_cursor(client.client_id, page.next)))
 
 
-async def resume_cron(call: Call) -> web.Response:
-    cron_id = _cron_id(call)
-    await call.no_body()
-    return _changed(call, await call.services.request_crons.resume(call.client, cron_id))
+async def delete_cron(context: RequestContext) -> web.Response:
+    return _changed(context, await context.services.change_crons.delete(context.client.client_id, _cron_id(context)))
 
 
-async def trigger_cron(call: Call) -> web.Response:
-    client, cron_id = call.client, _cron_id(call)
-    await call.no_body()
-    call.services.request_crons.admit(client)
-    rate = call.services.rate_limit.take(client)
-    definition = await call.services.request_crons.trigger(client, cron_id)
-    call.record(schedule_id=str(definition.schedule_id))
+async def pause_cron(context: RequestContext) -> web.Response:
+    cron_id = _cron_id(context)
+    await context.no_body()
+    return _changed(context, await context.services.change_crons.pause(context.client.client_id, cron_id))
+
+
+async def resume_cron(context: RequestContext) -> web.Response:
+    cron_id = _cron_id(context)
+    await context.no_body()
+    return _changed(context, await context.services.request_crons.resume(context.client, cron_id))
+
+
+async def trigger_cron(context: RequestContext) -> web.Response:
+    client, cron_id = context.client, _cron_id(context)
+    await context.no_body()
+    context.services.request_crons.admit(client)
+    rate = context.services.rate_limit.take(client)
+    definition = await context.services.request_crons.trigger(client, cron_id)
+    context.record(schedule_id=str(definition.schedule_id))
     location = f"/v1/clients/{client.client_id}/schedules/{definition.schedule_id}"
-    return answer(
-        created_schedule_view(definition, call.services.encryption), status=201, headers={"Location": location, **rate}
+    return json_response(
+        created_schedule_view(definition, context.services.encryption),
+        status=201,
+        headers={"Location": location, **rate},
     )
 
 
-async def list_runs(call: Call) -> web.Response:
-    client, cron_id = call.client, _cron_id(call)
-    query = call.query()
-    asked = read_run_listing(client.client_id, cron_id, query, now=call.services.clock.wall_ms())
-    page = await call.services.show_crons.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
+async def list_runs(context: RequestContext) -> web.Response:
+    client, cron_id = context.client, _cron_id(context)
+    query = context.query()
+    asked = read_run_listing(client.client_id, cron_id, query, now=context.services.clock.wall_ms())
+    page = await context.services.show_crons.runs(client, cron_id, start=asked.begin, end=asked.end, limit=asked.limit)
     views = [run_view(run) for run in page.items]
-    return answer(Items(views, run_cursor(client.client_id, cron_id, asked, page.next)))
+    return json_response(Items(views, run_cursor(client.client_id, cron_id, asked, page.next)))
 
 
-async def preview_cron(call: Call) -> web.Response:
-    now = call.services.clock.wall_ms()
+async def preview_cron(context: RequestContext) -> web.Response:
+    now = context.services.clock.wall_ms()
 
     def faults(wrong: PreviewRequest) -> list[FieldError]:
         try:
@@ -185,24 +189,26 @@ async def preview_cron(call: Call) -> web.Response:
             return invalid.errors
         return []
 
-    return answer(preview_view(preview(await call.body(_PREVIEW, faults), now=now)))
+    return json_response(preview_view(preview(await context.body(_PREVIEW, faults), now=now)))
 
 
-def _cron_id(call: Call) -> CronId:
+def _cron_id(context: RequestContext) -> CronId:
     """The id in the path. One that can't be ours names nothing."""
-    text = call.path("cron_id")
+    text = context.path("cron_id")
     if _ID.fullmatch(text) is None:
         raise NotFound(f"a cron's id matches {CRON_ID_PATTERN}: lower-case letters, digits, '.', '_' and '-'")
     return CronId(text)
 
 
-def _changed(call: Call, cron: Cron) -> web.Response:
-    call.record(revision=cron.revision)
-    return _shown(call, cron)
+def _changed(context: RequestContext, cron: Cron) -> web.Response:
+    context.record(revision=cron.revision)
+    return _shown(context, cron)
 
 
-def _shown(call: Call, cron: Cron) -> web.Response:
-    return answer(cron_view(cron, call.client, call.services.encryption, now=call.services.clock.wall_ms()))
+def _shown(context: RequestContext, cron: Cron) -> web.Response:
+    return json_response(
+        cron_view(cron, context.client, context.services.encryption, now=context.services.clock.wall_ms())
+    )
 
 
 ROUTES = (

@@ -11,7 +11,7 @@ from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
 from scheduler_service.api.http.paging import WindowCursor, WindowListing, seal, until_now
 from scheduler_service.api.http.query import DEFAULT_LIMIT
-from scheduler_service.api.http.route import CREATES, Call, Items, Route, answer
+from scheduler_service.api.http.route import CREATES, Items, RequestContext, Route, json_response
 from scheduler_service.api.resources.schedule_views import LetterView, RedrivenView, letter_view
 from scheduler_service.domain.books import LetterKey
 from scheduler_service.domain.ids import ClientId, ScheduleId, UnixMillis
@@ -85,27 +85,27 @@ def letter_cursor(client_id: ClientId, asked: LettersQuery, following: LetterKey
     return seal(client_id, LetterCursor(asked.start, asked.end, *following))
 
 
-async def list_dead_letters(call: Call) -> web.Response:
-    client = call.client
-    asked = read_letter_listing(client.client_id, call.query(), now=call.services.clock.wall_ms())
-    page = await call.services.list_dead_letters.page(
+async def list_dead_letters(context: RequestContext) -> web.Response:
+    client = context.client
+    asked = read_letter_listing(client.client_id, context.query(), now=context.services.clock.wall_ms())
+    page = await context.services.list_dead_letters.page(
         client, start=asked.start, end=asked.end, after=asked.after, limit=asked.limit
     )
     views = [letter_view(shown) for shown in page.items]
-    return answer(Items(views, letter_cursor(client.client_id, asked, page.next)))
+    return json_response(Items(views, letter_cursor(client.client_id, asked, page.next)))
 
 
-async def redeliver_dead_letters(call: Call) -> web.Response:
-    client = call.client
-    call.services.create_schedules.admit(client)
-    asked = read_redrive(client.client_id, await call.body(_REDRIVE), now=call.services.clock.wall_ms())
-    done = await call.services.redrive_dead_letters(
+async def redeliver_dead_letters(context: RequestContext) -> web.Response:
+    client = context.client
+    context.services.create_schedules.admit(client)
+    asked = read_redrive(client.client_id, await context.body(_REDRIVE), now=context.services.clock.wall_ms())
+    done = await context.services.redrive_dead_letters(
         client, start=asked.start, end=asked.end, after=asked.after, limit=asked.limit
     )
     cursor = letter_cursor(client.client_id, asked, done.next)
-    call.spend(done.redelivered + done.passed_over)
-    call.record(redelivered=done.redelivered, passed_over=done.passed_over)
-    return answer(RedrivenView(redelivered=done.redelivered, passed_over=done.passed_over, next_cursor=cursor))
+    context.spend(done.redelivered + done.passed_over)
+    context.record(redelivered=done.redelivered, passed_over=done.passed_over)
+    return json_response(RedrivenView(redelivered=done.redelivered, passed_over=done.passed_over, next_cursor=cursor))
 
 
 ROUTES = (

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.html import HTML, PAGE_HEADERS, TEXT
-from scheduler_service.api.http.route import JSON, SERVER, Call, Document, Route
+from scheduler_service.api.http.route import JSON, SERVER, Document, RequestContext, Route
 from scheduler_service.api.openapi.docs_page import problem_html, problem_text
 from scheduler_service.api.problems import KINDS
 from scheduler_service.domain.errors import NotFound
@@ -14,29 +14,29 @@ from scheduler_service.domain.errors import NotFound
 OpenApi = dict[str, Any]
 
 
-async def get_openapi(call: Call) -> web.Response:
-    return _unless_known(call, call.documents.openapi, JSON)
+async def get_openapi(context: RequestContext) -> web.Response:
+    return _unless_known(context, context.documents.openapi, JSON)
 
 
-async def get_docs(call: Call) -> web.Response:
-    return _unless_known(call, call.documents.page, HTML)
+async def get_docs(context: RequestContext) -> web.Response:
+    return _unless_known(context, context.documents.page, HTML)
 
 
-async def get_problem(call: Call) -> web.Response:
+async def get_problem(context: RequestContext) -> web.Response:
     """HTML for who asks for it by name, as browsers do; else text."""
-    name = call.path("kind")
+    name = context.path("kind")
     kind = KINDS.get(name)
     if kind is None:
         raise NotFound(f"there is no such problem; known are {', '.join(KINDS)}")
-    html = "text/html" in call.request.headers.get("Accept", "").lower()
+    html = "text/html" in context.request.headers.get("Accept", "").lower()
     body, media = (problem_html(name, kind), HTML) if html else (problem_text(kind), TEXT)
     return web.Response(body=body.encode(), headers={**PAGE_HEADERS, **SERVER, "Content-Type": media, "Vary": "Accept"})
 
 
-def _unless_known(call: Call, document: Document, media: str) -> web.Response:
+def _unless_known(context: RequestContext, document: Document, media: str) -> web.Response:
     """The body, or 304 for a caller that has it."""
     headers = {**PAGE_HEADERS, **SERVER, "ETag": f'"{document.etag}"', "Cache-Control": "no-cache"}
-    given = call.request.if_none_match
+    given = context.request.if_none_match
     if given is not None and any(one.value in (document.etag, "*") for one in given):
         return web.Response(status=304, headers=headers)
     return web.Response(body=document.body, headers={**headers, "Content-Type": media})

@@ -5,31 +5,31 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import SERVER, Call, Route, answer
+from scheduler_service.api.http.route import SERVER, RequestContext, Route, json_response
 from scheduler_service.api.schemas import ReadyView, ReasonView
 from scheduler_service.domain.errors import NotFound
 from scheduler_service.runtime.health import Reason, status_code
 from scheduler_service.runtime.metrics import CONTENT_TYPE
 
 
-async def livez(call: Call) -> web.Response:
+async def livez(context: RequestContext) -> web.Response:
     """The loop turns. Never asks storage: restarting this process would not bring that back."""
-    return _health(call.services.health.heartbeat.reasons())
+    return _health(context.services.health.heartbeat.reasons())
 
 
-async def readyz(call: Call) -> web.Response:
-    return _health(await call.services.health.unready())
+async def readyz(context: RequestContext) -> web.Response:
+    return _health(await context.services.health.unready())
 
 
 def _health(reasons: Sequence[Reason]) -> web.Response:
     told = [ReasonView(reason=one.reason, detail=one.detail) for one in reasons]
-    return answer(ReadyView("unavailable" if told else "ok", told), status=status_code(reasons))
+    return json_response(ReadyView("unavailable" if told else "ok", told), status=status_code(reasons))
 
 
-async def metrics(call: Call) -> web.Response:
-    if call.settings.metrics_port is not None:
+async def metrics(context: RequestContext) -> web.Response:
+    if context.settings.metrics_port is not None:
         raise NotFound("metrics are shown on a port of their own")
-    return web.Response(body=call.exposition.page(), headers={"Content-Type": CONTENT_TYPE, **SERVER})
+    return web.Response(body=context.exposition.page(), headers={"Content-Type": CONTENT_TYPE, **SERVER})
 
 
 ROUTES = (

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Call, Items, NoRequest, Route, answer, no_content
+from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response, no_content
 from scheduler_service.api.schemas import KeyView, NewKeyView
 from scheduler_service.domain.clients import ApiKey
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
@@ -23,24 +23,24 @@ def new_key_view(new: NewKey) -> NewKeyView:
     return NewKeyView(key_id=new.key.key_id, key=new.text, created_at=format_instant(new.key.created_at))
 
 
-async def create_key(call: Call) -> web.Response:
-    await call.no_body()
-    client = await call.services.catalog.client(call.client_id)
+async def create_key(context: RequestContext) -> web.Response:
+    await context.no_body()
+    client = await context.services.catalog.client(context.client_id)
     refuse_built_in(client)
-    new = await call.services.keys.create(client.client_id)
-    call.log("key-created", client_id=client.client_id, key_id=new.key.key_id)
-    return answer(new_key_view(new), status=201)
+    new = await context.services.keys.create(client.client_id)
+    context.log("key-created", client_id=client.client_id, key_id=new.key.key_id)
+    return json_response(new_key_view(new), status=201)
 
 
-async def list_keys(call: Call) -> web.Response:
-    client = await call.services.catalog.client(call.client_id)
-    return answer(Items([key_view(key) for key in await call.services.keys.of_client(client.client_id)]))
+async def list_keys(context: RequestContext) -> web.Response:
+    client = await context.services.catalog.client(context.client_id)
+    return json_response(Items([key_view(key) for key in await context.services.keys.of_client(client.client_id)]))
 
 
-async def revoke_key(call: Call) -> web.Response:
-    client = await call.services.catalog.client(call.client_id)
-    key = await call.services.keys.revoke(call.path("key_id"), client_id=client.client_id)
-    call.log("key-revoked", client_id=client.client_id, key_id=key.key_id)
+async def revoke_key(context: RequestContext) -> web.Response:
+    client = await context.services.catalog.client(context.client_id)
+    key = await context.services.keys.revoke(context.path("key_id"), client_id=client.client_id)
+    context.log("key-revoked", client_id=client.client_id, key_id=key.key_id)
     return no_content()
 
 

@@ -15,11 +15,11 @@ from scheduler_service.api.http.route import (
     CREATES,
     LOCATION,
     REPLAYED,
-    Call,
     Items,
     NoRequest,
+    RequestContext,
     Route,
-    answer,
+    json_response,
     keyed_of,
 )
 from scheduler_service.api.schemas import Instant, ScheduleStateName
@@ -117,47 +117,47 @@ def reconciliation_view(reconciliation: Reconciliation) -> ReconciliationView:
     )
 
 
-async def create_reconciliation(call: Call) -> web.Response:
-    client, requests = call.client, call.services.request_reconciliations
+async def create_reconciliation(context: RequestContext) -> web.Response:
+    client, requests = context.client, context.services.request_reconciliations
     requests.admit(client)
-    data = await call.read()
-    request, keyed, replayed = _REQUEST.decode(data, requests.faults), keyed_of(call, data), False
-    created_by = call.principal.name if call.principal is not None else client.client_id
+    data = await context.read()
+    request, keyed, replayed = _REQUEST.decode(data, requests.faults), keyed_of(context, data), False
+    created_by = context.principal.name if context.principal is not None else client.client_id
     if keyed is None:
         made = await requests.create(client, request, reconciliation_id=requests.new_id(), created_by=created_by)
     else:
         made, replayed = await requests.create_once(client, request, keyed, created_by=created_by)
-    call.record(reconciliation_id=str(made.reconciliation_id))
+    context.record(reconciliation_id=str(made.reconciliation_id))
     if replayed:
-        return answer(reconciliation_view(made), headers=REPLAYED)
+        return json_response(reconciliation_view(made), headers=REPLAYED)
     location = f"/v1/clients/{client.client_id}/reconciliations/{made.reconciliation_id}"
-    return answer(reconciliation_view(made), status=202, headers={"Location": location})
+    return json_response(reconciliation_view(made), status=202, headers={"Location": location})
 
 
-async def get_reconciliation(call: Call) -> web.Response:
-    found = await call.services.show_reconciliations.one(call.client.client_id, _reconciliation_id(call))
-    return answer(reconciliation_view(found))
+async def get_reconciliation(context: RequestContext) -> web.Response:
+    found = await context.services.show_reconciliations.one(context.client.client_id, _reconciliation_id(context))
+    return json_response(reconciliation_view(found))
 
 
-async def list_reconciliations(call: Call) -> web.Response:
-    client_id = call.client.client_id
-    asked = read_reconciliation_listing(client_id, call.query())
-    page = await call.services.show_reconciliations.page(client_id, before=asked.before, limit=asked.limit)
+async def list_reconciliations(context: RequestContext) -> web.Response:
+    client_id = context.client.client_id
+    asked = read_reconciliation_listing(client_id, context.query())
+    page = await context.services.show_reconciliations.page(client_id, before=asked.before, limit=asked.limit)
     views = [reconciliation_view(one) for one in page.items]
-    return answer(Items(views, reconciliation_cursor(client_id, page.next)))
+    return json_response(Items(views, reconciliation_cursor(client_id, page.next)))
 
 
-async def stop_reconciliation(call: Call) -> web.Response:
-    reconciliation_id = _reconciliation_id(call)
-    await call.no_body()
-    stopped = await call.services.request_reconciliations.stop(call.client.client_id, reconciliation_id)
-    call.record(state=stopped.state)
-    return answer(reconciliation_view(stopped))
+async def stop_reconciliation(context: RequestContext) -> web.Response:
+    reconciliation_id = _reconciliation_id(context)
+    await context.no_body()
+    stopped = await context.services.request_reconciliations.stop(context.client.client_id, reconciliation_id)
+    context.record(state=stopped.state)
+    return json_response(reconciliation_view(stopped))
 
 
-def _reconciliation_id(call: Call) -> ReconciliationId:
+def _reconciliation_id(context: RequestContext) -> ReconciliationId:
     """The id in the path. One that can't be ours names nothing."""
-    text = call.path("reconciliation_id")
+    text = context.path("reconciliation_id")
     try:
         value = UUID(text)
     except ValueError:

@@ -16,11 +16,11 @@ from scheduler_service.api.http.route import (
     CREATES,
     LOCATION,
     REPLAYED,
-    Call,
     Items,
     NoRequest,
+    RequestContext,
     Route,
-    answer,
+    json_response,
     keyed_of,
 )
 from scheduler_service.api.rate_limit import RATE_HEADERS, RATED
@@ -145,47 +145,47 @@ def cancel_item(
             return CancelItemView(text, 503, None)
 
 
-async def list_attempts(call: Call) -> web.Response:
-    attempts = await call.services.show_attempts(call.client.client_id, schedule_id_of(call))
-    return answer(Items([attempt_view(attempt) for attempt in attempts]))
+async def list_attempts(context: RequestContext) -> web.Response:
+    attempts = await context.services.show_attempts(context.client.client_id, schedule_id_of(context))
+    return json_response(Items([attempt_view(attempt) for attempt in attempts]))
 
 
-async def cancel_schedules(call: Call) -> web.Response:
-    client_id = call.client.client_id
-    request = await call.body(_CANCEL)
-    asked = read_cancel(client_id, request, now=call.services.clock.wall_ms())
+async def cancel_schedules(context: RequestContext) -> web.Response:
+    client_id = context.client.client_id
+    request = await context.body(_CANCEL)
+    asked = read_cancel(client_id, request, now=context.services.clock.wall_ms())
     cursor = None
     if asked is None:
         texts: Sequence[str] = request.schedule_ids or ()
     else:
-        found = await call.services.list_schedules.lean(
-            asked.window, limit=asked.limit, position=asked.position, told=call.has_read
+        found = await context.services.list_schedules.lean(
+            asked.window, limit=asked.limit, position=asked.position, told=context.has_read
         )
         texts = [str(listed.row.schedule_id) for listed in found.items if not listed.row.ended]
-        call.record(start=asked.window.start, end=asked.window.end)
+        context.record(start=asked.window.start, end=asked.window.end)
         cursor = schedule_cursor(asked.window, found.next)
     ids = known_ids(texts)
-    call.spend(len(ids) / CANCELS_PER_UNIT)
-    outcomes = await call.services.cancel_schedules(client_id, list(ids.values()))
+    context.spend(len(ids) / CANCELS_PER_UNIT)
+    outcomes = await context.services.cancel_schedules(client_id, list(ids.values()))
     items = [cancel_item(text, ids.get(text), outcomes) for text in texts]
-    call.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))
-    return answer(Items(items, cursor))
+    context.record(asked=len(items), cancelled=sum(item.status == 200 for item in items))
+    return json_response(Items(items, cursor))
 
 
-async def redeliver_schedule(call: Call) -> web.Response:
-    client, schedule_id = call.client, schedule_id_of(call)
-    call.services.create_schedules.admit(client)
-    await call.no_body()
-    keyed, replayed = keyed_of(call), False
+async def redeliver_schedule(context: RequestContext) -> web.Response:
+    client, schedule_id = context.client, schedule_id_of(context)
+    context.services.create_schedules.admit(client)
+    await context.no_body()
+    keyed, replayed = keyed_of(context), False
     if keyed is None:
-        result = await call.services.redeliver_schedule(client, schedule_id)
+        result = await context.services.redeliver_schedule(client, schedule_id)
     else:
-        result, replayed = await call.services.create_idempotently.redeliver(client, schedule_id, keyed)
+        result, replayed = await context.services.create_idempotently.redeliver(client, schedule_id, keyed)
     match result:
         case Redelivering(row=row):
-            call.record(state=state_of(row))
-            view = schedule_view(client.client_id, row, call.services.encryption, in_flight=False)
-            return answer(view, headers=REPLAYED) if replayed else answer(view, status=202)
+            context.record(state=state_of(row))
+            view = schedule_view(client.client_id, row, context.services.encryption, in_flight=False)
+            return json_response(view, headers=REPLAYED) if replayed else json_response(view, status=202)
         case StillOpen(row=row) | EndedOtherwise(row=row) | RedeliveredBefore(row=row):
             raise Conflict("already-open", f"it has not ended: {state_of(row)}", state=state_of(row))
         case WasCancelled(row=row) if row.rescheduled_to is not None:
@@ -196,24 +196,24 @@ async def redeliver_schedule(call: Call) -> web.Response:
             raise no_such_schedule()
 
 
-async def reschedule_schedule(call: Call) -> web.Response:
-    client, schedule_id, reschedule = call.client, schedule_id_of(call), call.services.reschedule_schedule
-    call.services.create_schedules.admit(client)
-    rate = call.services.rate_limit.take(client)
-    data = await call.read()
+async def reschedule_schedule(context: RequestContext) -> web.Response:
+    client, schedule_id, reschedule = context.client, schedule_id_of(context), context.services.reschedule_schedule
+    context.services.create_schedules.admit(client)
+    rate = context.services.rate_limit.take(client)
+    data = await context.read()
     request = _RESCHEDULE.decode(data, lambda wrong: reschedule.faults(client, wrong))
-    keyed, replayed = keyed_of(call, data), False
+    keyed, replayed = keyed_of(context, data), False
     if keyed is None:
         result = await reschedule(client, schedule_id, request)
     else:
-        result, replayed = await call.services.create_idempotently.reschedule(client, schedule_id, request, keyed)
+        result, replayed = await context.services.create_idempotently.reschedule(client, schedule_id, request, keyed)
     match result:
         case Rescheduled(new=new):
-            call.record(schedule_id=str(new.row.schedule_id))
-            view = schedule_view(client.client_id, new.row, call.services.encryption, in_flight=new.in_flight)
+            context.record(schedule_id=str(new.row.schedule_id))
+            view = schedule_view(client.client_id, new.row, context.services.encryption, in_flight=new.in_flight)
             if replayed:
-                return answer(view, headers={**REPLAYED, **rate})
-            return answer(view, status=201, headers={**location_of(client, new.row.schedule_id), **rate})
+                return json_response(view, headers={**REPLAYED, **rate})
+            return json_response(view, status=201, headers={**location_of(client, new.row.schedule_id), **rate})
         case refusal:
             raise refused(refusal)
 

@@ -17,10 +17,10 @@ from scheduler_service.api.http.route import (
     IDEMPOTENCY_KEY,
     LOCATION,
     REPLAYED,
-    Call,
     Items,
+    RequestContext,
     Route,
-    answer,
+    json_response,
     keyed_of,
 )
 from scheduler_service.api.once import ONCE, ONCE_HEADERS, ONCE_REFUSED, ids_of, once_of, told
@@ -120,119 +120,121 @@ def schedule_cursor(window: Window, position: Position | None) -> str | None:
     )
 
 
-async def create_schedule(call: Call) -> web.Response:
-    client, create = call.client, call.services.create_schedules
+async def create_schedule(context: RequestContext) -> web.Response:
+    client, create = context.client, context.services.create_schedules
     create.admit(client)
-    once = await once_of(call)
-    rate = {**call.services.rate_limit.take(client), **told(call)}
-    if IDEMPOTENCY_KEY in call.request.headers:
-        return await _create_under_key(call, rate)
-    data = await call.read()
+    once = await once_of(context)
+    rate = {**context.services.rate_limit.take(client), **told(context)}
+    if IDEMPOTENCY_KEY in context.request.headers:
+        return await _create_under_key(context, rate)
+    data = await context.read()
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
-    definition = await create.one(client, request, once=ids_of(call, once, data))
-    call.record(schedule_id=str(definition.schedule_id))
+    definition = await create.one(client, request, once=ids_of(context, once, data))
+    context.record(schedule_id=str(definition.schedule_id))
     headers = {**location_of(client, definition.schedule_id), **rate}
-    return answer(created_schedule_view(definition, call.services.encryption), status=201, headers=headers)
+    return json_response(created_schedule_view(definition, context.services.encryption), status=201, headers=headers)
 
 
-async def _create_under_key(call: Call, rate: Mapping[str, str]) -> web.Response:
-    client, create = call.client, call.services.create_schedules
-    data = await call.read()
-    keyed = keyed_of(call, data)
+async def _create_under_key(context: RequestContext, rate: Mapping[str, str]) -> web.Response:
+    client, create = context.client, context.services.create_schedules
+    data = await context.read()
+    keyed = keyed_of(context, data)
     assert keyed is not None
     request = ONE.decode(data, lambda wrong: create.faults(client, wrong))
-    once = await call.services.create_idempotently.create(client, [request], keyed)
+    once = await context.services.create_idempotently.create(client, [request], keyed)
     (made,) = once.items
     if isinstance(made, MinutehandError):
         raise made
-    call.record(schedule_id=str(made.schedule_id if isinstance(made, Definition) else made.row.schedule_id))
+    context.record(schedule_id=str(made.schedule_id if isinstance(made, Definition) else made.row.schedule_id))
     if isinstance(made, Definition):
         headers = {**location_of(client, made.schedule_id), **rate}
-        return answer(created_schedule_view(made, call.services.encryption), status=201, headers=headers)
-    view = schedule_view(client.client_id, made.row, call.services.encryption, in_flight=made.in_flight)
-    return answer(view, headers={**REPLAYED, **rate})
+        return json_response(created_schedule_view(made, context.services.encryption), status=201, headers=headers)
+    view = schedule_view(client.client_id, made.row, context.services.encryption, in_flight=made.in_flight)
+    return json_response(view, headers={**REPLAYED, **rate})
 
 
-async def create_batch(call: Call) -> web.Response:
-    client, create = call.client, call.services.create_schedules
+async def create_batch(context: RequestContext) -> web.Response:
+    client, create = context.client, context.services.create_schedules
     create.admit(client)
-    once, header = await once_of(call), told(call)
-    data = await call.read()
-    keyed = keyed_of(call, data)
+    once, header = await once_of(context), told(context)
+    data = await context.read()
+    keyed = keyed_of(context, data)
     batch = _BATCH.decode_if_right(data)
     unread = _ENVELOPE.decode(data).items if batch is None else ()
-    rate = {**call.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
-    requests = await _items(call, unread) if batch is None else batch.items
+    rate = {**context.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
+    requests = await _items(context, unread) if batch is None else batch.items
     if keyed is not None:
-        kept = await call.services.create_idempotently.create(client, requests, keyed)
-        call.record(created=_created(kept.items))
-        view = await _batch_view(call, kept.items)
-        return answer(view, headers={**REPLAYED, **rate} if kept.replayed else rate)
-    created = await create.many(client, requests, once=ids_of(call, once, data))
-    call.record(created=_created(created))
-    return answer(await _batch_view(call, created), headers=rate)
+        kept = await context.services.create_idempotently.create(client, requests, keyed)
+        context.record(created=_created(kept.items))
+        view = await _batch_view(context, kept.items)
+        return json_response(view, headers={**REPLAYED, **rate} if kept.replayed else rate)
+    created = await create.many(client, requests, once=ids_of(context, once, data))
+    context.record(created=_created(created))
+    return json_response(await _batch_view(context, created), headers=rate)
 
 
-async def get_schedule(call: Call) -> web.Response:
-    client_id = call.client.client_id
-    resolved = await call.services.edit_schedule.resolve(
-        client_id, schedule_id_of(call), consistency=call.client.settings.read_consistency
+async def get_schedule(context: RequestContext) -> web.Response:
+    client_id = context.client.client_id
+    resolved = await context.services.edit_schedule.resolve(
+        client_id, schedule_id_of(context), consistency=context.client.settings.read_consistency
     )
     if resolved is None:
         raise no_such_schedule()
-    return answer(schedule_view(client_id, resolved.row, call.services.encryption, in_flight=resolved.in_flight))
+    return json_response(
+        schedule_view(client_id, resolved.row, context.services.encryption, in_flight=resolved.in_flight)
+    )
 
 
-async def cancel_schedule(call: Call) -> web.Response:
-    client_id = call.client.client_id
-    match await call.services.edit_schedule.cancel(client_id, schedule_id_of(call)):
+async def cancel_schedule(context: RequestContext) -> web.Response:
+    client_id = context.client.client_id
+    match await context.services.edit_schedule.cancel(client_id, schedule_id_of(context)):
         case Cancelled(row=row):
-            call.record(state=state_of(row))
-            return answer(schedule_view(client_id, row, call.services.encryption, in_flight=False))
+            context.record(state=state_of(row))
+            return json_response(schedule_view(client_id, row, context.services.encryption, in_flight=False))
         case refusal:
             raise refused(refusal)
 
 
-async def list_schedules(call: Call) -> web.Response:
-    client_id = call.client.client_id
-    query = call.query()
-    asked = read_listing(client_id, query, now=call.services.clock.wall_ms())
-    found = await call.services.list_schedules(
+async def list_schedules(context: RequestContext) -> web.Response:
+    client_id = context.client.client_id
+    query = context.query()
+    asked = read_listing(client_id, query, now=context.services.clock.wall_ms())
+    found = await context.services.list_schedules(
         asked.window,
         limit=asked.limit,
         position=asked.position,
-        consistency=call.client.settings.read_consistency,
-        told=call.has_read,
+        consistency=context.client.settings.read_consistency,
+        told=context.has_read,
     )
-    encryption = call.services.encryption
+    encryption = context.services.encryption
     views = [schedule_view(client_id, listed.row, encryption, in_flight=listed.in_flight) for listed in found.items]
     cursor = schedule_cursor(asked.window, found.next)
-    return answer(Items(views, cursor))
+    return json_response(Items(views, cursor))
 
 
-async def _items(call: Call, items: Sequence[msgspec.Raw]) -> list[ScheduleRequest | Invalid]:
+async def _items(context: RequestContext, items: Sequence[msgspec.Raw]) -> list[ScheduleRequest | Invalid]:
     """Each read for itself, where a piece is not all right. Other requests have their turns between."""
     listing = _Listing()
     requests: list[ScheduleRequest | Invalid] = []
     for start in range(0, len(items), PIECE):
         if start:
-            await call.services.clock.sleep(0)
+            await context.services.clock.sleep(0)
         piece = items[start : start + PIECE]
         if (together := ONE.decode_together(piece)) is not None:
             requests += together
             continue
         for item in piece:
             if len(item) > LARGE:
-                await call.services.clock.sleep(0)
-            request = _item(call, item, most=listing.most)
+                await context.services.clock.sleep(0)
+            request = _item(context, item, most=listing.most)
             if isinstance(request, Invalid):
                 listing.listed(request.errors)
             requests.append(request)
     return requests
 
 
-def _item(call: Call, item: msgspec.Raw, *, most: int) -> ScheduleRequest | Invalid:
-    client, create = call.client, call.services.create_schedules
+def _item(context: RequestContext, item: msgspec.Raw, *, most: int) -> ScheduleRequest | Invalid:
+    client, create = context.client, context.services.create_schedules
     try:
         return ONE.decode(bytes(item), lambda wrong: create.faults(client, wrong), most=most)
     except Invalid as invalid:
@@ -257,33 +259,33 @@ class _Listing:
         self._left -= len(faults)
 
 
-async def _batch_view(call: Call, items: Sequence[Made]) -> BatchView:
-    listing, encryption = _Listing(), call.services.encryption
+async def _batch_view(context: RequestContext, items: Sequence[Made]) -> BatchView:
+    listing, encryption = _Listing(), context.services.encryption
     views: list[BatchItemView] = []
     for start in range(0, len(items), PIECE):
         if start:
-            await call.services.clock.sleep(0)
+            await context.services.clock.sleep(0)
         views += [
             BatchItemView(201, schedule=created_schedule_view(item, encryption))
             if isinstance(item, Definition)
-            else _item_view(call, item, listing)
+            else _item_view(context, item, listing)
             for item in items[start : start + PIECE]
         ]
     return BatchView(views)
 
 
-def _item_view(call: Call, item: Resolved | MinutehandError, listing: _Listing) -> BatchItemView:
+def _item_view(context: RequestContext, item: Resolved | MinutehandError, listing: _Listing) -> BatchItemView:
     if isinstance(item, Resolved):
-        view = schedule_view(call.client.client_id, item.row, call.services.encryption, in_flight=item.in_flight)
+        view = schedule_view(context.client.client_id, item.row, context.services.encryption, in_flight=item.in_flight)
         return BatchItemView(201, schedule=view)
-    problem = problem_of(item, request_id=call.request_id, most=listing.most)
+    problem = problem_of(item, request_id=context.request_id, most=listing.most)
     listing.listed(problem.errors)
     return BatchItemView(problem.status, problem=problem)
 
 
-def schedule_id_of(call: Call) -> ScheduleId:
+def schedule_id_of(context: RequestContext) -> ScheduleId:
     """The id in the path. One that can't be ours names nothing."""
-    text = call.path("schedule_id")
+    text = context.path("schedule_id")
     try:
         value = UUID(text)
     except ValueError:

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
-from scheduler_service.api.http.route import Call, Items, NoRequest, Route, answer, no_content
+from scheduler_service.api.http.route import Items, NoRequest, RequestContext, Route, json_response, no_content
 from scheduler_service.api.schemas import NewSecretView, SecretView
 from scheduler_service.domain.clients import SigningSecret
 from scheduler_service.domain.instants import format_instant, format_instant_or_none
@@ -27,26 +27,26 @@ def new_secret_view(new: NewSecret) -> NewSecretView:
     )
 
 
-async def create_secret(call: Call) -> web.Response:
-    await call.no_body()
-    client = await call.services.catalog.client(call.client_id)
+async def create_secret(context: RequestContext) -> web.Response:
+    await context.no_body()
+    client = await context.services.catalog.client(context.client_id)
     refuse_built_in(client)
-    new = await call.services.signing_secrets.create(client.client_id)
-    call.log("signing-secret-created", client_id=client.client_id, secret_id=new.secret.secret_id)
-    return answer(new_secret_view(new), status=201)
+    new = await context.services.signing_secrets.create(client.client_id)
+    context.log("signing-secret-created", client_id=client.client_id, secret_id=new.secret.secret_id)
+    return json_response(new_secret_view(new), status=201)
 
 
-async def list_secrets(call: Call) -> web.Response:
-    client = await call.services.catalog.client(call.client_id)
-    secrets = await call.services.signing_secrets.list(client.client_id)
-    return answer(Items([secret_view(secret) for secret in secrets]))
+async def list_secrets(context: RequestContext) -> web.Response:
+    client = await context.services.catalog.client(context.client_id)
+    secrets = await context.services.signing_secrets.list(client.client_id)
+    return json_response(Items([secret_view(secret) for secret in secrets]))
 
 
-async def delete_secret(call: Call) -> web.Response:
-    client = await call.services.catalog.client(call.client_id)
-    secret_id = call.path("secret_id")
-    await call.services.signing_secrets.delete(client.client_id, secret_id)
-    call.log("signing-secret-deleted", client_id=client.client_id, secret_id=secret_id)
+async def delete_secret(context: RequestContext) -> web.Response:
+    client = await context.services.catalog.client(context.client_id)
+    secret_id = context.path("secret_id")
+    await context.services.signing_secrets.delete(client.client_id, secret_id)
+    context.log("signing-secret-deleted", client_id=client.client_id, secret_id=secret_id)
     return no_content()
 
 

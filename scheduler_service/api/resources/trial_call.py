@@ -9,7 +9,7 @@ from aiohttp import web
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.decoding import Body
-from scheduler_service.api.http.route import CREATES, Call, Route, answer
+from scheduler_service.api.http.route import CREATES, RequestContext, Route, json_response
 from scheduler_service.api.problems import Refusal
 from scheduler_service.api.resources.schedule_views import MASK, MASKED_HEADERS
 from scheduler_service.api.schemas import CallbackView, Instant
@@ -106,19 +106,19 @@ def _times(times: TrialCallTimes) -> TrialCallTimesView:
     )
 
 
-async def trial_call(call: Call) -> web.Response:
-    client, send_trial_call = call.client, call.services.send_trial_call
+async def trial_call(context: RequestContext) -> web.Response:
+    client, send_trial_call = context.client, context.services.send_trial_call
     send_trial_call.admit(client)
-    request = await call.body(_TRIAL_CALL, lambda wrong: send_trial_call.faults(client, wrong))
+    request = await context.body(_TRIAL_CALL, lambda wrong: send_trial_call.faults(client, wrong))
     trial_call = await send_trial_call.draw(client, request)
-    call.deadline.met()  # a trial call may take as long as the client's calls may
+    context.deadline.met()  # a trial call may take as long as the client's calls may
     try:
         exchange = await send_trial_call.send(trial_call)
     except TooManyTrialCalls as error:
         seconds = max(math.ceil(error.retry_after_seconds), 1)
         raise Refusal("too-many-trial-calls", str(error), headers={"Retry-After": str(seconds)}) from None
-    call.log("trial-call-sent", client_id=client.client_id, schedule_id=str(trial_call.definition.schedule_id))
-    return answer(exchange_view(trial_call.definition.schedule_id, exchange))
+    context.log("trial-call-sent", client_id=client.client_id, schedule_id=str(trial_call.definition.schedule_id))
+    return json_response(exchange_view(trial_call.definition.schedule_id, exchange))
 
 
 ROUTES = (

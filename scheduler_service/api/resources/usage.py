@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import day_parameter
-from scheduler_service.api.http.route import Call, Items, Route, answer
+from scheduler_service.api.http.route import Items, RequestContext, Route, json_response
 from scheduler_service.api.schemas import Instant
 from scheduler_service.domain.errors import FieldError, Invalid
 from scheduler_service.domain.ids import DAY_MS, HOUR_MS, UnixMillis
@@ -133,10 +133,10 @@ def _beginning(day: date) -> UnixMillis:
     return UnixMillis((day - date(1970, 1, 1)).days * DAY_MS)
 
 
-async def get_usage(call: Call) -> web.Response:
-    asked = read_usage(call.query(), now=call.services.clock.wall_ms())
-    days = await call.services.show_job_results.usage(call.client.client_id, first=asked.first, last=asked.last)
-    return answer(Items([usage_view(day) for day in days]))
+async def get_usage(context: RequestContext) -> web.Response:
+    asked = read_usage(context.query(), now=context.services.clock.wall_ms())
+    days = await context.services.show_job_results.usage(context.client.client_id, first=asked.first, last=asked.last)
+    return json_response(Items([usage_view(day) for day in days]))
 
 
 ROUTES = (

@@ -10,7 +10,7 @@ import structlog
 from membership.errors import StoreUnavailable
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.endpoint import audited
-from scheduler_service.api.http.route import Call, Route, no_content, operation_id
+from scheduler_service.api.http.route import RequestContext, Route, no_content, operation_id
 from scheduler_service.api.http.timeouts import Deadline
 from scheduler_service.api.openapi.examples import EXAMPLES
 from scheduler_service.api.resources import ROUTES
@@ -145,7 +145,7 @@ async def test_the_beginning_is_durable_before_anything_is_done(
     story = await story_for(api, id_)
     seen = []
 
-    async def handler(call: Call) -> Any:
+    async def handler(call: RequestContext) -> Any:
         seen.append([row for row in api.connection.rows("audit_log") if row["request_id"] == call.request_id])
         raise RuntimeError("killed")
 
@@ -153,7 +153,7 @@ async def test_the_beginning_is_durable_before_anything_is_done(
     route = Route(method="POST", path="/x", access=Access.ADMIN, handler=handler, summary="X")
     around = audited(route)
     request = type("Request", (), {"match_info": dict(story.names)})()
-    call = Call(
+    call = RequestContext(
         request,
         route=route,
         request_id="of-this-test",
@@ -258,7 +258,7 @@ async def test_a_cursor_of_another_listing_or_beside_another_window_is_refused(a
 
 
 def test_a_route_that_is_added_is_audited() -> None:
-    async def act(call: Call) -> Any:
+    async def act(call: RequestContext) -> Any:
         return no_content()
 
     for access in Access:

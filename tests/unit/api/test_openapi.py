@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from poller_cluster.delivery.headers import callback_headers
 from scheduler_service.api.http.auth import Access
 from scheduler_service.api.http.query import PATH_PARTS
-from scheduler_service.api.http.route import Call, Route, no_content, operation_id
+from scheduler_service.api.http.route import RequestContext, Route, no_content, operation_id
 from scheduler_service.api.openapi.answers import kinds_of
 from scheduler_service.api.openapi.document import TAGS, build_document, tag_of
 from scheduler_service.api.openapi.webhook import CALLBACK_HEADERS
@@ -51,7 +51,7 @@ def references(value: Any) -> Iterator[str]:
             yield from references(one)
 
 
-async def nothing(call: Call) -> Any:
+async def nothing(call: RequestContext) -> Any:
     return no_content()
 
 
