@@ -114,9 +114,9 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What a recorded outcome still owes other partitions: the next copy of a retrying row, for a retry row the news to
-    its original, a dead letter for what failed, for a rescheduled row the one that replaces it. Repeatable; the minute
-    settles only after it was acknowledged."""
+    """What a recorded outcome still owes other partitions: the next retry row of a retrying one, for a retry row the
+    news to its original, a dead letter for what failed, for a rescheduled row the one that replaces it. Repeatable; the
+    minute settles only after it was acknowledged."""
 
     definition: Definition
     outcome: Outcome

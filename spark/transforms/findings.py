@@ -80,7 +80,7 @@ def named_retry_rows(suspects: DataFrame) -> DataFrame:
 
 
 def unfollowed(suspects: DataFrame, retry_rows: DataFrame) -> DataFrame:
-    """Schedules whose next attempt is missing, or over. `retry rows`: the rows at `named_retry rows`, with created_at,
+    """Schedules whose next attempt is missing, or over. `retry_rows`: the rows at `named_retry_rows`, with created_at,
     state and `settled`."""
     there = retry_rows.select(
         "client_id",

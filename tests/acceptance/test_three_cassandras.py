@@ -1,4 +1,4 @@
-"""Three Cassandra servers with three retry rows of everything, one of them killed for a minute: creates and calls go
+"""Three Cassandra servers with three replicas of everything, one of them killed for a minute: creates and calls go
 on."""
 
 import time

@@ -105,7 +105,7 @@ async def test_the_memory_tables_have_the_servers_columns(session: Session) -> N
     for table, column, kind, role, position in rows:
         definition = memory[table].definition
         assert definition.types[column] == kind
-        assert (column in definition.header) == (role == "static")
+        assert (column in definition.statics) == (role == "static")
         keys = {"partition_key": definition.partition_key, "clustering": definition.clustering}
         if role in keys:
             assert keys[role][position] == column

@@ -36,7 +36,7 @@ def doubt_is_forgotten_when_deferred(patch: pytest.MonkeyPatch) -> None:
     def forgetful(claim: Claim, *, at: UnixMillis, in_doubt: bool, reason: str) -> Outcome:
         return known(claim, at=at, in_doubt=False, reason=reason)
 
-    patch.setattr(outcome, "deferred", forgetful)
+    patch.setattr(outcome, "defer", forgetful)
 
 
 def reschedules_are_completed_by_nobody(patch: pytest.MonkeyPatch) -> None:

@@ -22,16 +22,16 @@ from tests.simulation.world import simulate
 EVERY_PLANT = {**PLANTS, **PROMISE_PLANTS}
 CASES = {
     "no_epoch_check": cases.a_zombie_records_after_the_takeover,
-    "floor_over_a_lagging_poller": cases.a_poller_that_lags_behind_its_owners_low_watermark,
+    "low_watermark_over_a_lagging_poller": cases.a_poller_that_lags_behind_its_owners_low_watermark,
     "balance_of_a_lower_epoch_wins": cases.a_zombie_writes_a_balance,
     "balance_of_a_minute_that_is_not_over": cases.books_are_read_before_their_minute_is_over,
-    "edit_without_version": cases.cancels_at_the_instant_of_the_claim,
+    "update_without_version": cases.cancels_at_the_instant_of_the_claim,
 }
 SCENES: dict[str, Callable[[], None]] = {
     "clients_are_read_when_announced_alone": (
         test_client_changes.test_a_suspension_whose_api_died_before_telling_anybody_is_heard_within_a_minute
     ),
-    "doubt_is_forgotten_when_put_off": test_doubt.test_what_may_have_been_called_is_not_rescheduled,
+    "doubt_is_forgotten_when_deferred": test_doubt.test_what_may_have_been_called_is_not_rescheduled,
     "reschedules_are_completed_by_nobody": (
         lambda: test_reschedule.test_whoever_dies_one_of_the_two_is_called(State.SCHEDULED, "crash-after", other=False)
     ),

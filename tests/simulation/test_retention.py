@@ -147,7 +147,7 @@ def test_a_partition_with_an_open_row_stays() -> None:
         assert row is not None
         assert row.state == State.RETRYING
         later(world, days=2)
-        client = msgspec.structs.replace(client_of(world).client, revision=2)
+        client = msgspec.structs.replace(client_of(world).record, revision=2)
         assert await retention_of(world).sweep(ServedClient(client, client.settings, ())) == 0
         assert await world.row_of(asked) is not None
 

@@ -108,7 +108,7 @@ class Promises:
         for row in self.world.memory.rows("clients"):
             for node in self.world.nodes.values():
                 client = node.node.clients.get(row["client_id"])
-                if client is None or client.client.revision != row["revision"]:
+                if client is None or client.record.revision != row["revision"]:
                     raise self.world.violation(f"{node.name} has not heard of {row}: it knows {client}")
 
     def check_owned(self) -> None:

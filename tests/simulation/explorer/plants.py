@@ -24,7 +24,7 @@ class _CommitIgnoresUpdates(LossySchedules):
             edits_known=False,
             writes=tuple(msgspec.structs.replace(write, expect_state=None) for write in commit.writes),
         )
-        return await super().advance(blind)
+        return await super().commit(blind)
 
 
 class _UpdateIgnoresVersion(LossySchedules):

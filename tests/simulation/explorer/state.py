@@ -1,4 +1,4 @@
-"""One state of the explored world: cheap to retry row, comparable by fingerprint."""
+"""One state of the explored world: cheap to copy, comparable by fingerprint."""
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -81,7 +81,7 @@ class State:
         )
 
     def own_machine(self, at: tuple[int, Minute]) -> PollerMinute:
-        """A retry row of the machine that belongs to this state alone."""
+        """A copy of the machine that belongs to this state alone."""
         machine = self.machines[at] = _copied(self.machines[at], {})
         return machine
 

@@ -79,7 +79,7 @@ class LossySchedules(CqlScheduleStore):
     async def commit(self, commit: OwnerCommit) -> Answer[WriteRejection]:
         # The incarnations write rows in either form, each in one of them.
         self.packs = lambda: commit.epoch == 1
-        return self._heard(await super().advance(commit))
+        return self._heard(await super().commit(commit))
 
     async def update(self, update: ExternalUpdate) -> Answer[WriteRejection]:
         return self._heard(await super().update(update))
@@ -131,7 +131,7 @@ def fingerprint(tables: Tables) -> int:
             (
                 name,
                 key,
-                repr(partition.header),
+                repr(partition.statics),
                 tuple((clustering, repr(row.cells)) for clustering, row in sorted(partition.rows.items())),
             )
             for name in sorted(tables)
@@ -141,10 +141,10 @@ def fingerprint(tables: Tables) -> int:
 
 
 def _copied(partition: Stored) -> Stored:
-    retry_row = Stored(0)
-    retry_row.header = list(partition.header)
-    retry_row.keys = list(partition.keys)
+    copy = Stored(0)
+    copy.statics = list(partition.statics)
+    copy.keys = list(partition.keys)
     for key, row in partition.rows.items():
-        twin = retry_row.rows[key] = Row(0)
+        twin = copy.rows[key] = Row(0)
         twin.cells, twin.marker, twin.stamps = list(row.cells), row.marker, dict(row.stamps)
-    return retry_row
+    return copy
