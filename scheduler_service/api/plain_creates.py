@@ -1,25 +1,25 @@
-"""Plain creates: the commonest request, answered without a task, a request object or a router.
+"""Plain creates: the most frequent request, answered without a task, a request object or a router.
 
-    bytes -> aiohttp's parser -> plain? --yes--> key -> rate -> decode -> rules, poller, id -> group commit -> answer
-        \\                        | \\--no, or anything is wrong---> aiohttp's request and task -> endpoint -> handler
-         \\--headers known as plain-/
+    bytes -> aiohttp's parser ---> plain? --yes--> key -> rate -> decode -> rules, poller, id -> group commit -> answer
+        \\                         /     \\--no, or a fault--> aiohttp's request and task -> endpoint -> handler
+         \\-- headers are known --/
 
-A short cut through `resources.schedules.CREATE`, which stays the only description of the route: it takes what that
-route would answer 201, by the same functions in the same order, and hands on everything else before anything of it is
-kept. So no refusal of a request is written here. What goes wrong after the row was given to storage is answered here,
-by the endpoint's own words.
+This is a fast path through `resources.schedules.CREATE`, which stays the only description of the route. It takes
+requests that the route would answer 201, calls the same functions in the same order, and passes on everything else
+before it has kept any of it. So no refusal is written here. An error after the row was handed to storage is answered
+here, through the endpoint's functions.
 
-A request is plain when it is whole, stands alone on its connection, carries a client's key that is known to this
-process, and none of the headers by which a request asks for something else. Administrators' creates are recorded in the
-audit log, and those with an `Idempotency-Key` written down first: neither is plain.
+A request is plain if it is complete, alone on its connection, has a client's key that this process knows, and has no
+header that asks for anything else. Creates by administrators are recorded in the audit log, and those with an
+`Idempotency-Key` are stored under it first: neither is plain.
 
-Callers send the same headers again and again. Those of plain creates are remembered, and a request that is a line of
-the usual form, such headers to the byte and a body of the length they announce is not parsed: what the parser would
-make of it is known. Whatever else comes, in pieces or several at once, is the parser's, and so is all that follows it
-on its connection. A create then costs 41 µs instead of 51.
+Callers repeat their headers. Those of plain creates are remembered: a request with a line of the usual form, equal
+header bytes and a body of the announced length is not parsed, because the parser's result is known. Anything else, in
+pieces or several at once, goes to the parser, and so does everything after it on that connection. A create then costs
+41 µs instead of 51.
 
-It costs about half of the other way (`tests.bench.create_cost`): there is no task and no future for each request, so
-the answer of one write wakes all who waited for it in one turn of the loop.
+The fast path costs about half of the general one (`tests.bench.create_cost`): there is no task or future for each
+request, so the answer of one write answers all its requests in one turn of the loop.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ from scheduler_service.usecases.authenticate import KnownClient, Principal
 
 _BEFORE, _BEHIND = CREATE.path.split("{client_id}")
 REMEMBERED_HEADERS: Final = 1_024
-"""Blocks of headers, each of `REMEMBERED_BYTES` at most. Only callers with a good key fill them."""
+"""Blocks of headers, each of `REMEMBERED_BYTES` at most. Only requests with a valid key fill them."""
 REMEMBERED_BYTES: Final = 1_024
 _END: Final = b"\r\n\r\n"
 _usual_line = re.compile(
@@ -64,23 +64,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Asker(Protocol):
-    """Who asked: a connection. `known`: by whose key it did last."""
+    """The connection that a request came on. `known`: the client whose key it used last."""
 
     known: KnownClient | None
 
     def answer_plainly(self, answer: bytes, *, close: bool) -> None:
-        """Once, for what was begun."""
+        """Called exactly once for each create that was begun."""
 
 
 class _Headers(NamedTuple):
-    """Of a request that was plain, and the length of its body."""
+    """The headers of a request that was plain, and the length of its body."""
 
     headers: Mapping[str, str]
     length: int
 
 
 class PlainCreates:
-    """Those of one server."""
+    """The plain creates of one server."""
 
     def __init__(self, *, services: ApiServices, settings: ApiSettings, series: RouteMetrics) -> None:
         self.services = services
@@ -91,13 +91,13 @@ class PlainCreates:
         self._remembered: dict[bytes, _Headers] = {}
 
     async def close(self) -> None:
-        """Forget the time limits, and end what the late rule has begun."""
+        """Cancel the time limits, and the tasks that the late rule began."""
         self.limits.close()
         await self.tasks.close()
 
     def begin(self, asker: Asker, message: RawRequestMessage, payload: StreamReader, raw: bytes = b"") -> bool:
-        """Whether it is plain and right so far: then `asker` will be answered. Else nothing has happened. `raw`: what
-        it was parsed from, where that was all of it and nothing else."""
+        """True: the request is plain and valid so far, and `asker` will be answered. False: nothing has happened.
+        `raw`: the bytes it was parsed from, if they are exactly this request."""
         if message.method != "POST":
             return False
         path, asks, query = message.path.partition("?")
@@ -112,7 +112,7 @@ class PlainCreates:
         return begun
 
     def begin_alike(self, asker: Asker, raw: bytes) -> bool | None:
-        """The same for bytes that were not parsed. None: they have to be, to tell whether they are a plain create."""
+        """`begin` for bytes that were not parsed. None: only the parser can tell whether they are a plain create."""
         line_end, head_end = raw.find(b"\r\n"), raw.find(_END) + len(_END)
         known = self._remembered.get(raw[line_end:head_end])
         if known is None or len(raw) - head_end != known.length or (line := _usual_line(raw, 0, line_end)) is None:
@@ -155,7 +155,7 @@ class PlainCreates:
         return False
 
     def _body(self, message: RawRequestMessage, payload: StreamReader) -> bytes | None:
-        """The whole body of a request that asks for nothing but what it says."""
+        """The body, if the request is complete and no header asks for anything else; else None."""
         headers = message.headers
         if (
             message.version != HttpVersion11
@@ -176,7 +176,7 @@ class PlainCreates:
 
 
 class _PlainCreate:
-    """One of them, on its way."""
+    """One plain create under way."""
 
     __slots__ = (
         "_asker",
@@ -219,7 +219,7 @@ class _PlainCreate:
         self._late: asyncio.Task[None] | None = None
 
     def begin(self, data: bytes, once: Once | None) -> bool:
-        """False for what the endpoint has to refuse."""
+        """False: nothing has happened, and the endpoint has to refuse it."""
         services, held = self._of.services, len(data)
         ids = None if once is None else OnceIds(self._client.client_id, once, data)
         try:
@@ -241,7 +241,7 @@ class _PlainCreate:
         return True
 
     def _run(self, settling: Coroutine[Any, Any, None]) -> None:
-        """What the late rule asks for before the answer."""
+        """Run the work that the late rule requires before the answer."""
         self._late = self._of.tasks.spawn(settling, name="late-create")
 
     def _overdue(self) -> None:
@@ -252,14 +252,14 @@ class _PlainCreate:
         self._answer(too_slow())
 
     def _answered(self, error: Exception | None) -> None:
-        """By storage."""
+        """Storage has answered, or refused."""
         if self._limit is not None:
             self._limit.over()
         self._answer(error)
 
     def _answer(self, error: Exception | None) -> None:
         of, services, close = self._of, self._of.services, self._of.services.health.stopping
-        # Both lead back here; what refers to itself stays until the next search for cycles.
+        # Both refer back to this object; break the cycle, or it stays until the cycle collector runs.
         self._give_up = self._limit = None
         self._release()
         status, head, body = 201, "", b""
@@ -314,5 +314,5 @@ def _date(seconds: int) -> str:
 
 
 def _never(name: str, error: BaseException) -> None:
-    """What the late rule meets is answered."""
+    """An unhandled exception of the late rule's task: it should have reported every error as an answer."""
     raise AssertionError(f"{name} met an error that it did not tell") from error

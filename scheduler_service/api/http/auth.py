@@ -1,4 +1,4 @@
-"""Who may use a route. Checked in one place, for every route, before its handler sees the request."""
+"""Which keys may use a route. Checked in one place, for every route, before the handler sees the request."""
 
 from enum import Enum
 
@@ -7,8 +7,8 @@ from scheduler_service.usecases.authenticate import Forbidden, Principal
 
 
 class Access(Enum):
-    """OPEN needs no key. ANY takes every good key. CLIENT takes the key of the client in the path, and administrators';
-    that client must exist. ADMIN takes administrators' keys. CONFIGURED_ADMIN takes only the one from configuration.
+    """OPEN needs no key. ANY takes every valid key. CLIENT takes the key of the client in the path and administrators'
+    keys; that client must exist. ADMIN takes administrators' keys, CONFIGURED_ADMIN only the one from configuration.
     """
 
     OPEN = "open"
@@ -19,8 +19,8 @@ class Access(Enum):
 
 
 def authorize(access: Access, principal: Principal, client_id: str | None) -> None:
-    """`client_id`: the one in the path, if there is one. Raises NotFound for whatever is another client's, so that a
-    key can't find out who else there is; Forbidden for what only administrators may do."""
+    """`client_id`: the one in the path, if there is one. Raises NotFound for anything of another client, so that a key
+    can't discover other clients; Forbidden for what only administrators may do."""
     if principal.client_id is None:
         if access is Access.CONFIGURED_ADMIN and not principal.configured:
             raise Forbidden("only the administrator's key from configuration makes and revokes administrators' keys")

@@ -1,26 +1,26 @@
-"""Connections: how many there may be, and for how long their other ends are waited for.
+"""Connections: how many may be open, and how long the server waits for their peers.
 
     opened ──head──▶ request ──▶ answer ──taken──▶ idle ──head──▶ …
-           head_timeout        answer_timeout      keep_alive
+         head_timeout                 answer_timeout   keep_alive
 
-`head_timeout` runs from the opening, later from the first byte of a request, until its headers are complete; a head
-grows to `max_head_bytes`. What takes time between is the request's own limit, bodies included. An answer that is not
-taken runs into `answer_timeout`, also where the connection is being closed: its bytes would be kept for as long.
+`head_timeout` runs from the opening, later from the first byte of a request, until its headers are complete; a head may
+have `max_head_bytes`. From then until the answer the request's own time limit applies, bodies included. An answer that
+the peer does not read runs into `answer_timeout`, also while the connection is being closed: its bytes stay in memory
+until then.
 
-Where there are `max_connections`, the one heard of longest ago that waits for a request, or for the rest of one that
-has been answered, makes room for a new one; so nobody can keep others out by holding connections. Requests that wait
-for their bodies keep theirs, but one caller's have a quarter of all at most (`api.request_budget`). Where none of the
-oldest waits, the one whose answer has not been taken for longest does, from STALLED_SECONDS on: to ask and
-take no answers needs no key. Otherwise the new one gets 503 and is closed.
+With `max_connections` open, a new connection displaces the one that was heard from longest ago and waits for a request
+or for the rest of an answered one; so holding connections keeps nobody out. Requests that wait for their bodies keep
+their connections, but those of one caller have at most a quarter of all (`api.request_budget`). If none of the oldest
+waits, the one whose answer has been unread for longest is displaced, from STALLED_SECONDS on: sending requests and not
+reading the answers needs no key. Otherwise the new connection gets 503 and is closed.
 
-Parsing is work for the loop that anybody can ask for, without a key too: 64 KiB of a body in chunks of one byte cost
-2 ms. So
+Parsing costs the loop time, and a peer needs no key to cause it: 64 KiB of a body in chunks of one byte cost 2 ms. So
 
 - all connections together parse for TURN_SECONDS in a turn of the loop, READ_BYTES of a connection at a time, in the
-  order in which their bytes came (`Parsing`);
-- what is left of a request's body when it has been answered is not parsed: the connection is closed after the answer,
-  and until the other end has taken that, bytes are dropped;
-- a chunked body takes at most twice its size on the wire, beside SPARE_WIRE_BYTES.
+  order in which their bytes arrived (`Parsing`);
+- the rest of a body whose request has been answered is not parsed: the connection is closed after the answer, and bytes
+  are dropped until the peer has read it;
+- a chunked body takes at most twice its size on the wire, plus SPARE_WIRE_BYTES.
 """
 
 import asyncio
@@ -44,22 +44,22 @@ from scheduler_service.runtime.logging import get_logger
 from scheduler_service.usecases.authenticate import KnownClient
 
 LOOKED_AT: Final = 64
-"""How many of the oldest connections are looked at for one that waits."""
+"""How many of the oldest connections are searched for one that waits."""
 STALLED_SECONDS: Final = 1.0
-"""An answer that has not been taken for so long makes room for a new connection."""
+"""A connection whose answer has been unread for this long may be displaced by a new one."""
 READ_BYTES: Final = 64 * 1024
-"""What is parsed of one connection's bytes at a time."""
+"""Bytes of one connection that are parsed at a time."""
 TURN_SECONDS: Final = 0.005
-"""For which bytes are parsed in one turn of the loop, all connections together; a piece that is begun is ended."""
+"""Time for parsing in one turn of the loop, over all connections; a piece that was begun is finished."""
 SPARE_WIRE_BYTES: Final = 64 * 1024
-"""What the frames of a chunked body may take, however short it is."""
+"""Allowance for the framing of a chunked body, however short the body is."""
 _ENOUGH_ROOM: Final = 0.9
 _encode = msgspec.json.Encoder().encode
 _log = get_logger("minutehand.api")
 
 
 class Parsing:
-    """Whose bytes are parsed next. Lives on one event loop. `monotonic` in seconds."""
+    """Shares the time for parsing among connections, in order. Lives on one event loop. `monotonic` in seconds."""
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -68,11 +68,11 @@ class Parsing:
         self._next_turn: asyncio.Handle | None = None
 
     def at_once(self) -> bool:
-        """Whether there is time for more in this turn, and nobody else waits for it."""
+        """Whether this turn has time left and no other connection waits for it."""
         return self._left > 0 and not self._waiting
 
     def wait(self, connection: "Connection") -> None:
-        """For `connection.parse_next`. Once at a time."""
+        """Queue the connection for `parse_next`. It must not be queued already."""
         self._waiting.append(connection)
         self._ensure_next()
 
@@ -102,7 +102,7 @@ class Parsing:
 
 
 class Connections:
-    """Those of one server. `limit`: how many there may be."""
+    """The connections of one server, at most `limit`."""
 
     def __init__(self, *, services: ApiServices, settings: ApiSettings, limit: int, plain: PlainCreates) -> None:
         self.limit = limit
@@ -132,7 +132,7 @@ class Connections:
         return True
 
     def heard(self, connection: "Connection") -> None:
-        """A request came."""
+        """A request arrived: this is now the connection heard from last."""
         if connection in self._open:
             self._open.move_to_end(connection)
 
@@ -143,7 +143,7 @@ class Connections:
             _log.info("connections-free", limit=self.limit)
 
     def last_words(self, kind: str, detail: str) -> bytes:
-        """A refusal for a connection on which no request was read: the whole answer."""
+        """A refusal as raw bytes, for a connection without a request that aiohttp could answer."""
         request_id = f"{self.services.randomness.bits(96):024x}"
         refusal = problem(kind, detail, request_id=request_id)
         body = _encode(refusal)
@@ -160,7 +160,7 @@ class Connections:
         return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
     def close(self) -> None:
-        """Wait for nobody any more."""
+        """Cancel all time-outs."""
         self.heads.close()
         self.answers.close()
 
@@ -174,7 +174,12 @@ class Connections:
 
 
 class Connection(RequestHandler):
-    """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them."""
+    """One connection. Bytes that are no HTTP request are answered 400, without echoing or logging them.
+
+    It drives aiohttp's `RequestHandler` by its private fields, so aiohttp is pinned. aiohttp's task awaits `_waiter`
+    between requests; while that is set aside (`_parked`), aiohttp takes the task to be busy and only queues what it
+    parses.
+    """
 
     __slots__ = (
         "_answer",
@@ -199,28 +204,28 @@ class Connection(RequestHandler):
         self._head_bytes = 0
         self._answer: Wait | None = None
         self._rest: StreamReader | None = None
-        """The body of a request that has been answered before all of it came."""
+        """The body of a request that was answered before all of it had arrived."""
         self._unread = bytearray()
         self._unwanted = False
         self._wire_bytes = 0
-        """Since the request's head."""
+        """Bytes received since the request's head."""
         self._whole = True
-        """All that came so far were requests of one piece each, so the next byte is the first of one."""
+        """Every read so far was exactly one request, so the next byte begins one and may be compared unparsed."""
         self._parked: asyncio.Future[None] | None = None
-        """What aiohttp's task waits by for the next request, while one is under way without it."""
+        """The future that aiohttp's task awaits for the next request, set aside while a plain create is under way."""
         self.known: KnownClient | None = None
-        """See `plain_creates`."""
+        """The client whose key this connection used last (`plain_creates.Asker`)."""
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a request, or for the rest of an answered one, and has nothing left to say."""
+        """Whether it waits for a request, or for the rest of an answered one, and has no unread answer."""
         idle = self._waiter is not None and not self._waiter.done()
         return (idle or self._rest is not None) and self._answer is None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)
-        # So the transport tells of every byte that it can't get rid of. That of TLS takes no bytes for too many at 0,
-        # and would pause for good.
+        # `pause_writing` is to be called as soon as a byte is left in the buffer. The TLS transport compares with >=
+        # and would pause an empty buffer for good at 0.
         secured = transport.get_extra_info("sslcontext") is not None
         self._socket.set_write_buffer_limits(high=int(secured), low=0)
         if not self._kept.admit(self):
@@ -241,12 +246,12 @@ class Connection(RequestHandler):
                 wait.over()
         super().connection_lost(exc)
         if self._rest is not None:
-            # aiohttp's task would wait LINGER_SECONDS for bytes that can't come.
+            # Else aiohttp's task would wait LINGER_SECONDS for bytes that can't arrive any more.
             self._rest.feed_eof()
 
     def data_received(self, data: bytes) -> None:
-        """Parse in order, when there is time; a read brings up to 256 KiB. Empty: the parser, which had paused, goes on
-        with what it has."""
+        """Parse now or queue the bytes, so that they are parsed in order; a read brings up to 256 KiB. Empty `data`:
+        the parser had paused and continues with what it holds."""
         if self._unwanted:
             self._drop(data)
             return
@@ -264,7 +269,7 @@ class Connection(RequestHandler):
             self._socket.pause_reading()
 
     def parse_next(self) -> bool:
-        """Parse a piece of what waits. False: nothing is left, or nobody wants it any more."""
+        """Parse one piece of the queued bytes. False: nothing is left, or the rest is dropped."""
         if self._socket is None or self._socket.is_closing():
             self._unread.clear()
             return False
@@ -284,7 +289,7 @@ class Connection(RequestHandler):
 
     def _parse(self, data: bytes) -> None:
         before, idle = self._request_count, self._waiter
-        # `_begin_next` wakes it.
+        # Hidden from the parser, which would wake aiohttp's task: `_begin_next` tries a plain create first.
         self._waiter = None
         try:
             super().data_received(data)
@@ -303,13 +308,13 @@ class Connection(RequestHandler):
             self._judge_frames(len(data))
 
     def _just_parsed(self, data: bytes) -> bool:
-        """Whether the last request that was parsed is all of these bytes."""
+        """Whether these bytes are exactly the request that was parsed last."""
         _, payload = self._messages[-1]
         whole = data.find(b"\r\n\r\n") + 4 + payload.total_bytes == len(data)
         return whole and payload.is_eof() and not self._upgraded
 
     def _request_came(self) -> None:
-        """Its head is complete."""
+        """The head of a request is complete."""
         self._kept.heard(self)
         if self._head is not None:
             self._head.over()
@@ -318,7 +323,7 @@ class Connection(RequestHandler):
         self._wire_bytes = 0
 
     def _begin_alike(self, raw: bytes) -> bool | None:
-        """As `PlainCreates.begin_alike`, if nothing is under way."""
+        """`PlainCreates.begin_alike`, if no request is under way and the connection stays open; else None."""
         idle = self._waiter
         ending = self._close or self._force_close or self._answer is not None
         if idle is None or idle.done() or self._messages or ending:
@@ -332,14 +337,14 @@ class Connection(RequestHandler):
         return begun
 
     def _begin_next(self, *, raw: bytes = b"", judged: bool = False) -> None:
-        """The first request that was parsed, if nothing is under way. `raw`: see `PlainCreates.begin`. `judged`: it is
-        known not to be a plain create."""
+        """Start the first parsed request, if none is under way. `raw`: see `PlainCreates.begin`. `judged`: it is known
+        not to be a plain create."""
         idle = self._waiter
         if idle is not None and not idle.done() and self._messages and (judged or not self._begin_plain(idle, raw)):
             idle.set_result(None)
 
     def _begin_plain(self, idle: "asyncio.Future[None]", raw: bytes) -> bool:
-        """Whether the next request is a plain create, and is on its way."""
+        """Start the next request if it is a plain create; else leave it for aiohttp's task and answer False."""
         message, payload = self._messages.popleft()
         self._waiter, self._parked = None, idle
         if (
@@ -355,7 +360,7 @@ class Connection(RequestHandler):
         return False
 
     def answer_plainly(self, answer: bytes, *, close: bool) -> None:
-        """As aiohttp's task does behind its handler: answer, then wait for the next request."""
+        """Do what aiohttp's task does after its handler: answer, then wait for the next request."""
         self._waiter, self._parked = self._parked, None
         if self.transport is None or self._socket is None or self._waiter is None or self._waiter.done():
             return
@@ -370,7 +375,7 @@ class Connection(RequestHandler):
             self._waiter.set_result(None)
 
     def _judge_frames(self, size: int) -> None:
-        """Bytes of a body have come."""
+        """Refuse a chunked body whose framing outweighs its content."""
         self._wire_bytes += size
         request = self._current_request
         if self._wire_bytes <= SPARE_WIRE_BYTES or request is None or request.content.is_eof():
@@ -382,7 +387,7 @@ class Connection(RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send the answer. What is left of the request's body then is nobody's to parse, unless it is short."""
+        """Send the answer. Unless it is short, the rest of the request's body is dropped unparsed."""
         content, announced = request.content, request.content_length
         if not content.is_eof() and (announced is None or announced - content.total_bytes > READ_BYTES):
             resp.force_close()
@@ -392,13 +397,13 @@ class Connection(RequestHandler):
         return sent
 
     def _drop(self, data: Sized) -> None:
-        """So that the other end gets to read the answer: a socket closed over unread bytes resets the connection."""
+        """Read and discard, so that the peer can read the answer: closing over unread bytes resets the connection."""
         self._wire_bytes += len(data)
         if self._wire_bytes > self._kept.max_dropped_bytes:
             self.force_close()
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Of a body, for more. aiohttp asks whenever some of it was taken, also where nothing had been paused."""
+        """aiohttp calls this whenever part of a body was consumed, also where nothing had been paused."""
         if self._reading_paused or self._buffer_paused:
             super().resume_reading(resume_parser)
 
@@ -427,7 +432,7 @@ class Connection(RequestHandler):
             detail = "this is not an HTTP/1.1 request that can be read, or its headers are too long"
             answer = problem_response(problem("malformed", detail, request_id=request_id))
         else:
-            if not isinstance(exc, ConnectionError):  # the other end has gone amid its request
+            if not isinstance(exc, ConnectionError):  # the peer left in the middle of its request
                 _log.error("request-crashed", request_id=request_id, exc_info=exc)
             answer = problem_response(internal_problem(request_id=request_id))
         answer.force_close()

@@ -1,8 +1,8 @@
 """JSON bodies into structs, with every fault named at once.
 
-msgspec decodes and validates in one pass and stops at the first fault. Right bodies of up to LARGE bytes are decoded
-that way alone. Wrong ones, and all longer ones, are read piece by piece (`api.pieces`), which finds all faults and
-judges bounds first. The semantic rules of the use case then judge what is left, with stand-ins for the fields that are
+msgspec decodes and validates in one pass and stops at the first fault. Valid bodies of up to LARGE bytes are decoded
+that way alone. Invalid ones, and all longer ones, are read piece by piece (`api.pieces`), which finds all faults and
+checks bounds first. The semantic rules of the use case then judge the struct, with stand-ins for the fields that are
 known to be wrong, and both lists are answered together, up to `most` faults.
 
 Refusing a body costs about what accepting one of the same size does: at most some 50 ms of CPU for 4 MiB.
@@ -22,7 +22,7 @@ __all__ = ["Body", "Rules", "token"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 Rules = Callable[[T], Sequence[FieldError]]
-"""The semantic rules of a struct: everything wrong with a well-formed one."""
+"""The semantic rules of a struct: answers every fault of a well-formed one."""
 _TWICE: Final = "a field is given more than once, and once with a wrong value"
 
 
@@ -35,9 +35,9 @@ class Body(Generic[T]):
         self._decode_list: Callable[[bytes], list[T]] = msgspec.json.Decoder(list[type_]).decode  # type: ignore[valid-type]
 
     def decode(self, data: bytes, rules: Rules[T] | None = None, *, most: int = MAX_FAULTS) -> T:
-        """Raises Refusal (malformed) and Invalid, with `most` faults at most. `rules` are only asked about a body that
-        is wrong anyway: a right one is judged by its use case. Where a field of a body longer than LARGE is given more
-        than once, the last one counts."""
+        """Raises Refusal (malformed) and Invalid, with `most` faults at most. `rules` judge only a body that is already
+        known to be wrong: a valid one is judged by its use case. Where a body longer than LARGE repeats a field, the
+        last value counts."""
         value = self.decode_if_right(data)
         if value is not None:
             return value
@@ -47,7 +47,7 @@ class Body(Generic[T]):
             raise _malformed(data, error) from None
 
     def decode_if_right(self, data: bytes) -> T | None:
-        """None for JSON that is not as the type says, or longer than LARGE. Raises Refusal (malformed)."""
+        """None for JSON that does not match the type, or is longer than LARGE. Raises Refusal (malformed)."""
         if not data.isascii():
             _check_utf8(data)
         if len(data) > LARGE:
@@ -60,8 +60,8 @@ class Body(Generic[T]):
             raise _malformed(data, error) from None
 
     def decode_together(self, parts: Sequence[msgspec.Raw]) -> list[T] | None:
-        """Parts of a body that was found to be UTF-8, all in one go, which is cheaper than one after the other. None
-        where one of them is not right, or they are longer than LARGE together."""
+        """Decodes parts of a body, known to be UTF-8, as one array: cheaper than one by one. None where one of them is
+        invalid, or their total is longer than LARGE."""
         if sum(map(len, parts)) > LARGE:
             return None
         try:
@@ -81,7 +81,7 @@ class Body(Generic[T]):
             more = (fault for fault in rules(value) if not _under(fault.pointer, wrong))
             faults.extend(islice(more, most + 1))
         if not faults:
-            # Read piece by piece, only the last of the same names counts.
+            # msgspec saw the wrong value of a repeated field; read piece by piece, only the last one counts.
             faults.append(FieldError("", _TWICE))
         raise Invalid(faults[:most], more=len(faults) > most)
 
@@ -102,7 +102,7 @@ def _malformed(data: bytes, error: Exception) -> Refusal:
 
 
 def _under(pointer: str, wrong: set[str]) -> bool:
-    """Whether a pointer is one of those known to be wrong, or leads into one."""
+    """Whether a pointer is known to be wrong, or points into a value that is."""
     while pointer:
         if pointer in wrong:
             return True

@@ -1,8 +1,8 @@
-"""What surrounds every handler: request id, key, time limit, refusals, counting. One wrapper, no middleware.
+"""The wrapper around every handler: request id, key, time limit, refusals, metrics. There is no middleware.
 
     request id -> key -> may this key use this route -> does the client exist -> handler -> answer, or a problem
 
-Everything that can go wrong ends here as a problem document; nothing that storage, a driver or Python says gets out.
+Every error ends here as a problem document; no message of storage, a driver or Python reaches the caller.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ Endpoint = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all endpoints of an application share."""
+    """The collaborators that all endpoints of an application share."""
 
     services: ApiServices
     settings: ApiSettings
@@ -55,14 +55,14 @@ class Surroundings:
 
 
 class HasHeaders(Protocol):
-    """A request, or what one is made from."""
+    """A request, or a parsed message that has become none yet."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
 
 
 def request_id_of(request: HasHeaders, services: ApiServices) -> str:
-    """The caller's, if it can be repeated safely in a header and a log line."""
+    """The caller's id if it is safe in a header and a log line, else a new one."""
     given = request.headers.get(REQUEST_ID)
     if given is not None and _SANE_ID.fullmatch(given):
         return given
@@ -113,6 +113,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             if touches_storage and storage.doubted:
                 storage.worked()
         except asyncio.CancelledError:
+            # Cancelled by its own deadline, it is answered; cancelled from outside, it must stay cancelled.
             if not deadline.expired or deadline.task is None:
                 raise
             deadline.task.uncancel()
@@ -135,7 +136,7 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
 
 
 def not_found(around: Surroundings) -> Endpoint:
-    """The endpoint of every path that no route has."""
+    """The endpoint for paths without a route."""
 
     async def handle(request: web.Request) -> web.Response:
         error = NotFound("there is no such path; the paths begin with /v1")
@@ -145,7 +146,7 @@ def not_found(around: Surroundings) -> Endpoint:
 
 
 def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
-    """The endpoint of the other methods of a path. `allowed`: the value of the Allow header."""
+    """The endpoint for methods that a path does not have. `allowed`: the value of the Allow header."""
 
     async def handle(request: web.Request) -> web.Response:
         error = Refusal("method-not-allowed", f"this path takes {allowed}", headers={"Allow": allowed})
@@ -156,7 +157,7 @@ def method_not_allowed(around: Surroundings, allowed: str) -> Endpoint:
 
 
 async def _admit(context: RequestContext, route: Route) -> None:
-    """Check the key, what is left of its budget, the client in the path and the names of the query parameters.
+    """Check the key, its budget, the client in the path and the names of the query parameters.
 
     Raises Unauthenticated, Refusal, Forbidden, NotFound, Conflict for built-in clients, Invalid, StoreUnavailable.
     """
@@ -181,7 +182,7 @@ async def _admit(context: RequestContext, route: Route) -> None:
 
 
 async def _in_turn(context: RequestContext, handler: Handler) -> web.Response:
-    """Raises Refusal: what came before it has used up the budget."""
+    """Handle it when its caller has a free turn. Raises Refusal if earlier requests have used up the budget."""
     assert context.principal is not None
     context.queued = True
     async with context.services.request_budget.turn(context.principal):
@@ -198,12 +199,13 @@ def _too_slow(context: RequestContext) -> MinutehandError:
 
 
 def too_slow() -> MinutehandError:
-    """What a request came to that only storage can have held up."""
+    """The error of a request that timed out where only storage can have held it up."""
     return StoreUnavailable("no answer within the request's time-out")
 
 
 def refused(error: MinutehandError, *, request_id: str, settings: ApiSettings, health: ApiHealth) -> web.Response:
-    """The answer to a request that failed; `health` and the log are told what concerns them."""
+    """The answer to a request that failed. `health` hears of storage failures and of shedding, the log of the rest that
+    an operator must know."""
     if isinstance(error, Overloaded):
         if not isinstance(error, TrialCallsFull):
             health.shedding.refused()
@@ -218,19 +220,18 @@ def refused(error: MinutehandError, *, request_id: str, settings: ApiSettings, h
 
 
 def crashed(error: Exception, route: Route, *, request_id: str) -> web.Response:
-    """The answer to a request that met an error of ours; the log has it."""
+    """The answer to a request whose handler raised an unhandled exception, which is logged."""
     _log.error("request-crashed", route=f"{route.method} {route.path}", request_id=request_id, exc_info=error)
     return problem_response(internal_problem(request_id=request_id))
 
 
 def audited(route: Route) -> Handler:
-    """The route's handler; for administrators with an entry begun before it and ended behind it.
+    """The handler of a route that changes something, with an audit log entry begun before it and ended after it.
 
-    The audit log around the handlers of routes that change something: `usecases.audit_log` says what holds.
-
-    Every use of such a route by an administrator is recorded, also on a client's own routes; what a client's key does
-    is not. Which routes these are follows from the route table (`Route.changes`), so that no handler can forget it. A
-    handler says what it did by `RequestContext.record` or `RequestContext.log`: those ids are the entry's details.
+    Every use of such a route by an administrator is recorded, also on a client's own routes; uses by a client's key are
+    not. The route table decides which routes these are (`Route.changes`), so that no handler can forget it. A handler
+    reports what it did by `RequestContext.record` or `RequestContext.log`: those ids become the entry's details.
+    `usecases.audit_log` states the guarantees.
     """
     action, handler = operation_id(route), route.handler
 

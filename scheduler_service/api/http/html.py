@@ -1,4 +1,4 @@
-"""Pages without a single script: a frame, one style sheet of our own, and headers that let nothing else in."""
+"""HTML pages without scripts: a frame, one inline style sheet, and headers that allow nothing else."""
 
 import base64
 import hashlib
@@ -45,7 +45,7 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-"""Only the style sheet above applies: no script, picture, font, form or frame, from wherever."""
+"""These allow the style sheet above and no script, picture, font, form or frame from any origin."""
 
 _CODE = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"\[([^\]]+)\]\((https://[^)\s]+)\)")
@@ -61,7 +61,7 @@ def page(title: str, body: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Paragraphs with `code` and [links](https://...), as descriptions have them."""
+    """HTML of a description: paragraphs with `code` and [links](https://...)."""
     paragraphs = [part.strip() for part in text.split("\n\n")]
     return "".join(f"<p>{inline(part)}</p>\n" for part in paragraphs if part)
 

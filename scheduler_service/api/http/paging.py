@@ -1,12 +1,12 @@
-"""What all listings share: a window, a limit, and a cursor that goes on where a page ended.
+"""What all listings share: a window, a limit, and a cursor that continues where a page ended.
 
-A `Listing` has a limit and a cursor, a `WindowListing` also `from`, `to` and filters. Each names every fault at once.
+A `Listing` has a limit and a cursor, a `WindowListing` also `from`, `to` and filters. Both report every fault at once.
 
-Cursors are opaque, versioned, and good for the listing they came from only. One holds its whole listing (window and
-filters) beside the place to go on, so that it is enough by itself; what is given beside it must agree. A checksum keyed
-by the client catches what was cut, edited or taken from elsewhere. It protects nothing: an attacker who forges a cursor
-may list the same without one. So its window is held to the bounds of one that is given: else a forged one could make a
-process read the index of a million years.
+Cursors are opaque, versioned, and valid only for the listing they came from. A cursor holds its whole listing (window
+and filters) beside the position, so that it suffices alone; parameters given with it must agree. A checksum keyed by
+the client id detects cursors that were cut, edited or taken from elsewhere. It is no protection: its key is public, and
+a forged cursor lists nothing that the caller could not list without it. So the window in a cursor is held to the same
+bounds as a given one; else a forged cursor could make a process read the index of a million years.
 """
 
 import base64
@@ -34,11 +34,11 @@ _CHECKSUM_BYTES = 6
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a listing goes on. Each listing tags its own with its name and the number of their form: "balance-1"."""
+    """Where a listing continues. Each listing has its own subclass, tagged with its name and a version: "balance-1"."""
 
 
 class WindowCursor(Cursor, frozen=True):
-    """The same with its window. What a subclass has by the name of a filter is that filter."""
+    """A cursor with its window. A field of a subclass that has the name of a filter holds that filter's value."""
 
     start: UnixMillis
     end: UnixMillis
@@ -48,11 +48,11 @@ C = TypeVar("C", bound=Cursor)
 W = TypeVar("W", bound=WindowCursor)
 T = TypeVar("T")
 LeftOut = Callable[[UnixMillis | None, UnixMillis | None, int], tuple[int, int]]
-"""What window is meant by `from` and `to` of which one or both may be left out, and the present instant."""
+"""Answers the window for `from`, `to` (None: left out) and the present instant."""
 
 
 class Listing(Generic[C]):
-    """A listing from its first item on, or behind a cursor."""
+    """A listing from its first item on, or after a cursor."""
 
     def __init__(self, cursor: type[C], *, most: int, default: int = DEFAULT_LIMIT) -> None:
         self._limit = limit_parameter(most, default=default)
@@ -61,7 +61,7 @@ class Listing(Generic[C]):
         self.parameters: tuple[Parameter[Any], ...] = (self._limit, CURSOR)
 
     def read(self, client_id: ClientId, query: Mapping[str, str]) -> tuple[C | None, int]:
-        """The cursor if one is given, and how many items at most. Raises Invalid."""
+        """The cursor, if one is given, and the limit. Raises Invalid."""
         faults: list[FieldError] = []
         limit = self._limit.of(query, faults) or self._default
         cursor = None
@@ -77,8 +77,8 @@ class Listing(Generic[C]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowQuery(Generic[W]):
-    """What to list: start <= instant < end, by these filters, behind `cursor` (None: from the first on), and how many
-    items at most."""
+    """What to list: start <= instant < end, by these filters, after `cursor` (None: from the first on), at most `limit`
+    items."""
 
     start: UnixMillis
     end: UnixMillis
@@ -88,7 +88,7 @@ class WindowQuery(Generic[W]):
 
 
 class WindowListing(Generic[W]):
-    """A listing within a window of at most `longest_days`. `start` and `end` are sentences for callers."""
+    """A listing within a window of at most `longest_days`. `start` and `end` describe its bounds to callers."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class WindowListing(Generic[W]):
     def read(
         self, client_id: ClientId, query: Mapping[str, str], *, now: int, fits: Callable[[W], bool]
     ) -> WindowQuery[W]:
-        """`fits`: whether the place to go on is one of the cursor's window. Raises Invalid."""
+        """`fits`: whether a cursor's position is within its own window. Raises Invalid."""
         faults: list[FieldError] = []
         limit = self._limit.of(query, faults) or DEFAULT_LIMIT
         start, end = self._start.of(query, faults), self._end.of(query, faults)
@@ -145,7 +145,7 @@ def until_now(*, longest_days: int) -> LeftOut:
     def left_out(start: UnixMillis | None, end: UnixMillis | None, now: int) -> tuple[int, int]:
         if end is not None:
             return (max(end - DAY_MS, 0) if start is None else start), end
-        # What was done this very millisecond is done.
+        # `to` is exclusive: now + 1 includes what happened in this millisecond.
         last = now + 1 if start is None else max(start + 1, min(now + 1, start + longest_days * DAY_MS))
         return (max(last - DAY_MS, 0) if start is None else start), last
 
@@ -153,13 +153,13 @@ def until_now(*, longest_days: int) -> LeftOut:
 
 
 def seal(client_id: ClientId, cursor: Cursor) -> str:
-    """The text of a cursor. Listings tell theirs apart by their tags."""
+    """The text of a cursor. Its tag says which listing it belongs to."""
     data = msgspec.msgpack.encode(cursor)
     return base64.urlsafe_b64encode(_checksum(client_id, data) + data).decode().rstrip("=")
 
 
 def unseal(client_id: ClientId, text: str, *, decode: Callable[[bytes], T]) -> T:
-    """What was sealed. Raises Invalid."""
+    """The cursor of a sealed text. Raises Invalid."""
     try:
         if len(text) > MAX_CURSOR:
             raise ValueError
@@ -180,7 +180,7 @@ def no_cursor() -> Invalid:
 
 
 def _disagreeing(given: Mapping[str, object], meant: Mapping[str, object]) -> list[FieldError]:
-    """What is wrong with parameters beside a cursor. None among those given: nothing that could be read."""
+    """The faults of parameters that contradict the cursor. A None in `given` was left out or is reported already."""
     return [
         FieldError(f"/{name}", "is not that of the listing which the cursor goes on with; leave it out")
         for name, value in given.items()

@@ -1,6 +1,6 @@
-"""Query parameters and the variable parts of paths: each declared once, read by its declaration and documented from it.
+"""Query parameters and the variable parts of paths. Each is declared once; the declaration reads and documents it.
 
-A route names its query parameters (`Route.query`); `RequestContext.query` refuses every other one.
+A route names its query parameters (`Route.query`); `RequestContext.query` refuses all others.
 """
 
 import re
@@ -23,15 +23,15 @@ Schema = Mapping[str, Any]
 """JSON Schema of draft 2020-12."""
 DEFAULT_LIMIT = 100
 MAX_YEAR = 9998
-"""So that every day has one after it."""
+"""The day after the last one must still be a `date`, whose years end at 9999."""
 MAX_CURSOR = 4096
-"""Characters of a cursor; longer ones are not looked at."""
+"""Characters of a cursor; longer ones are refused undecoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter(Generic[T]):
-    """A query parameter. `sentence` is for callers; `read` turns its text into a value, or raises ValueError with a
-    sentence that says what it must be."""
+    """A query parameter. `sentence` describes it to callers; `read` turns its text into a value, or raises ValueError
+    with a sentence that says what it must be."""
 
     name: str
     sentence: str
@@ -39,7 +39,7 @@ class Parameter(Generic[T]):
     read: Callable[[str], T]
 
     def of(self, query: Mapping[str, str], faults: list[FieldError]) -> T | None:
-        """None where it is not given, and beside a fault."""
+        """The value; None if it is not given, or is wrong and was added to `faults`."""
         text = query.get(self.name)
         if text is None:
             return None
@@ -73,7 +73,7 @@ def limit_parameter(most: int, *, default: int = DEFAULT_LIMIT) -> Parameter[int
 
 
 def choice_parameter(name: str, sentence: str, choices: Callable[[str], T], values: Iterable[str]) -> Parameter[T]:
-    """One of `values`, which `choices` makes a T of or refuses with ValueError."""
+    """One of `values`. `choices` converts the text, or raises ValueError."""
     known = list(values)
 
     def read(text: str) -> T:
@@ -124,7 +124,7 @@ def _day(text: str) -> date:
 
 @dataclass(frozen=True, slots=True)
 class PathPart:
-    """A variable part of a path. What does not fit the schema names nothing: 404."""
+    """A variable part of a path. A text that does not match the schema names nothing: 404."""
 
     sentence: str
     schema: Schema
@@ -148,4 +148,4 @@ PATH_PARTS: Final[Mapping[str, PathPart]] = {
     "node_id": PathPart("The node.", {"type": "string", "minLength": 1, "maxLength": 128}, "node-a"),
     "kind": PathPart("The last part of a problem's `type`.", {"type": "string", "minLength": 1}, "invalid"),
 }
-"""By name, the same in every path."""
+"""By name; a name means the same in every path."""

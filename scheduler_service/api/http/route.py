@@ -1,11 +1,10 @@
-"""One row of the route table, and the call that its handler is given.
+"""A row of the route table, and the request context that its handler gets.
 
-The table (`resources.ROUTES`) is data: the application is built from it, and whoever wants to know what there is
-(security tests, the OpenAPI document) enumerates it.
+The table (`resources.ROUTES`) is data: the application is built from it, and security tests and the OpenAPI document
+enumerate it.
 
-The header `Idempotency-Key`: read, and answered. What a key does is in `usecases.idempotency.RememberRequest`.
-
-A route that takes it is marked `Route.idempotent`, and answers 200 with REPLAYED what was asked for before.
+The header `Idempotency-Key` is read here; `usecases.idempotency.RememberRequest` says what a key does. A route that
+takes it is marked `Route.idempotent`, and answers a repeat with 200 and the header REPLAYED.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -38,7 +37,7 @@ JSON_HEADERS: Final = {"Content-Type": JSON, **SERVER}
 
 
 class NoRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An empty object, where a body may be left out."""
+    """An empty object; the body may be left out."""
 
 
 _NOTHING: Final = Body(NoRequest)
@@ -54,9 +53,9 @@ REPLAYED: Final[Mapping[str, str]] = {"Idempotency-Replayed": "true"}
 class RequestContext:
     """One request on its way through a route.
 
-    `principal` is None on open routes. `admitted` is the client of routes with Access.CLIENT. `reading`: the body is
-    still on its way. `queued`: it waits for others of its caller. `recorded`: what it did, for the audit log.
-    `deadline`: the request's time limit; handlers that have a time-out of their own disarm it."""
+    `principal` is None on open routes. `admitted` is the client of routes with Access.CLIENT. `reading`: the body has
+    not arrived completely. `queued`: the request waits for others of its caller. `recorded`: what it did, for the audit
+    log. `deadline`: the request's time limit; handlers that have their own time-out disarm it."""
 
     __slots__ = (
         "admitted",
@@ -99,7 +98,7 @@ class RequestContext:
         self.admitted: Client | None = None
         self.reading = False
         self.held = 0
-        """Bytes of its body."""
+        """Bytes of its body that count against `BodyRoom`."""
         self.queued = False
         self.recorded: dict[str, str | int] = {}
 
@@ -152,7 +151,7 @@ class RequestContext:
         return data
 
     async def _pieces(self, announced: int | None) -> bytes:
-        """What comes of the body, until its end. Raises Refusal."""
+        """Reads the body to its end. Raises Refusal."""
         data, content, limit = bytearray(), self.request.content, self.settings.max_body_bytes
         while not content.at_eof():
             piece = await content.readany()
@@ -164,7 +163,7 @@ class RequestContext:
         return bytes(data)
 
     def _take_bytes(self, before: int, size: int) -> None:
-        """The body grows. Raises Refusal where its caller may not have that much."""
+        """Charge for a body that grows from `before` to `size`. Raises Refusal (too-many-requests)."""
         assert self.principal is not None
         self.services.body_room.hold(self.principal, size - before)
         self.held += size - before
@@ -172,21 +171,21 @@ class RequestContext:
             self.services.request_budget.take(self.principal, cost)
 
     def release(self) -> None:
-        """The request is answered."""
+        """Give back what the body held; called when the request is answered."""
         if self.held and self.principal is not None:
             self.services.body_room.release(self.principal, self.held)
 
     def spend(self, cost: float) -> None:
-        """What this request has cost beside its route's own cost (see `api.request_budget`)."""
+        """Charge a cost on top of the route's own (see `api.request_budget`)."""
         if cost and self.principal is not None:
             self.services.request_budget.owe(self.principal, cost)
 
     def has_read(self, rows: int, size: int) -> None:
-        """Rows that were looked at, and bytes of what they hold."""
+        """Charge for rows that were read, and for their bytes."""
         self.spend(cost_of_reading(rows, size))
 
     def query(self) -> Mapping[str, str]:
-        """The query parameters. Raises Invalid for those that the route doesn't declare, and for repeated ones."""
+        """The query parameters. Raises Invalid for parameters that the route doesn't declare, and for repeated ones."""
         query = self.request.query
         allowed = [parameter.name for parameter in self.route.query]
         known = f"known are {', '.join(allowed)}" if allowed else "there are none here"
@@ -203,11 +202,11 @@ class RequestContext:
         return query
 
     def record(self, **ids: str | int) -> None:
-        """What this call did, for the audit log: ids and counts. Never payloads, headers or secrets."""
+        """Add what this request did to its audit log entry: ids and counts, never payloads, headers or secrets."""
         self.recorded.update(ids)
 
     def log(self, action: str, **ids: str | int) -> None:
-        """One line about a change that an operator cares for; its ids are recorded too."""
+        """Log a change that operators need to see, and `record` its ids."""
         self.record(**ids)
         by = self.principal.name if self.principal is not None else None
         _log.info(action, by=by, request_id=self.request_id, **ids)
@@ -224,7 +223,7 @@ class Document(NamedTuple):
 
 
 class Documents(Protocol):
-    """What the route table reads like: the OpenAPI document, and the page made from it."""
+    """The description of the route table: the OpenAPI document, and the page made from it."""
 
     @property
     def openapi(self) -> Document: ...
@@ -237,13 +236,13 @@ class Documents(Protocol):
 class Route:
     """`path` has its variable parts in braces; each matches one segment up to a colon, which begins a verb.
 
-    `query`: the parameters that it takes. `request` and `response` are the types of the JSON bodies (NoRequest: a body
-    may be left out), `status` is that of success, `headers` what that answer carries besides, each with a sentence.
-    `media`: the content types of success. `others`: answers with another status that are no problem, by status, with
-    their type (None: no body). `cost`: what it takes of its caller's budget, in units of about 1 ms of CPU (see
-    `api.request_budget`; nothing of open routes, whose answers are cheap or kept). `reads_much`: it may read many rows,
-    so few of one caller's are handled at once. `dry_run`: it changes nothing, whatever its method. `problems`: the
-    kinds that it can answer, besides those that follow from access, path, query and body (see `openapi.answers`).
+    `query`: its parameters. `request` and `response`: the types of the JSON bodies (NoRequest: the body may be left
+    out). `status`: that of success. `headers`: headers of that answer, each with a sentence. `media`: the content types
+    of success. `others`: further answers that are no problem, by status, with their type (None: no body). `cost`:
+    units of about 1 ms of CPU that it takes from its caller's budget (see `api.request_budget`; open routes take
+    nothing, as their answers are cheap or cached). `reads_much`: it may read many rows, so few requests of one caller
+    are handled at once. `dry_run`: it changes nothing, whatever its method. `problems`: the kinds that it can answer
+    besides those that follow from access, path, query and body (see `openapi.answers`).
     """
 
     method: str
@@ -266,7 +265,7 @@ class Route:
 
     @property
     def changes(self) -> bool:
-        """Whether it may change something or call somebody. An administrator's use of such a route is recorded, and
+        """Whether it may change something or call a receiver. An administrator's use of such a route is recorded, and
         built-in clients refuse those that take clients' keys."""
         return not self.dry_run and self.method not in ("GET", "HEAD")
 
@@ -306,9 +305,8 @@ class Items(msgspec.Struct, Generic[ItemT], frozen=True):
 
 
 def keyed_of(context: RequestContext, body: bytes = b"") -> Keyed | None:
-    """What a request asks under a key, if it has one. `body` as it was sent; nothing for verbs that take none.
-
-    Raises Invalid for a key that is none.
+    """The idempotency key of a request with the fingerprint of what it asks; None without a key. `body`: as it was
+    sent; empty for verbs that take none. Raises Invalid for a malformed or repeated key.
     """
     keys = context.request.headers.getall(IDEMPOTENCY_KEY, ())
     if not keys:
@@ -322,5 +320,5 @@ def keyed_of(context: RequestContext, body: bytes = b"") -> Keyed | None:
 
 
 def operation_id(route: Route) -> str:
-    """The stable name of an operation: that of its handler. Examples are found by it, so a change is seen."""
+    """The stable name of an operation, which is its handler's. Examples are keyed by it, so a rename breaks a test."""
     return route.handler.__name__

@@ -1,4 +1,4 @@
-"""The API on a socket: a service that listens, serves, and stops without cutting off who is being served."""
+"""The API on a socket: a service that listens, serves, and stops without cutting off requests under way."""
 
 import asyncio
 import errno
@@ -19,18 +19,19 @@ from scheduler_service.runtime.descriptors import FEWEST, affordable_sockets
 from scheduler_service.runtime.logging import get_logger
 
 LINGER_SECONDS = 2.0
-"""How long what is left of a refused body is read and thrown away, so that the refusal arrives."""
+"""How long the rest of a refused body is read and discarded. Closing over unread bytes would reset the connection, and
+the refusal would be lost."""
 LAST_ANSWERS_SECONDS = 0.5
-"""After nobody new is let in: connections that are in use get an answer that says it is the last. What is closed after
-that was idle for as long."""
+"""Pause between closing the listening socket and closing idle connections. Connections in use get `Connection: close`
+with their answer meanwhile, so those closed afterwards have been idle for as long."""
 REMEMBERED_PATHS = 1024
 _FEW = {"client_id"}
-"""The only variable part of paths that are worth remembering: there are as many as there are clients."""
+"""Only paths whose one variable part is the client are cached: there are as many of them as clients."""
 _log = get_logger("minutehand.api")
 
 
 class CannotListen(MinutehandError):
-    """The address can't be listened on. Says why and what to do."""
+    """The address can't be listened on. The message says why and what to do."""
 
 
 class ApiServer:
@@ -52,14 +53,14 @@ class ApiServer:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return 0 if self._kept is None else len(self._kept)
 
     async def start(self) -> None:
-        """Return when listening. Raises CannotListen, FilesUnusable."""
+        """Returns once it listens. Raises CannotListen, FilesUnusable."""
         settings = self._settings
         tls = self._tls = follow_files(settings)
-        # All that wait to be accepted may be so at once, before any of them is judged.
+        # The loop may accept the whole backlog in one turn, before `Connections.admit` sees any of it.
         affordable = affordable_sockets(settings.max_connections + settings.backlog) - settings.backlog
         limit = min(settings.max_connections, max(affordable, FEWEST))
         if limit < settings.max_connections:
@@ -102,7 +103,7 @@ class ApiServer:
     async def stop(self) -> None:
         """Close the socket, let requests end (bounded), close idle connections. Idempotent.
 
-        A request that comes on an idle connection just as that is closed stays without an answer, as ever in HTTP/1.1.
+        A request that arrives on an idle connection while it is being closed gets no answer, as always in HTTP/1.1.
         """
         runner, self._runner = self._runner, None
         if self._tls is not None:
@@ -136,7 +137,7 @@ class _Runner(web.AppRunner):
 
 
 class _Site(web.TCPSite):
-    """A TCPSite with a bound on handshakes: until theirs is through, connections are nobody's to count."""
+    """A TCPSite with a time-out for TLS handshakes: `Connections` counts a connection only after its handshake."""
 
     __slots__ = ("_handshake_seconds",)
 
@@ -157,14 +158,14 @@ class _Site(web.TCPSite):
             backlog=self._backlog,
             reuse_port=self._reuse_port,
             ssl_handshake_timeout=self._handshake_seconds if secured else None,
-            # A connection that is closed is not waited for: its other end may never say goodbye.
+            # The peer of a closed connection may never send close_notify, so this wait is short.
             ssl_shutdown_timeout=LINGER_SECONDS if secured else None,
         )
 
 
 class _RememberedPaths:
-    """The application, with the route of a path looked up once where paths are few: callers create by the same ones
-    again and again. It costs a tenth of an empty request to find out again."""
+    """The application with a cache of resolved routes for the few paths that callers create by again and again. A
+    look-up costs a tenth of an empty request."""
 
     def __init__(self, app: web.Application, *, services: ApiServices) -> None:
         self._app = app
@@ -180,7 +181,7 @@ class _RememberedPaths:
         try:
             response = await self._app._handle(request)
         except web.HTTPNotFound:
-            # Targets that are no paths, which not even the last route takes: `*`, the authority of CONNECT.
+            # Request targets that are not paths match no route at all: `*`, the authority of CONNECT.
             request_id = request_id_of(request, self._services)
             return problem_response(problem("not-found", "there is no such path", request_id=request_id))
         match = request.match_info
@@ -201,7 +202,7 @@ class _Server(web.Server):
 
 
 def why_not_listening(error: OSError, settings: ApiSettings) -> str:
-    """What kept a socket from listening, and what to do."""
+    """Why the socket can't listen, and what to do."""
     where = f"{settings.host}:{settings.port}"
     if error.errno == errno.EADDRINUSE:
         return f"the API can't listen on {where}: the port is in use; stop what uses it or choose another port"

@@ -1,7 +1,7 @@
-"""How long others are waited for: one timer for all who are waited for equally long.
+"""Time-outs: one timer for all waits of the same length.
 
-They run out in the order in which they began, so a queue and a timer at its head are enough. That costs a tenth of a
-timer for each (0.5 against 6 µs).
+Waits of one length expire in the order in which they began, so a queue and a timer for its head are enough. That costs
+a tenth of a timer for each wait (0.5 against 6 µs).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from scheduler_service.runtime.clock import Clock
 
 
 class Wait:
-    """One wait. It ends by itself, and `at_end` is called, unless it is over before."""
+    """One wait. `at_end` is called when its time has passed, unless `over` was called before."""
 
     __slots__ = ("at", "at_end")
 
@@ -22,7 +22,7 @@ class Wait:
         self.at_end: Callable[[], None] | None = at_end
 
     def over(self) -> None:
-        """What was waited for has come."""
+        """Disarm: what was waited for has come. The queue drops the entry later."""
         self.at_end = None
 
 
@@ -36,7 +36,7 @@ class Waits:
         self._timer: Timer | None = None
 
     def _add(self, wait: Wait) -> None:
-        """One that begins now."""
+        """Append a wait that begins now."""
         self._queue.append(wait)
         if self._timer is None:
             self._timer = self._clock.call_later(self._seconds, self._expire)
@@ -61,7 +61,7 @@ class Waits:
 
 
 class TimerQueue(Waits):
-    """Waits that end by a call of whoever began them."""
+    """Waits that end by a callback."""
 
     def begin(self, at_end: Callable[[], None]) -> Wait:
         wait = Wait(self._clock.monotonic() + self._seconds, at_end)
@@ -69,7 +69,7 @@ class TimerQueue(Waits):
         return wait
 
     def end_oldest(self, *, after: float) -> bool:
-        """End the one that has been waited for longest, if that is so many seconds at least."""
+        """End the oldest wait, if it began at least `after` seconds ago. False: there is none."""
         queue = self._queue
         while queue and queue[0].at_end is None:
             queue.popleft()
@@ -82,7 +82,7 @@ class TimerQueue(Waits):
 
 
 class Deadline(Wait):
-    """One request's limit. `expired`: its task was cancelled by it."""
+    """One request's time limit. `expired`: it has cancelled the request's task."""
 
     __slots__ = ("expired", "task")
 
@@ -92,7 +92,7 @@ class Deadline(Wait):
         self.expired = False
 
     def met(self) -> None:
-        """The request ended in time."""
+        """Disarm: the request ended, or its handler has its own time-out. Drops the reference to the task."""
         self.over()
         self.task = None
 
@@ -103,13 +103,11 @@ class Deadline(Wait):
 
 
 class Deadlines(Waits):
-    """Time limits of requests, which all have the same.
-
-    Cancels the task of every request that is still under way so many seconds after it began.
-    """
+    """The time limits of requests, all of the same length: a request that is still under way then has its task
+    cancelled."""
 
     def begin(self, now: float) -> Deadline:
-        """A limit for the current task. `now`: the clock's monotonic time, which the caller knows anyway."""
+        """A limit for the current task. `now`: the monotonic time, which the caller has read already."""
         task = asyncio.current_task()
         assert task is not None
         deadline = Deadline(now + self._seconds, task)

@@ -1,12 +1,12 @@
 """TLS of the API: TLS 1.2 and up, with a certificate that may be replaced while the process runs.
 
-A connection is secured by the files as they are when it is opened; those that are open keep what they have, until
-they are closed by either side. Files that don't go together are refused with a line in the log, and what was good
-before stays in use. They are looked at when a connection is opened, and every `LOOK_SECONDS` besides, so that a bad
-certificate is known of before anybody calls.
+A new connection uses the files as they are when it is opened; open connections keep their certificate until they are
+closed. Files that don't go together are refused with a line in the log, and the last good ones stay in use. The files
+are checked when a connection is opened and every `LOOK_SECONDS`, so that a bad certificate is reported before anybody
+connects.
 
-With `tls_client_ca_file` nobody gets in without a certificate of those authorities: probes and scrapers need one too.
-It comes before bearer keys, not instead of them.
+With `tls_client_ca_file` every peer, probes and scrapers included, needs a certificate of those authorities. That comes
+on top of bearer keys and replaces none.
 """
 
 import ssl
@@ -23,17 +23,17 @@ _log = get_logger("minutehand.api")
 
 
 class FollowedContext(ssl.SSLContext):
-    """Secures each connection by the context that the files make now. Made by `follow_files`."""
+    """Delegates each connection to a context made from the present files. Made by `follow_files`."""
 
     files: FromFiles[ssl.SSLContext]
     next_look: Timer | None = None
 
     def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
-        """How event loops begin with a connection."""
+        """asyncio calls this for each new connection."""
         return self.files.current().wrap_bio(*arguments, **more)
 
     def keep_looking(self, clock: Clock) -> None:
-        """Every `LOOK_SECONDS`, until `stop_looking`."""
+        """Check the files every `LOOK_SECONDS`, until `stop_looking`."""
         self.files.current()
         self.next_look = clock.call_later(LOOK_SECONDS, lambda: self.keep_looking(clock))
 
@@ -61,7 +61,7 @@ def _context(settings: ApiSettings) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     assert settings.tls_cert_file is not None
     try:
-        # An empty password: the library would ask for that of an encrypted key at the terminal.
+        # With password=None, OpenSSL would prompt at the terminal for the password of an encrypted key.
         context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file, password="")
     except (OSError, ValueError) as error:
         named = f"api.tls_cert_file and tls_key_file name {settings.tls_cert_file} and {settings.tls_key_file}"
