@@ -1,4 +1,4 @@
-"""The client of the nodes' own ports: hints of rows that are due soon, and requests to one node."""
+"""The client of the nodes' own ports: hints about rows that are due soon, and drain requests to one node."""
 
 from collections import deque
 from collections.abc import Callable
@@ -20,14 +20,14 @@ from scheduler_service.usecases.members import HintTargets
 
 PATH = "/hints"
 MAX_HINTS = 1000
-"""Rows in one request, and partitions."""
+"""The most rows in one request, and the most partitions."""
 FOLLOW_SECONDS = 0.1
-"""How long a change of the owners may go unnoticed while nothing is created."""
+"""How often owners are checked while hints may have to be repeated and nothing is created."""
 _log = get_logger("minutehand.api")
 _encode = msgspec.json.Encoder().encode
 
 TIMEOUT_SECONDS = 3.0
-"""Below the time limit of requests, so that the caller hears which node it was."""
+"""Below the API's own time limit, so that its caller is told which node did not answer."""
 
 
 MAX_ANSWER_BYTES = 4_096
@@ -35,7 +35,7 @@ _CONFLICTS: Final = {
     "last-node": ("last-node", "no other node takes pollers: nobody would be called; start another one, or force it"),
     "stopping": ("node-stopping", "the node is being stopped: it takes no pollers again"),
 }
-"""Kind and sentence of what a node refuses, by the word that it gives as its reason."""
+"""Kind and sentence of a conflict, by the reason in the node's answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +62,16 @@ class HintSettings:
 
 
 class KnowsTargets(Protocol):
-    """Who knows whom to tell (`usecases.members`)."""
+    """Knows the nodes that hints go to (`usecases.members`)."""
 
     @property
     def targets(self) -> HintTargets:
-        """The same object until they change."""
+        """The same object until the targets change, so that a change is found by identity."""
 
 
 @dataclass(slots=True)
 class _Told:
-    """A hint, and whom it was meant for at last."""
+    """A hint, and the node it was sent to last."""
 
     at: float
     owner: NodeId | None
@@ -80,7 +80,7 @@ class _Told:
 
 
 class _Queue:
-    """What one node is to be told: rows, and partitions with more rows than are named."""
+    """The hints for one node: rows, and partitions with more rows than are named."""
 
     __slots__ = ("crowded", "rows")
 
@@ -92,7 +92,7 @@ class _Queue:
         return bool(self.rows or self.crowded)
 
     def take(self) -> tuple[list[tuple[Partition, RowKey]], list[Partition]]:
-        """As much as goes in one request."""
+        """Remove and answer what fits in one request."""
         crowded = list(islice(self.crowded, MAX_HINTS))
         for partition in crowded:
             del self.crowded[partition]
@@ -100,19 +100,18 @@ class _Queue:
 
 
 class HintForwarder:
-    """Tells the nodes about rows that are due so soon that their owner may have read the minute already.
+    """Tells nodes about rows that are due so soon that their owner may have read the minute already.
 
         create --hint--> gathered for 5 ms --by poller's owner--> one queue a node --> POST http://NODE/hints
 
-    Best effort, all of it: without a hint a row is found by its minute's sweep, late but never lost. So nothing here
-    waits, raises, or grows: of rows that do not fit in a queue, or that a node does not take within a second, only the
-    partition is told, once, and its owner reads it again; what a node does not take then is forgotten.
+    Hints are best effort: without one a row is found by its minute's sweep, late but never lost. So callers never wait
+    or see an error, and memory is bounded. If rows do not fit in a queue, or a node does not accept them within a
+    second, only their partition is sent, once, and the owner reads it again; if that fails too, the hint is dropped.
 
-    Whom to tell: the node that the poller is hinted to (rendezvous over live nodes that do not drain), as the process's
-    one reader of heartbeats sees them (`usecases.members`). The members see a change up to a read earlier than this
-    process does. Who takes a poller then reads its minutes at once, and would not hear of what is created after that
-    and told to the old owner: so when a poller's owner changes, the new one is told the hints of the last seconds
-    again.
+    A hint goes to the node that rendezvous hashing prefers for the poller among live nodes that do not drain, as this
+    process's reader of heartbeats sees them (`usecases.members`). Members may see a change of nodes one read earlier. A
+    new owner reads the poller's minutes at once, and misses rows that are created afterwards while their hints still go
+    to the old owner. So when a poller's owner changes, the hints of the last seconds are repeated to the new one.
 
     A `HintSender` and a `Service`.
     """
@@ -185,7 +184,7 @@ class HintForwarder:
             self._clock.call_later(FOLLOW_SECONDS, self._follow)
 
     def _follow(self) -> None:
-        """As long as there are hints that a new owner would have to be told."""
+        """Check the owners again, as long as there are hints that a new owner would have to be sent."""
         self._following = False
         if self._session is None:
             return
@@ -209,7 +208,7 @@ class HintForwarder:
                 self._tell(owner, told.partition, told.key)
 
     def _tell(self, owner: NodeId | None, partition: Partition, key: RowKey | None) -> bool:
-        """False when the hint is dropped: there is nobody to tell, or far too much to be told."""
+        """Queue the hint. False: it is dropped, as there is no node or the queue is full of partitions too."""
         if owner is None:
             return False
         address = self._targets.addresses[owner]
@@ -236,8 +235,8 @@ class HintForwarder:
             return owner
 
     async def _send(self, address: str, queue: _Queue) -> None:
-        """Empty one node's queue, request by request. Of rows that a node does not take the partitions are told again,
-        once; what it does not take then is forgotten."""
+        """Empty one node's queue, request by request. Rows that the node does not accept are sent once more, as
+        partitions; after that they are dropped."""
         try:
             while queue and self._session is not None:
                 rows, crowded = queue.take()
@@ -262,12 +261,12 @@ def _crashed(name: str, error: BaseException) -> None:
 
 
 class HttpNodePorts:
-    """Speaks to the nodes' own ports: what an operator asks of one node goes there, with the cluster's token.
+    """Sends an operator's requests to one node's own port, with the cluster's token.
 
-    A node is told which incarnation is meant. Addresses are taken over by other processes, and those must not do what
-    it was told.
+    Each request names the incarnation that is meant: another process may have taken over the address, and must not act
+    on it.
 
-    `domain.ports.NodePorts`. A connection for each call: they are rare.
+    A `domain.ports.NodePorts`. Each call opens its own connection, as calls are rare.
     """
 
     def __init__(self, *, token: str) -> None:
@@ -295,6 +294,7 @@ class HttpNodePorts:
         if status == 409 and (reason := _reason(told)) in _CONFLICTS:
             raise Conflict(*_CONFLICTS[reason])
         if status == 409:
+            # A node also answers 409 when it is not the incarnation that is meant.
             raise NodeUnreachable(f"another process than node {node_id}'s answers at {address}")
         if status == 401:
             raise NodeUnreachable(f"node {node_id} does not know this API's cluster token: both need the same")
@@ -307,7 +307,7 @@ class _Refusal(msgspec.Struct):
 
 
 def _reason(told: bytes) -> str:
-    """Empty where another process answered, which gives none."""
+    """The reason in a node's answer; empty if a process other than a node answered."""
     try:
         return msgspec.json.decode(told, type=_Refusal).reason
     except msgspec.DecodeError:

@@ -29,7 +29,7 @@ def build_app(
     exposition: Exposition | None = None,
     routes: tuple[Route, ...] = ROUTES,
 ) -> web.Application:
-    """The application. `exposition` is what `/metrics` shows; None: this application's own series and nothing else."""
+    """The application. `exposition` is what `/metrics` shows; None: only this application's own metrics."""
     if exposition is None:
         exposition = Exposition(CollectorRegistry(), clock=services.clock, max_age_seconds=0)
     metrics = ApiMetrics(
@@ -79,4 +79,4 @@ def _add_path(app: web.Application, path: str, routes: Iterable[Route], around: 
 
 
 async def _expect_later(request: web.Request) -> None:
-    """`Expect: 100-continue` is answered when the body is about to be read: a refusal needs no body."""
+    """`Expect: 100-continue` is answered by `RequestContext.read`: a request refused before that sends no body."""

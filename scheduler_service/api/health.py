@@ -1,15 +1,15 @@
-"""Whether an API process can do its work, as its requests and `/readyz` find out.
+"""Whether an API process can do its work, judged by its requests and by the probes of `/readyz`.
 
-Storage: each request that got an answer, or none, is told, and so is each probe. One that failed is an accident.
+Storage: the outcome of each request and each probe is counted. A single failure changes nothing.
 
-    there --two failed, the first LOST_AFTER_SECONDS ago or longer, none answered since--> away
-      ^                                                                                     |
-      `------------------------------- BACK_AFTER answered in a row ------------------------'
+    available --two failed, the first LOST_AFTER_SECONDS ago or more, none answered since--> unavailable
+        ^                                                                                         |
+        '------------------------------- BACK_AFTER answered in a row ----------------------------'
 
-Shedding: refusals for want of room (`Overloaded`) that went on for SHED_SECONDS; over after CALM_SECONDS without one.
+Shedding: creates have been refused for want of room (`Overloaded`) over SHED_SECONDS; over after CALM_SECONDS without.
 
-Where all API processes share one Cassandra, its trouble makes all of them unready. That is meant: whoever asks a load
-balancer then is refused at once, and every process is back a second after storage is.
+If all API processes share one Cassandra, its outage makes all of them unready. That is intended: a load balancer then
+refuses callers at once, and every process is ready again a second after storage answers.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _log = get_logger("minutehand.api")
 
 
 class StorageHealth:
-    """Turns failures and successes of single requests into two states; says so once per change of state."""
+    """Turns failures and successes of single requests into two states; logs each change of state once."""
 
     __slots__ = ("_answered", "_clock", "_failed", "_failing_since", "available", "doubted")
 
@@ -41,7 +41,7 @@ class StorageHealth:
         self._answered = 0
         self.available = True
         self.doubted = False
-        """Whether it matters that something worked."""
+        """Whether a success would change anything; spares `worked` on each request of a healthy process."""
 
     def failed(self, reason: str) -> None:
         now = self._clock.monotonic()
@@ -64,7 +64,7 @@ class StorageHealth:
 
 
 class Shedding:
-    """Whether creates are being refused for want of room, for longer than a moment; says so once per change."""
+    """Whether creates have been refused for want of room over SHED_SECONDS; logs each change once."""
 
     __slots__ = ("_clock", "_first", "_last", "_said")
 
@@ -74,7 +74,7 @@ class Shedding:
         self._said = False
 
     def refused(self) -> None:
-        """One was."""
+        """A create was refused."""
         now = self._clock.monotonic()
         if now - self._last >= CALM_SECONDS:
             self._first = now
@@ -82,7 +82,7 @@ class Shedding:
         self.now()
 
     def now(self) -> bool:
-        """Whether it goes on."""
+        """Whether the process is shedding now."""
         going_on = self._last - self._first >= SHED_SECONDS and self._clock.monotonic() - self._last < CALM_SECONDS
         if going_on != self._said:
             self._said = going_on
@@ -94,19 +94,19 @@ class Shedding:
 
 
 class ApiHealth:
-    """Everything that makes an API process unready. `heartbeat` is the loop's, to be run by whoever runs the loop."""
+    """Everything that makes an API process unready. `heartbeat` watches the event loop; the process must run it."""
 
     def __init__(self, *, clock: Clock, probe: ProbeStorage, judge_clock: JudgeClock) -> None:
         self.heartbeat = LoopHeartbeat(clock=clock)
         self.storage = StorageHealth(clock=clock)
         self.shedding = Shedding(clock=clock)
         self.stopping = False
-        """Told to end: no longer to be sent requests, though they are answered, each as its connection's last."""
+        """The process was told to stop: requests are still answered, each as the last one of its connection."""
         self._probe = probe
         self._judge_clock = judge_clock
 
     async def unready(self) -> Sequence[Reason]:
-        """Why this process can't do its work now; empty when it can. Takes as long as a probe of storage may."""
+        """Why this process can't do its work now; empty if it can. May take as long as a probe of storage."""
         asked, answered = await self._probe()
         if asked and answered:
             self.storage.worked()

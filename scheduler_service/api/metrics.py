@@ -1,6 +1,6 @@
-"""What the API counts about itself, for Prometheus. Labels are route templates, so their number is bounded.
+"""Metrics of the API, for Prometheus. Labels are route templates, so their number is bounded.
 
-An answer costs 0.2 µs (`tests/bench/counting.py`): one dict entry and one `Distribution`.
+Counting an answer costs 0.2 µs (`tests/bench/counting.py`): one dict entry and one `Distribution`.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 
 
 class RouteMetrics:
-    """The numbers of one route, so that a request only adds."""
+    """The metrics of one route, looked up once so that a request only adds to them."""
 
     __slots__ = ("_seconds", "by_status")
 
@@ -33,7 +33,7 @@ class RouteMetrics:
         return self._seconds
 
     def answered(self, status: int, seconds: float) -> None:
-        """One more answer, so many seconds after its request began."""
+        """Count an answer that was sent `seconds` after its request began."""
         self.by_status[status] = self.by_status.get(status, 0) + 1
         if self._seconds is None:
             self._seconds = Distribution(BOUNDS)
@@ -41,7 +41,7 @@ class RouteMetrics:
 
 
 class ApiMetrics:
-    """The API's numbers, shown by a registry. `storage_available`: asked whenever somebody looks."""
+    """The metrics of all routes. `storage_available` is called at each scrape."""
 
     def __init__(self, registry: CollectorRegistry, *, storage_available: Callable[[], bool]) -> None:
         self.registry = registry
@@ -85,15 +85,15 @@ METRICS: Final[tuple[Metric[ApiMetrics], ...]] = (
         lambda metrics: float(metrics.storage_available()),
     ),
 )
-"""What an API shows of its requests."""
+"""Metrics of requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What an API process shows of itself to Prometheus, beside what its requests count.
+    """The sources of an API process's metrics beside those of its requests.
 
-    `ended`: schedules that ended by this process's doing, by state. `hints_dropped`, `audit_findings`: see the
-    metrics; None: not known.
+    `ended`: schedules that this process ended, by state. `hints_dropped`, `audit_findings`: see the metrics; None: not
+    known.
     """
 
     members: WatchMembers
@@ -108,14 +108,14 @@ def _members(shown: Shown) -> Mapping[str, int]:
 
 
 def _taking(shown: Shown) -> Values:
-    """Not shown before it is known."""
+    """Absent until the members have been read often enough to be known."""
     if not shown.members.settled:
         return NOT_SHOWN
     return sum(member.beats and member.state is MemberState.LIVE for member in shown.members.members())
 
 
 def _audit_findings(shown: Shown) -> Values:
-    """Without an audit there is nothing to be shown: 0 would say that the books balance."""
+    """Absent without an audit: 0 would say that the books balance."""
     found = shown.audit_findings()
     return NOT_SHOWN if found is None else found
 
@@ -173,15 +173,12 @@ PROCESS_METRICS: Final[tuple[Metric[Shown], ...]] = (
         _taking,
     ),
 )
-"""What an API shows of its surroundings."""
+"""Metrics of the process and of what it sees of the cluster."""
 
 
 class Exposition:
-    """The page of metrics, made again no more often than the operator wants: it costs about 20 ms of CPU, and is open
-    to everybody who reaches its port.
-
-    A registry as text. `max_age_seconds`: how old a page may be that is shown again.
-    """
+    """The metrics page of a registry, cached for `max_age_seconds`: rendering costs about 20 ms of CPU, and everybody
+    who reaches the port may ask for it."""
 
     def __init__(self, registry: CollectorRegistry, *, clock: Clock, max_age_seconds: float) -> None:
         self.registry = registry

@@ -1,8 +1,8 @@
-"""The query parameter `once`, a create's token, and the header that tells callers what the next one is made of.
+"""The query parameter `once`, a create's token, and the header from which callers make the next token.
 
-What a token does is in `domain.once`. Every create that is taken is answered with `Minutehand-Once: NOW.POLLERS`, and
-so is a token that can't be used. Such a refusal takes one unit of the caller's budget of requests, as it comes before
-the rate of creates is asked.
+`domain.once` says what a token does. An accepted create is answered with `Minutehand-Once: NOW.POLLERS`, and so is a
+token that can't be used. That refusal costs one unit of the caller's request budget, because it comes before the rate
+of creates is taken.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ _ONLY_ONCE: Final = f"{ONCE.name}="
 
 
 async def once_of(context: RequestContext) -> Once | None:
-    """The token of a create, if it has one. Raises Invalid, Refusal (once-refused) for one that can't be used,
-    (too-many-requests), and StoreUnavailable."""
+    """The token of a create, if it has one. Raises Invalid for a malformed token, Refusal (once-refused) for one that
+    can't be used, Refusal (too-many-requests), and StoreUnavailable."""
     if not context.request.rel_url.raw_query_string:
         return None
     faults: list[FieldError] = []
@@ -60,7 +60,7 @@ async def _judged(context: RequestContext, once: Once) -> Once:
     assert context.principal is not None
     services.request_budget.take(context.principal, 1)
     if fault is None:
-        # Another process may have told of a quota that this one has not heard of.
+        # Another process may have announced a raised quota that this one has not read yet.
         client = await services.catalog.reread(client.client_id)
         if once.pollers <= client.poller_quota:
             return once
@@ -69,12 +69,12 @@ async def _judged(context: RequestContext, once: Once) -> Once:
 
 
 def ids_of(context: RequestContext, once: Once | None, body: bytes) -> OnceIds | None:
-    """What the rows of this create are called. `body` as it was sent."""
+    """The ids of the rows of this create. `body`: as it was sent."""
     return None if once is None else OnceIds(context.client.client_id, once, body)
 
 
 def told(context: RequestContext) -> dict[str, str]:
-    """The header for the answer. To be asked for before anything is waited for: what comes of it is a clock's time."""
+    """The header for the answer. Call it before awaiting anything: callers derive the clock's offset from its time."""
     return told_at(context.client, now=context.services.clock.wall_ms())
 
 
@@ -83,7 +83,7 @@ def told_at(client: Client, *, now: int) -> dict[str, str]:
 
 
 def plain_once(query: str, client: Client, *, now: int) -> Once | None:
-    """The token of a raw query string that holds nothing else, if it can be used without asking anybody."""
+    """The token of a raw query string that holds nothing else, if it is valid by what this process knows."""
     if not query.startswith(_ONLY_ONCE):
         return None
     try:

@@ -1,11 +1,11 @@
-"""JSON read piece by piece: every fault is found, and bounds are judged before what they bound is read.
+"""JSON read piece by piece, so that every fault is found and bounds are checked before their content is read.
 
 An object or array is split into the bytes of its members without decoding them, which costs about 3 ms a MiB whatever
-is in it; members are then decoded by their own types. Nothing is decoded that no field takes: not what stands in an
-unknown field, nor the items of an array that is too long. Plain decoding costs up to 300 ms a MiB (numbers whose
-exponents leave a float's range, empty arrays in arrays).
+it holds; each member is then decoded by its own type. Values that no field takes are not decoded: those of unknown
+fields, and the items of an array that is too long. Plain decoding costs up to 300 ms a MiB (numbers whose exponents
+exceed a float's range, empty arrays in arrays).
 
-So types that are read here say how long their arrays and objects with free names may be (`Meta(max_length=)`).
+So the types that are read here must bound their arrays and their objects with free names (`Meta(max_length=)`).
 """
 
 import re
@@ -23,10 +23,10 @@ from msgspec import UNSET, Meta, UnsetType
 from scheduler_service.domain.errors import FieldError
 
 LARGE: Final = 64 * 1024
-"""Bytes up to which something is decoded in one go, whatever it is: that costs 10 ms at most."""
+"""Bytes up to which any value is decoded in one go: that costs 10 ms at most."""
 MANY_NAMES: Final = 10_000
-"""Of an object longer than LARGE with more members than this, those of its members included, only the first unknown
-field is named."""
+"""In an object longer than LARGE with more colons than this (an upper bound of its members at all depths), only the
+first unknown field is named."""
 
 _WORDS = {
     "int": "an integer",
@@ -44,12 +44,12 @@ _STAND_INS: Mapping[Any, Any] = {str: "", int: 0, float: 0.0, bool: False, msgsp
 
 
 class Pieces:
-    """Collects faults, one more than `most` at most; answers what is right, with stand-ins for what is wrong."""
+    """Collects up to `most` + 1 faults; answers the value, with stand-ins for its wrong parts."""
 
     def __init__(self, most: int) -> None:
         self.faults: list[FieldError] = []
         self.all_read = True
-        """Whether every fault is known, but for those beyond `most`."""
+        """Whether all faults are known, up to `most`."""
         self._most = most
 
     @property
@@ -57,7 +57,7 @@ class Pieces:
         return len(self.faults) > self._most
 
     def value(self, data: bytes | msgspec.Raw, type_: Any, pointer: str) -> Any:
-        """Raises DecodeError (what is no JSON) and RecursionError."""
+        """Raises DecodeError (not JSON) and RecursionError."""
         if self.full:
             return _stand_in(type_)
         plain, origin, is_struct = _shape(type_)
@@ -143,7 +143,7 @@ class Pieces:
 
 
 class _NotSplit(Exception):
-    """What was to be split is no object, or no array."""
+    """The value to be split is no object, or no array."""
 
 
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -159,7 +159,7 @@ def _members(data: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
 
 @cache
 def _shape(type_: Any) -> tuple[Any, Any, bool]:
-    """A type as `_plain` leaves it, what it is made of (`list[int]`: list), and whether it is a struct."""
+    """The type as `_plain` returns it, its origin (`list[int]`: list), and whether it is a struct."""
     plain = _plain(type_)
     return plain, get_origin(plain), isinstance(plain, type) and issubclass(plain, msgspec.Struct)
 
@@ -176,7 +176,8 @@ def _fields(type_: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldIn
 
 @cache
 def _struct_splitter(type_: type[msgspec.Struct]) -> Callable[[bytes | msgspec.Raw], dict[str, msgspec.Raw]]:
-    """Answers the members of an object with the fields of this struct. Stops at the first unknown one."""
+    """Splits an object with the fields of this struct into its members. Raises ValidationError at the first unknown
+    one."""
     names = {f"f{number}": name for number, name in enumerate(_fields(type_))}
     decode = _raw_struct(len(names), rename=names)
 
@@ -189,7 +190,7 @@ def _struct_splitter(type_: type[msgspec.Struct]) -> Callable[[bytes | msgspec.R
 
 @cache
 def _array_splitter(most: int) -> Callable[[bytes | msgspec.Raw], msgspec.Struct]:
-    """Answers the items of an array as the fields of a struct. Stops behind so many."""
+    """Splits an array into its items, as the fields of a struct. Raises ValidationError after `most` items."""
     return _raw_struct(most, array_like=True)
 
 
@@ -200,7 +201,7 @@ def _raw_struct(count: int, **how: Any) -> Callable[[bytes | msgspec.Raw], msgsp
 
 
 def _bounds(type_: Any) -> tuple[int, int]:
-    """How many members an array or object of this type may have."""
+    """The least and the greatest number of members of an array or object of this type."""
     least, most = 0, None
     for meta in _metas(type_):
         least, most = meta.min_length or least, meta.max_length or most
@@ -220,7 +221,7 @@ def _metas(type_: Any) -> Iterator[Meta]:
 
 
 def _plain(type_: Any) -> Any:
-    """A type without its annotations, and without null where that leaves one."""
+    """The type without annotations, and without None if one type is left then."""
     while get_origin(type_) is Annotated:
         type_ = get_args(type_)[0]
     if get_origin(type_) in (Union, types.UnionType):
@@ -249,14 +250,14 @@ def token(name: str) -> str:
 
 
 def _sentence(message: str, plain: Any) -> str:
-    """msgspec's message for a caller who doesn't know Python."""
+    """msgspec's message, reworded for callers who don't know Python."""
     message = _PATH.sub("", message)
     if get_origin(plain) is typing.Literal:
         return f"must be one of {', '.join(map(str, get_args(plain)))}"
     if isinstance(plain, type) and issubclass(plain, Enum):
         return f"must be one of {', '.join(str(one.value) for one in plain)}"
     if message.startswith("Invalid enum value"):
-        # What was sent is not repeated: it may be a secret in the wrong place.
+        # The value is not repeated: it may be a secret in the wrong place.
         return "is none of the values that there are"
 
     def words(match: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""Refusals as RFC 9457 `application/problem+json`, and the pages that explain their types.
+"""Refusals as RFC 9457 `application/problem+json`, and the texts of the pages that explain their types.
 
-Every refusal has a kind; its type is the stable path `/problems/KIND`. What storage or its driver said never gets out.
+Every refusal has a kind; its type is the stable path `/problems/KIND`. No message of storage or its driver is repeated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ MAX_FAULTS = 100
 
 
 class Kind(NamedTuple):
-    """One type of problem. `advice` is what its page tells whoever got it."""
+    """One type of problem. `advice` tells the caller what to do about it."""
 
     status: int
     title: str
@@ -207,7 +207,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refusal(MinutehandError):
-    """A refusal that concerns HTTP itself. `headers` go with the answer."""
+    """A refusal that concerns HTTP itself. `headers` are added to the answer."""
 
     def __init__(self, kind: str, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -239,7 +239,7 @@ def problem(
 
 
 def problem_of(error: MinutehandError, *, request_id: str, most: int = MAX_FAULTS) -> Problem:
-    """How an error is told to the caller, with `most` faults at most."""
+    """The problem that reports an error to the caller, with `most` faults at most."""
     match error:
         case Refusal():
             return problem(error.kind, str(error), request_id=request_id)
@@ -259,7 +259,7 @@ def problem_of(error: MinutehandError, *, request_id: str, most: int = MAX_FAULT
             kind = "overloaded" if isinstance(error, Overloaded) else "storage-unavailable"
             return problem(kind, KINDS[kind].advice, request_id=request_id)
         case SecretLocked():
-            # Which key is missing is the operator's affair.
+            # The error names the missing key, which only the operator needs to know.
             return problem("secret-locked", KINDS["secret-locked"].advice, request_id=request_id)
         case _:
             for class_, kind in _KIND_OF.items():
@@ -281,5 +281,5 @@ _KIND_OF: Final[Mapping[type[MinutehandError], str]] = {
 
 
 def internal_problem(*, request_id: str) -> Problem:
-    """The one answer to everything that nobody foresaw."""
+    """The answer to every unhandled exception; it reveals nothing of it."""
     return problem("internal", KINDS["internal"].advice, request_id=request_id)

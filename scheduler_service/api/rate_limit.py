@@ -1,15 +1,17 @@
-"""The rate of creates, asked for once a request, and how it is told: `RateLimit` and `RateLimit-Policy`.
+"""The rate of creates, checked once a request, and the headers that report it: `RateLimit` and `RateLimit-Policy`.
 
-    create, reschedule, trigger, put of a cron      one each           batch  its items
-    redeliver, reads, cancels                       none: no new schedule comes of them
+    create, reschedule, trigger, put of a cron      one each
+    batch                                           one for each item
+    redeliver, reads, cancels                       none: they make no new schedule
 
-What was asked for counts, whatever comes of it: an item that is refused for its faults has been judged all the same.
-It is taken before anything is judged. So what is refused here costs its body, and of a batch finding where its items
-begin: 1 ms for 1,000 wrong ones, where judging them takes 20 to 50.
+Every create that is asked for counts, whatever becomes of it: an item refused for its faults has been judged too. The
+rate is taken before anything is judged. So a refusal costs the body and, for a batch, finding where its items begin:
+1 ms for 1,000 invalid ones, where judging them takes 20 to 50.
+
 The headers are those of draft-ietf-httpapi-ratelimit-headers (structured fields, RFC 9651): `q` and `w`, the bucket's
 size and the seconds that fill it; `r` and `t`, what is left in it and the seconds until it is full.
 
-All of it costs 2.0 µs a create, of which the bucket takes 1.4 (`timeit`, see `domain.rates`).
+It costs 2.0 µs a create, of which the bucket takes 1.4 (`timeit`, see `domain.rates`).
 """
 
 import math
@@ -28,20 +30,20 @@ RATE_HEADERS: Final[Mapping[str, str]] = {
     "RateLimit": '`"creates";r=LEFT;t=SECONDS`: so many more may be asked for now; the whole burst after so long.',
 }
 RATED: Final = ("too-many-creates",)
-"""What every route that asks for creates can answer."""
+"""A problem of every route that counts creates."""
 _LONGEST: Final = 999_999_999_999_999
 """The largest integer of a structured field."""
 
 
 class RateLimit:
-    """One process's judge of how much its clients create."""
+    """Limits how much each client may create through this process."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._rates = Rates()
 
     def take(self, client: Client, count: int = 1) -> dict[str, str]:
-        """Headers for the answer. Raises Refusal (too-many-creates): nothing was taken."""
+        """Take `count` creates and answer the headers. Raises Refusal (too-many-creates): nothing was taken."""
         rate = _rate_of(client)
         left, full_after, wait = self._rates.take(client.client_id, count, rate=rate, now=self._clock.monotonic())
         headers = {
@@ -59,7 +61,7 @@ class RateLimit:
         )
 
     def give_back(self, client: Client) -> None:
-        """One that was taken a moment ago, by somebody who did nothing with it."""
+        """Give back one create that was taken a moment ago and not used."""
         self._rates.give_back(client.client_id, 1, rate=_rate_of(client))
 
 

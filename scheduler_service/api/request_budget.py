@@ -1,29 +1,29 @@
-"""What requests may cost: a budget for each client and each administrator, in units of about 1 ms of CPU of one core.
+"""The budget of requests for each client and each administrator, in units of about 1 ms of CPU of one core.
 
-    Route.cost          taken before the handler runs; what does not fit is answered 429 with Retry-After
-    a long body         its bytes beyond FREE_BYTES, taken before they are read: all at once, or as its chunks come
-    a long answer       its bytes, owed afterwards: the next request waits for them
-    Call.spend          what a handler did many times over, such as the schedules of a bulk cancel; owed, too
-    Call.has_read       rows that a listing looked at and bytes that it read; owed when they are, whatever is answered
+    Route.cost                  taken before the handler runs; what does not fit is answered 429 with Retry-After
+    a long body                 bytes beyond FREE_BYTES, taken before they are read: all at once, or as chunks arrive
+    a long answer               its bytes, owed afterwards: the next request waits for them
+    RequestContext.spend        repeated work of a handler, such as the schedules of a bulk cancel; owed afterwards
+    RequestContext.has_read     rows and bytes that a listing read; owed once they are read, whatever is answered
 
-A body that has not come with its head keeps its connection until it is there or the request has timed out, and costs
-nothing meanwhile. So one caller's may take a quarter of the connections (`BodyRoom`); a request beyond that is answered
-429 and its connection is closed. Bodies that come with their heads are not counted.
+A body that did not arrive with its head holds its connection until it is complete or the request has timed out, and
+costs nothing meanwhile. So the bodies of one caller may hold a quarter of the connections (`BodyRoom`); a request
+beyond that is answered 429 and its connection is closed. Bodies that arrive with their heads are not counted.
 
-What is under way may cost more than was taken. Of the requests of one caller that read much (`Route.reads_much`),
-AT_ONCE are handled at once. The others wait for their turns, and are refused then if the budget is used up.
+A request under way may cost more than was taken. So AT_ONCE requests of one caller that read much (`Route.reads_much`)
+are handled at a time. The others wait for their turn, and are refused then if the budget is used up.
 
-Creates are held to a rate of their own (`api.rate_limit`): their routes cost 0, so only their long bodies count here. A
-route without a cost of its own costs 1, so what is new has a bound too. An administrator's requests count for the
-administrator, never for the client in the path.
+Creates have a rate instead (`api.rate_limit`): their routes cost 0, so only their long bodies count here. The default
+cost of a route is 1, so that new routes are bounded too. An administrator's requests count for the administrator, never
+for the client in the path.
 
-Measured on a running API process (its CPU time, request after request, two busy cores; an idle one takes half):
+Measured on a running API process (its CPU time, request after request, two busy cores; an idle machine takes half):
 
     GET of one thing, attempts                1-1.5 ms      cost 1-2
     GET schedules, a day without any          14            10
       100 of them, 1,000                      7, 19         10, and 4, 44 for the answer
     GET balance, an hour or a day of none     2.7, 20       2, and 1 an hour
-      30 minutes of 4 pollers, 10,000 open      72            2, 1, 30 for partitions, 40 for rows
+      30 minutes of 4 pollers, 10,000 open    72            2, 1, 30 for partitions, 40 for rows
     GET dead letters, a day of none           17            15
     GET 100 crons                             6             2, 2 for rows, 4 for the answer
       500 runs of one                         5             5, 7 for the answer
@@ -35,7 +35,7 @@ Measured on a running API process (its CPU time, request after request, two busy
       1,000 of 120 partitions                 90            5, and 333
     POST reconciliation, GET them             8, 1.1        10, 2
 
-Each process has its own budgets. They hold what ten seconds give, as those of creates do (`domain.rates`).
+Each process has its own budgets. A full one holds ten seconds' worth, as the rate of creates does (`domain.rates`).
 """
 
 import asyncio
@@ -51,22 +51,22 @@ from scheduler_service.runtime.clock import Clock
 from scheduler_service.usecases.authenticate import Principal
 
 FREE_BYTES: Final = 128 * 1024
-"""Of a request's body. A create with a payload of the default length has fewer."""
+"""Bytes of a body that cost nothing. A create with a payload of the default length has fewer."""
 BODY_BYTES_PER_UNIT: Final = 100 * 1024
 ANSWER_BYTES_PER_UNIT: Final = 16 * 1024
 ROWS_READ_PER_UNIT: Final = 50
-"""A row of 60 kB takes storage about 30 µs, though its content is passed over."""
+"""A row of 60 kB takes storage about 30 µs even if its content is not returned."""
 BYTES_READ_PER_UNIT: Final = 64 * 1024
 AT_ONCE: Final = 4
 CALLERS_TO_FILL: Final = 4
-"""So many at least must keep their bodies back before connections run out."""
+"""The least number of callers that can use up all connections by withholding bodies."""
 TOO_MANY: Final = "too-many-requests"
 
 
 class BodyRoom:
-    """What bodies of one process's callers take: memory, from their first byte to their answer, and connections, while
-    they are waited for. Nobody may hold more than `limit` bytes, nor more than a share of the connections, so that
-    bodies that do not end take no more than that."""
+    """What the bodies of each caller hold: memory, from their first byte to their answer, and connections, until they
+    have arrived. A caller may hold `limit` bytes and a share of the connections, so that bodies that never end hold no
+    more than that."""
 
     def __init__(self, *, limit: int, connections: int) -> None:
         self._limit = limit
@@ -75,12 +75,13 @@ class BodyRoom:
         self.share_connections(connections)
 
     def share_connections(self, connections: int) -> None:
-        """There may be so many."""
+        """Set how many connections there may be; each caller gets 1 / CALLERS_TO_FILL of them."""
         self._most_awaited = max(connections // CALLERS_TO_FILL, 1)
 
     @contextmanager
     def awaiting(self, principal: Principal) -> Iterator[None]:
-        """A body that did not come with its head. Raises Refusal (too-many-requests), which closes the connection."""
+        """Wait for a body that did not arrive with its head. Raises Refusal (too-many-requests), which closes the
+        connection."""
         whose = _whose(principal)
         awaited = self._awaited.get(whose, 0)
         if awaited >= self._most_awaited:
@@ -95,7 +96,7 @@ class BodyRoom:
                 del self._awaited[whose]
 
     def hold(self, principal: Principal, size: int) -> None:
-        """Raises Refusal (too-many-requests): nothing more is held."""
+        """Raises Refusal (too-many-requests): then nothing more is held."""
         whose = _whose(principal)
         held = self._held.get(whose, 0) + size
         if held > self._limit:
@@ -112,14 +113,14 @@ class BodyRoom:
 
 @dataclass(slots=True)
 class _Turns:
-    """Of one caller. `asked`: how many requests have a turn or wait for one."""
+    """The turns of one caller. `asked`: how many requests have a turn or wait for one."""
 
     asked: int = 0
     free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
 
 class RequestBudget:
-    """One process's judge of what its callers' requests cost."""
+    """Limits what each caller's requests may cost in this process."""
 
     def __init__(self, *, clock: Clock, client_per_second: float, admin_per_second: float) -> None:
         self._clock = clock
@@ -129,7 +130,7 @@ class RequestBudget:
         self._turns: dict[str, _Turns] = {}
 
     def take(self, principal: Principal, cost: float) -> None:
-        """Raises Refusal (too-many-requests): nothing was taken."""
+        """Raises Refusal (too-many-requests): then nothing was taken."""
         whose, rate = self._of(principal)
         wait = self._rates.take(whose, cost, rate=rate, now=self._clock.monotonic()).wait_seconds
         if wait is not None:
@@ -138,19 +139,20 @@ class RequestBudget:
             raise too_many(detail, seconds)
 
     def owe(self, principal: Principal, cost: float) -> None:
-        """What has been done already."""
+        """Charge for work that is done already; the budget may go into debt."""
         whose, rate = self._of(principal)
         self._rates.owe(whose, cost, rate=rate, now=self._clock.monotonic())
 
     @asynccontextmanager
     async def turn(self, principal: Principal) -> AsyncIterator[None]:
-        """Waits until fewer than AT_ONCE are under way. Raises Refusal (too-many-requests) if they have used up what is
-        given."""
+        """Wait until fewer than AT_ONCE are under way. Raises Refusal (too-many-requests) if they have used up the
+        budget."""
         whose, _ = self._of(principal)
         turns = self._turns.setdefault(whose, _Turns())
         turns.asked += 1
         try:
             async with turns.free:
+                # Earlier requests may have left a debt while this one waited.
                 self.take(principal, 0)
                 yield
         finally:
@@ -159,12 +161,12 @@ class RequestBudget:
                 del self._turns[whose]
 
     def _of(self, principal: Principal) -> tuple[str, float]:
-        """Whose budget, and what a second adds to it."""
+        """The key of the budget, and what a second adds to it."""
         return _whose(principal), self._admin_rate if principal.client_id is None else self._client_rate
 
 
 def _whose(principal: Principal) -> str:
-    """No client's id has a space."""
+    """The key of a caller's budget. No client's id has a space, so the two kinds can't collide."""
     return f"administrator {principal.name}" if principal.client_id is None else principal.client_id
 
 

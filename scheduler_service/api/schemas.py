@@ -1,4 +1,7 @@
-"""The bodies of requests and answers. Schedules as requested are `usecases.schedule_request`."""
+"""The bodies of requests and answers. A requested schedule is defined in `usecases.schedule_request`.
+
+Docstrings of the structs are shown to callers as descriptions in the OpenAPI document.
+"""
 
 from typing import Annotated, Final
 from uuid import UUID
@@ -15,7 +18,7 @@ from scheduler_service.usecases.schedule_request import ScheduleRequest
 
 MAX_BATCH: Final = 1000
 MAX_BATCH_FAULTS: Final = 1000
-"""Faults listed in the answer to a batch, beside the first one of each item."""
+"""Faults listed in the answer to a batch; beyond them each item still lists its first."""
 
 Instant = Annotated[
     str, Meta(description="RFC 3339 in UTC with milliseconds", extra_json_schema={"format": "date-time"})
@@ -26,7 +29,7 @@ AdminName = Annotated[str, Meta(pattern=CLIENT_ID_PATTERN)]
 
 
 class ClientRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A client as it should be. Settings that are left out have their defaults."""
+    """The quota and settings that a client is to have. Settings that are left out have their defaults."""
 
     poller_quota: Annotated[int, Meta(ge=1, le=MAX_POLLERS)]
     settings: ClientSettings | None = None
@@ -64,7 +67,7 @@ class NewKeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdminKeyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose key it is to be."""
+    """The name of the administrator whose key it is to be."""
 
     name: AdminName
 
@@ -104,20 +107,20 @@ class NewSecretView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Several schedules at once; each is created or refused for itself."""
+    """Several schedules; each is created or refused independently."""
 
     items: Annotated[list[ScheduleRequest], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class BatchEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A batch whose items are yet to be looked at, one by one."""
+    """A batch whose items are still undecoded."""
 
     items: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is sent. Credentials among the headers are masked. `body` if it is UTF-8, else `body_base64`; `headers` null
-    where they can't be decoded or decrypted any more."""
+    """The request that a receiver gets. Credentials among the headers are masked. `body` if it is UTF-8, else
+    `body_base64`. `headers` is null if they can't be decoded or decrypted any more."""
 
     url: str
     method: str
@@ -128,9 +131,8 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A schedule and what became of it so far. `in_flight`: a node has claimed it and may be calling right now.
-    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a node stopped while it
-    called the receiver, and nobody knows the answer. `rescheduled_to`: it was cancelled, and that one is called
-    instead."""
+    `redelivered_at`: when its last redelivery was requested. `reason` in-doubt: a node stopped while it called the
+    receiver, and the answer is unknown. `rescheduled_to`: it was cancelled, and that schedule is called instead."""
 
     schedule_id: UUID
     client_id: str
@@ -160,7 +162,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BatchItemView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What became of an item: `status` 201 with the `schedule`, or that of the `problem`."""
+    """The result of an item: `status` 201 with the `schedule`, or the status of the `problem`."""
 
     status: int
     schedule: ScheduleView | msgspec.UnsetType = msgspec.UNSET
@@ -168,13 +170,13 @@ class BatchItemView(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class BatchView(msgspec.Struct, frozen=True):
-    """What became of the items, in order."""
+    """The results of the items, in order."""
 
     items: list[BatchItemView]
 
 
 class ReasonView(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a process can't do its work: a word that stays the same for programs, a sentence for people."""
+    """Why a process can't do its work: a stable word for programs, a sentence for people."""
 
     reason: str
     detail: str
@@ -188,9 +190,9 @@ class ReadyView(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's process. `state`: live, draining, left or dead. `beat_age_seconds`: since this API process saw its
-    heartbeat advance, null when it never did. `clock_offset_ms`: its wall clock against the median, positive is ahead,
-    null while unknown. `pollers`: how many it owns."""
+    """A node. `state`: live, draining, left or dead. `beat_age_seconds`: since this API process saw its heartbeat
+    advance, null if it never did. `clock_offset_ms`: its wall clock against the median, positive is ahead, null while
+    unknown. `pollers`: how many it owns."""
 
     node_id: str
     incarnation: int
@@ -205,15 +207,15 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PollersView(msgspec.Struct, frozen=True):
-    """How many pollers there are, and how many of them have an owner that lives."""
+    """How many pollers there are, and how many of them have a live owner."""
 
     total: int
     owned: int
 
 
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
-    """What the quotas of all clients guarantee, against what the live nodes are sized for, in calls a minute.
-    `not_calling`: a sentence that says why nobody is called now; null while calls are made."""
+    """The cluster. The calls a minute that the quotas of all clients guarantee, and those that the live nodes are sized
+    for. `not_calling`: a sentence that says why no calls are made now; null while calls are made."""
 
     nodes: list[NodeView]
     pollers: PollersView
@@ -223,7 +225,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainingView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that has begun to hand over its pollers, or, `live`, to take some again."""
+    """A node that has begun to hand over its pollers, or, `live`, to take pollers again."""
 
     node_id: str
     incarnation: int
@@ -231,16 +233,16 @@ class DrainingView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PollerOwner(msgspec.Struct, frozen=True):
-    """The process that owns a poller."""
+    """The node incarnation that owns a poller."""
 
     node_id: str
     incarnation: int
 
 
 class PollerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A poller. All minutes before `watermark` are settled. `open_minutes`: those with schedules from there to now, and
-    `backlog` the schedules in them that are due and not done; with `cut`, at least so many. `lagging`: it is behind the
-    others of its owner."""
+    """A poller. All minutes before `watermark` are settled. `open_minutes`: minutes with schedules from there to now;
+    `backlog`: schedules in them that are due and have not ended; with `cut`, both are lower bounds. `lagging`: it is
+    behind the other pollers of its owner."""
 
     poller_id: int
     owner: PollerOwner | None
@@ -253,9 +255,9 @@ class PollerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LatenessView(msgspec.Struct, frozen=True, kw_only=True):
-    """How much later than due the first attempts began. p50 and p99 are upper bounds: of the steps 5, 10, 20, 50, 100,
-    200, 500 ms, 1, 2, 5, 10, 30 s, 1, 10, 60 min the one that so many did not exceed, or `max_seconds` if that is less.
-    """
+    """How much later than due the first attempts began. p50 and p99 are upper bounds: the lowest of the steps 5, 10,
+    20, 50, 100, 200, 500 ms, 1, 2, 5, 10, 30 s, 1, 10, 60 min that so many did not exceed, or `max_seconds` if that is
+    less."""
 
     p50_seconds: float
     p99_seconds: float

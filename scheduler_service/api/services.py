@@ -1,4 +1,4 @@
-"""The use cases that the routes speak to, and how they are put together from ports."""
+"""The use cases that routes call, and how they are built from ports."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,7 +94,7 @@ class StoragePorts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServices:
-    """What the routes may call: use cases and parts of the API, never a store (a test looks)."""
+    """What the routes may call: use cases and parts of the API, never a store (a test checks)."""
 
     clock: Clock
     randomness: Randomness
@@ -148,7 +148,7 @@ def build_services(
     settings: ApiSettings,
     clock_limit_ms: int,
 ) -> ApiServices:
-    """One process's use cases over one storage. `clock_limit_ms`: creates are refused at this offset of its clock."""
+    """The use cases of one process over one storage. `clock_limit_ms`: creates are refused at this clock offset."""
     catalog = Catalog(store=storage.clients, clock=clock, bounds=settings.clients)
     change = ChangeClient(store=storage.clients, catalog=catalog)
     keys = Keys(store=storage.clients, catalog=catalog, clock=clock, randomness=randomness)

@@ -1,4 +1,4 @@
-"""What an operator may set of the API."""
+"""Settings of the API. The texts below the fields are shown to operators, in the chart and in the reference."""
 
 from dataclasses import dataclass, field
 
