@@ -1,14 +1,16 @@
-"""What an operation can answer: its success, and every kind of problem.
+"""The problems that an operation can answer, derived from its row of the route table.
 
-everything        malformed, internal
-a key is needed   unauthorized, invalid (unknown parameters), storage-unavailable, overloaded
-a cost or a body  too-many-requests, beside these
-administrators    forbidden
-names in the path not-found
-a client's change built-in-client
-a body            malformed, request-timeout, content-too-large, unsupported-media-type
-idempotent        idempotency-key-reused
-the route's row   `problems`
+    every operation          malformed, internal
+    needs a key              unauthorized, invalid (unknown parameters), storage-unavailable, overloaded
+    and has a cost or body   too-many-requests
+    administrators only      forbidden
+    names in the path        not-found
+    changes a client's data  built-in-client
+    has a body               request-timeout, content-too-large, unsupported-media-type
+    idempotent               idempotency-key-reused
+    the row's `problems`     these
+
+`problems.KINDS` says what each of them means.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -80,7 +82,7 @@ def kinds_of(route: Route) -> list[str]:
 
 
 def by_status(kinds: Iterable[str]) -> dict[int, list[str]]:
-    """Kinds that share a status are told apart by their `type`."""
+    """Groups kinds by status; within a status their `type` distinguishes them."""
     found: dict[int, list[str]] = {}
     for kind in kinds:
         found.setdefault(KINDS[kind].status, []).append(kind)
@@ -88,12 +90,12 @@ def by_status(kinds: Iterable[str]) -> dict[int, list[str]]:
 
 
 def response_name(kinds: Iterable[str]) -> str:
-    """The name of the component that describes these kinds, which have one status."""
+    """The name of the response component for kinds with one status."""
     return ".".join(kinds)
 
 
 def problem_response(kinds: list[str]) -> dict[str, Any]:
-    """The response component of kinds with one status."""
+    """The response component for kinds with one status."""
     status = KINDS[kinds[0]].status
     headers = {"X-Request-Id": REQUEST_ID_HEADER}
     of_kinds = [name for kind in kinds for name in _HEADERS_OF_KIND.get(kind, ())]

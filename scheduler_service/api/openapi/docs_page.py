@@ -1,4 +1,4 @@
-"""The OpenAPI document as one page that needs nothing else: no script, no network.
+"""The OpenAPI document as one self-contained page: no script, no network.
 
 Anchors: `#OPERATION_ID`, `#tag-TAG`, `#schema-NAME`, `#problem-KIND`, `#callback`.
 """
@@ -17,7 +17,7 @@ _PROBLEMS = "/problems/"
 
 
 def docs_page(document: Document) -> str:
-    """The page of a document that `build_document` made."""
+    """The page for a document of `build_document`."""
     info = document["info"]
     parts = [
         f"<h1>{escape(info['title'])} API</h1>",
@@ -43,7 +43,7 @@ def _operations(document: Document) -> Iterator[tuple[str, str, Mapping[str, Any
 
 
 def _resolve(document: Document, value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a reference stands for."""
+    """The object that a `$ref` points to; other objects as they are given."""
     found: Any = value
     if (reference := value.get("$ref")) is not None:
         found = document
@@ -138,6 +138,7 @@ def _problems(document: Document) -> str:
             for body in _resolve(document, answer).get("content", {}).values():
                 for kind in _kinds(body):
                     answering[kind].append(operation["operationId"])
+    # `malformed` and `internal` are problems of every operation, so the longest list is that of all.
     everywhere = max(len(ids) for ids in answering.values())
     parts = ['<h2 id="problems">Problems</h2>']
     for kind, known in KINDS.items():

@@ -29,7 +29,7 @@ from scheduler_service.api.problems import Problem
 from scheduler_service.domain.idempotency import KEY_PATTERN
 
 API_VERSION: Final = "1"
-"""That of the contract, as in the paths."""
+"""The version of the contract, as in the paths."""
 TAGS: Final[Mapping[str, str]] = {
     "schedules": "Calls to be made at an instant: create one or many, look at them, cancel them.",
     "crons": "Calls to be made again and again, by a rule.",
@@ -73,12 +73,12 @@ _WHO: Final[Mapping[Access, str]] = {
 }
 _SCHEMA = "#/components/schemas/{name}"
 _PAGE_OF = re.compile(rb"\bItems[_\[](\w+?)[_\]](?=\")")
-"""What msgspec calls a page of views, as a component or a title: a name that generated clients can bear is wanted."""
+"""msgspec's names for `Items[View]`, as component and as title, which are no identifiers in generated clients."""
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
 def build_document(routes: Sequence[Route], examples: Mapping[str, Example] = EXAMPLES) -> dict[str, Any]:
-    """The whole document, ready for JSON. Raises ValueError for a route that names what there is not."""
+    """The whole document, ready for JSON. Raises ValueError for a route that names unknown problems."""
     types = [type_ for route in routes for type_ in _types(route)]
     known = list(dict.fromkeys([Problem, *types]))
     schemas, components = msgspec.json.schema_components(known, ref_template=_SCHEMA)
@@ -120,7 +120,7 @@ def build_document(routes: Sequence[Route], examples: Mapping[str, Example] = EX
 
 
 def tag_of(path: str) -> str:
-    """The thing that a path is about: its first fixed part behind the client, if there is one."""
+    """The resource that a path is about: its first fixed part, or that after the client."""
     prefix, _, rest = path.removeprefix("/").partition("/")
     if prefix != "v1":
         return "service"
@@ -152,7 +152,7 @@ def _bearer(sentence: str) -> dict[str, str]:
 
 
 def _tidy(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema whose description, a docstring, has lost its indentation."""
+    """The schema, with the indentation removed from its description, which is a docstring."""
     if (description := schema.get("description")) is not None:
         return {**schema, "description": inspect.cleandoc(description)}
     return schema
@@ -258,10 +258,7 @@ def _success(
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The document and its page as bytes, made once for a route table.
-
-    A `http.route.Documents`.
-    """
+    """The document and its page as bytes, made once for a route table. A `http.route.Documents`."""
 
     openapi: Document
     page: Document
@@ -269,7 +266,7 @@ class Built:
 
 @lru_cache(maxsize=4)
 def documents_of(routes: tuple[Route, ...]) -> Built:
-    """Remembered: every application of a process is built from the same table."""
+    """Cached, because every application of a process is built from the same table."""
     document = build_document(routes)
     return Built(_named(msgspec.json.encode(document)), _named(docs_page(document).encode()))
 

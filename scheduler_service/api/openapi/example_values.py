@@ -1,4 +1,4 @@
-"""What the examples are made of: the client `shop`, its schedules, crons, keys, and what an API says of them."""
+"""Values for the examples: the client `shop`, its schedules, crons and keys, and the answers about them."""
 
 from typing import Any, Final
 

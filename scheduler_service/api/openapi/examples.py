@@ -1,7 +1,7 @@
-"""An example of every operation, by its id: what is sent, and what comes back. The only thing written by hand here.
+"""An example of every operation, by operation id: its request and its answer. Only these are written by hand.
 
-They tell one story: an administrator registers the client `shop` at 2026-11-21T09:30:00Z; it creates schedules and a
-cron. A test lives through it and compares; ids and secrets are the only things in which its answers may differ.
+Together they are one story: an administrator registers the client `shop` at 2026-11-21T09:30:00Z; it creates schedules
+and a cron. A test runs it and compares; only ids and secrets may differ.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from scheduler_service.api.openapi import example_values as of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """`request` UNSET: no body. `answer` is the body of success; `partial`: as far as it is told here, which for text
-    means that the answer holds it."""
+    """`request` UNSET: no body. `answer` is the body of success. `partial`: the real answer has more fields or, as
+    text, contains it."""
 
     query: Mapping[str, str] = field(default_factory=dict)
     request: Any = msgspec.UNSET

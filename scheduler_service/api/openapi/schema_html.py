@@ -1,4 +1,4 @@
-"""JSON Schemas in words, for the page."""
+"""JSON Schemas as short HTML texts, for the page."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def schema_text(schema: Schema) -> str:
 
 
 def schema_rows(schema: Schema) -> Iterator[str]:
-    """A row of a table for each field of an object."""
+    """A table row for each field of an object."""
     required = schema.get("required", ())
     for name, field in schema.get("properties", {}).items():
         mark = ", required" if name in required else ""

@@ -1,4 +1,4 @@
-"""The callback that a receiver gets, as the document's webhook. The nodes set these headers
+"""The callback that a receiver gets, as the document's webhook. Nodes set the headers
 (`poller_cluster.delivery.headers`); a test compares the names."""
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ off.
 
 
 class Sent(NamedTuple):
-    """A header of every callback, or of some."""
+    """A header of callbacks. `always`: every callback has it."""
 
     sentence: str
     schema: Mapping[str, Any]
@@ -76,7 +76,7 @@ CALLBACK_HEADERS: Final[Mapping[str, Sent]] = {
 
 
 def webhook() -> dict[str, Any]:
-    """The path item of the callback, under the method that schedules have unless they say otherwise."""
+    """The path item of the callback, under POST, the default method of schedules."""
     parameters = [
         {
             "name": name,

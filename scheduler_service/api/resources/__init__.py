@@ -1,6 +1,6 @@
-"""Every route there is, as data: tests and documents enumerate `ROUTES`, and the application is built from it.
+"""All routes as data: the application is built from `ROUTES`, and tests and the OpenAPI document enumerate it.
 
-A variable part of a path ends at a colon, so that `/clients/{client_id}` and `/clients/{client_id}:suspend` are two.
+A variable part of a path ends at a colon, so `/clients/{client_id}` and `/clients/{client_id}:suspend` are distinct.
 """
 
 from scheduler_service.api.http.route import Route
@@ -43,4 +43,4 @@ ROUTES: tuple[Route, ...] = (
     *health.ROUTES,
     *documents.ROUTES,
 )
-"""The busiest first: they are tried in this order."""
+"""The busiest first, because aiohttp tries them in this order."""

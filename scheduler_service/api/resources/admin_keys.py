@@ -1,4 +1,4 @@
-"""Administrators' own keys, each with a name. The configured administrator makes and revokes them."""
+"""Administrators' keys, each with a name. Only the configured administrator makes and revokes them."""
 
 from aiohttp import web
 

@@ -1,4 +1,4 @@
-"""The audit log: who did which administrator's action, and when."""
+"""The audit log: which administrator did what, and when."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
@@ -18,15 +18,16 @@ from scheduler_service.domain.instants import format_instant
 MAX_DAYS: Final = 31
 MAX_ENTRIES: Final = 1000
 _NOBODYS: Final = ClientId("*")
-"""The cursors are of no client: none can be called so."""
+"""The key of these cursors, which belong to no client: no client id can be `*`."""
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an administrator did. `actor` is the administrator's name, `key_id` null for the key from configuration;
-    `action` an operation of this API, `target` the names in its path, `details` the ids of what was done.
+    """An action of an administrator. `actor` is the administrator's name; `key_id` is null for the key from
+    configuration; `action` is an operation of this API, `target` the names in its path, `details` the ids of what was
+    done.
 
-    `result`: done; refused, then nothing was changed; or unknown, then it may have been done. `status` null: no answer
-    was recorded."""
+    `result`: done; refused, then nothing was changed; unknown, then it may have been done. `status` null: no answer was
+    recorded."""
 
     entry_id: UUID
     at: Instant
@@ -59,7 +60,7 @@ AUDIT_LOG_PARAMETERS: Final = _LISTING.parameters
 
 
 class AuditLogQuery(NamedTuple):
-    """Entries with start <= at < end behind `after` (None: from the newest on), and how many at most."""
+    """At most `limit` entries with start <= at < end, older than `after` (None: from the newest on)."""
 
     start: UnixMillis
     end: UnixMillis

@@ -1,4 +1,4 @@
-"""What audits of a client's books found."""
+"""The audits of a client's books and their findings."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ from scheduler_service.domain.ids import ClientId
 from scheduler_service.domain.instants import format_instant
 
 MAX_AUDITS: Final = 100
-"""Each of them may show a hundred findings."""
+"""Each audit may show a hundred findings."""
 DEFAULT_AUDITS: Final = 20
 
 
@@ -28,7 +28,7 @@ AUDIT_PARAMETERS: Final = _LISTING.parameters
 
 
 class AuditsQuery(NamedTuple):
-    """How many at most, behind which (None: from the newest on)."""
+    """At most `limit` audits older than `after` (None: from the newest on)."""
 
     after: AuditId | None
     limit: int
@@ -41,12 +41,13 @@ def read_audit_listing(client_id: ClientId, query: Mapping[str, str]) -> AuditsQ
 
 
 def audit_cursor(client_id: ClientId, following: AuditId | None) -> str | None:
-    """`following`: the one to go on behind; None: there are no more."""
+    """`following`: the audit after which the next page begins; None: there are no more."""
     return None if following is None else seal(client_id, _Cursor(following))
 
 
 class AuditCountsView(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls of the window as their rows tell: accepted is the sum of the others, unless a finding says why not."""
+    """The schedules of the window, counted from their rows. accepted is the sum of the others, unless a finding
+    explains the difference."""
 
     accepted: int
     delivered: int
@@ -57,7 +58,7 @@ class AuditCountsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFindingView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that must not be. Null is what does not apply: it may be about a poller's minute, or about a cron."""
+    """One violation. Fields that do not apply are null: it may concern a poller's minute, or a cron."""
 
     kind: str
     detail: str
@@ -69,7 +70,7 @@ class AuditFindingView(msgspec.Struct, frozen=True, kw_only=True):
 
 class AuditView(msgspec.Struct, frozen=True, kw_only=True):
     """One audit of the window from `from` to before `to`. `findings` counts them by kind, `shown` are the first of
-    them; `repaired` counts what was done about them; `left_out` says what was not looked at."""
+    them; `repaired` counts the repairs that were made; `left_out` says what was not examined."""
 
     audit_id: str
     audited_at: Instant

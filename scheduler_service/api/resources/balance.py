@@ -1,4 +1,4 @@
-"""The books of a client's minutes."""
+"""The balances of a client's minutes."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, NamedTuple
@@ -31,7 +31,7 @@ from scheduler_service.usecases.balance import MinuteBooks, Position
 
 PARTITIONS_PER_UNIT: Final = 4
 ROWS_PER_UNIT: Final = 250
-"""Of minutes that are not settled: those are counted from their rows."""
+"""Rows of unsettled minutes, whose counts are not stored and come from their rows."""
 
 MAX_MINUTES: Final = 1440
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
@@ -73,7 +73,7 @@ BALANCE_PARAMETERS: Final = _LISTING.parameters
 
 
 class BalanceQuery(NamedTuple):
-    """The minutes that [start, end) touches, from `position` on, and how many at most."""
+    """At most `limit` minutes of those that [start, end) touches, from `position` on."""
 
     start: UnixMillis
     end: UnixMillis

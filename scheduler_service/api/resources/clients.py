@@ -1,4 +1,4 @@
-"""Clients: register, change, look at, suspend, resume, delete."""
+"""Clients: register, change, show, suspend, resume, delete."""
 
 import re
 
@@ -90,6 +90,7 @@ async def delete_client(context: RequestContext) -> web.Response:
 
 
 def _id_faults(client_id: str) -> list[FieldError]:
+    # An id with "$" is a built-in client's: an administrator may change its quota.
     if client_id.startswith("$") or _MAY_BE_REGISTERED.fullmatch(client_id) is not None:
         return []
     detail = f"a client's id must match {CLIENT_ID_PATTERN}: lower-case letters, digits, '.', '_' and '-'"
@@ -101,7 +102,7 @@ def _view(context: RequestContext, client: Client) -> ClientView:
 
 
 def _rules(context: RequestContext, request: ClientRequest) -> list[FieldError]:
-    """What the types don't say of settings."""
+    """The rules of settings that types can't express."""
     settings = request.settings
     if settings is None:
         return []

@@ -1,4 +1,4 @@
-"""The operator's view: the cluster, one client's pollers; and nodes that are to hand over what they own, or to stay."""
+"""The operator's view: show the cluster and a client's pollers, drain and undrain nodes."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Crons, their runs and previews, as they are shown."""
+"""The views of crons, their runs and previews."""
 
 from typing import Annotated
 
@@ -25,9 +25,9 @@ EXPIRED = "expired"
 
 
 class CronView(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron. `expression` is in its canonical form, `words` the same as an English sentence (null where it can't be
-    read any more). `next_fires`: the first nominal instants to come, empty unless `state` is active. `changed_at`: when
-    this `revision` was made.
+    """A cron. `expression` is in canonical form, `words` is the same as an English phrase (null if it can't be read any
+    more). `next_fires`: the next nominal instants, empty unless `state` is active. `changed_at`: when this `revision`
+    was made.
     """
 
     cron_id: str
@@ -54,8 +54,8 @@ class CronView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A fire of a cron, or a run that was triggered. `nominal_due` is the instant of the rule, `due` when it is called.
-    `state` is that of the schedule; `planned` where there is none yet, `expired` where it is not kept any more."""
+    """A fire of a cron, or a triggered run. `nominal_due` is the instant of the rule, `due` when it is called. `state`
+    is that of the schedule; `planned` if there is none yet, `expired` if it is not kept any more."""
 
     nominal_due: Instant
     due: Instant
@@ -70,7 +70,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule comes to: its canonical form, a sentence, its first nominal instants."""
+    """A rule in canonical form and in words, with its first nominal instants."""
 
     expression: str
     timezone: str
@@ -133,7 +133,7 @@ def preview_view(preview: Preview) -> PreviewView:
 
 
 def _rule(cron: Cron, *, now: int, retention_ms: int) -> tuple[str | None, list[UnixMillis]]:
-    """The words and the next fires of a rule, as far as this program understands it."""
+    """The words and the next fires of a rule, as far as this version can read it; another may have stored it."""
     words = None
     try:
         words = in_words(parse_expression(cron.expression))

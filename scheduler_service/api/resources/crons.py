@@ -1,4 +1,4 @@
-"""Crons: put, look at, list, pause, resume, trigger, delete; the runs of one; a rule tried out."""
+"""Crons: put, show, list, pause, resume, trigger, delete; the runs of one; the preview of a rule."""
 
 import re
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ _REQUEST = Body(CronRequest)
 _PREVIEW = Body(PreviewRequest)
 
 MAX_CRONS = 200
-"""Each is read with its body, and its next fires are worked out."""
+"""Each cron is read with its body, and its next fires are computed."""
 MAX_RUNS = 500
-"""Each run of a page is a read of its own."""
+"""Each run of a page costs a read of its schedule."""
 MAX_DAYS = 31
 
 
@@ -62,14 +62,14 @@ RUN_PARAMETERS: Final = _RUNS.parameters
 
 
 class CronsQuery(NamedTuple):
-    """Crons behind `after` (None: from the first on), and how many at most."""
+    """At most `limit` crons after `after` (None: from the first on)."""
 
     after: CronId | None
     limit: int
 
 
 class RunsQuery(NamedTuple):
-    """Runs with start <= nominal instant < end, from `begin` on, and how many at most."""
+    """At most `limit` runs with start <= nominal instant < end, from `begin` on."""
 
     start: UnixMillis
     end: UnixMillis
@@ -91,7 +91,7 @@ def read_run_listing(client_id: ClientId, cron_id: CronId, query: Mapping[str, s
     """Raises Invalid."""
 
     def fits(cursor: RunCursor) -> bool:
-        # A day more, for clocks differ: another process may have made it.
+        # A day more than now allows: the process that made the cursor may have had a clock ahead of this one.
         searched = cursor.end <= now + SEARCHED_MS + DAY_MS
         return searched and cursor.cron_id == cron_id and cursor.start - 1 <= cursor.after < cursor.end
 
@@ -193,7 +193,7 @@ async def preview_cron(context: RequestContext) -> web.Response:
 
 
 def _cron_id(context: RequestContext) -> CronId:
-    """The id in the path. One that can't be ours names nothing."""
+    """The id in the path. A text that can't be a cron's id is 404."""
     text = context.path("cron_id")
     if _ID.fullmatch(text) is None:
         raise NotFound(f"a cron's id matches {CRON_ID_PATTERN}: lower-case letters, digits, '.', '_' and '-'")

@@ -1,4 +1,4 @@
-"""Dead letters: list what gave up, and have it called again."""
+"""Dead letters: list schedules that failed for good, and redrive them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, NamedTuple
@@ -21,7 +21,7 @@ MAX_REDRIVEN = 1000
 
 
 class RedriveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which of those that gave up are to be called again: as they are listed. A cursor carries its window."""
+    """Which dead letters are to be called again, by the window of their listing. A cursor carries its window."""
 
     start: str | None = msgspec.field(name="from", default=None)
     end: str | None = msgspec.field(name="to", default=None)
@@ -32,7 +32,7 @@ class RedriveRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 _REDRIVE = Body(RedriveRequest)
 
 MAX_LETTERS = 200
-"""Each letter of a page comes with its schedule, body and all, from storage."""
+"""Storage reads the whole schedule of each letter of a page, body included."""
 
 
 class LetterCursor(WindowCursor, frozen=True, tag="dead-letters-1"):
@@ -53,7 +53,7 @@ LETTER_PARAMETERS: Final = _LISTING.parameters
 
 
 class LettersQuery(NamedTuple):
-    """Letters with start <= failed_at < end behind `after` (None: from the first on), and how many at most."""
+    """At most `limit` letters with start <= failed_at < end after `after` (None: from the first on)."""
 
     start: UnixMillis
     end: UnixMillis
@@ -73,7 +73,7 @@ def read_letter_listing(client_id: ClientId, query: Mapping[str, str], *, now: i
 
 
 def read_redrive(client_id: ClientId, request: RedriveRequest, *, now: int) -> LettersQuery:
-    """The same window as that of a listing, out of a body. Raises Invalid."""
+    """The window of a redrive, given in the body as a listing's is in its query. Raises Invalid."""
     given = {"from": request.start, "to": request.end, "cursor": request.cursor}
     query = {name: value for name, value in given.items() if value is not None}
     return read_letter_listing(client_id, query, now=now)._replace(limit=request.limit)

@@ -1,4 +1,4 @@
-"""The API described: the OpenAPI document, its page, and a page for each type of problem. The same for everybody."""
+"""The description of the API: the OpenAPI document, its page, and a page for each type of problem."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ async def get_docs(context: RequestContext) -> web.Response:
 
 
 async def get_problem(context: RequestContext) -> web.Response:
-    """HTML for who asks for it by name, as browsers do; else text."""
+    """HTML if Accept names it, as browsers do; else text."""
     name = context.path("kind")
     kind = KINDS.get(name)
     if kind is None:
@@ -34,7 +34,7 @@ async def get_problem(context: RequestContext) -> web.Response:
 
 
 def _unless_known(context: RequestContext, document: Document, media: str) -> web.Response:
-    """The body, or 304 for a caller that has it."""
+    """The body, or 304 if the caller has it already."""
     headers = {**PAGE_HEADERS, **SERVER, "ETag": f'"{document.etag}"', "Cache-Control": "no-cache"}
     given = context.request.if_none_match
     if given is not None and any(one.value in (document.etag, "*") for one in given):

@@ -1,4 +1,4 @@
-"""What probes and monitoring ask. Open to everybody, and cheap however often it is asked."""
+"""Probes and metrics. They need no key, and are cheap however often they are requested."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from scheduler_service.runtime.metrics import CONTENT_TYPE
 
 
 async def livez(context: RequestContext) -> web.Response:
-    """The loop turns. Never asks storage: restarting this process would not bring that back."""
+    """Whether the event loop runs. It never asks storage: restarting this process would not repair that."""
     return _health(context.services.health.heartbeat.reasons())
 
 

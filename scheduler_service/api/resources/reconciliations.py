@@ -1,4 +1,4 @@
-"""Reconciliations: ask for one, look at it, list them, stop one."""
+"""Reconciliations: create, show, list and stop them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, NamedTuple
@@ -37,7 +37,7 @@ MAX_RECONCILIATIONS: Final = 100
 
 
 class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the window was looked at: all minutes before `through`, and a part of that one."""
+    """How much of the window was examined: all minutes before `through`, and a part of that one."""
 
     minutes_done: int
     minutes_total: int
@@ -45,10 +45,10 @@ class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReconciliationView(msgspec.Struct, frozen=True, kw_only=True):
-    """One action on all schedules due from `from` to before `to` that are in one of `states`, each looked at once.
+    """One action on all schedules due from `from` to before `to` that are in one of `states`, each examined once.
 
-    `seen` counts those that it was about so far, by the state in which they were found; `outcomes` the same ones by
-    what became of them. counted: nothing was to be done. redelivered, cancelled: so it was, by this or by others since.
+    `seen` counts the matching schedules so far by the state in which they were found, `outcomes` the same ones by what
+    became of them. counted: the action was to count. redelivered, cancelled: by this reconciliation or by others since.
     open: it had been redelivered otherwise and has not ended. in-flight: a node had claimed it. changed: it had left
     its state. gone: it is not kept any more. refused: it can't be handled.
     """
@@ -77,7 +77,7 @@ RECONCILIATION_PARAMETERS: Final = _LISTING.parameters
 
 
 class ReconciliationsQuery(NamedTuple):
-    """Reconciliations older than `before` (None: from the newest on), and how many at most."""
+    """At most `limit` reconciliations older than `before` (None: from the newest on)."""
 
     before: ReconciliationId | None
     limit: int
@@ -156,7 +156,7 @@ async def stop_reconciliation(context: RequestContext) -> web.Response:
 
 
 def _reconciliation_id(context: RequestContext) -> ReconciliationId:
-    """The id in the path. One that can't be ours names nothing."""
+    """The id in the path. A text that is no UUID is 404, like an unknown id."""
     text = context.path("reconciliation_id")
     try:
         value = UUID(text)

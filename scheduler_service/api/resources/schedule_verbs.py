@@ -1,6 +1,4 @@
-"""What else can be asked of schedules that are there: their attempts; to be called again, or at another time; cancels
-of many.
-"""
+"""Further operations on existing schedules: list attempts, redeliver, reschedule, cancel many."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
@@ -62,14 +60,15 @@ from scheduler_service.usecases.reschedule_schedule import Rescheduled, Reschedu
 _SCHEDULES = "/v1/clients/{client_id}/schedules"
 _SCHEDULE = _SCHEDULES + "/{schedule_id}"
 CANCELS_PER_UNIT: Final = 3
-"""Where they are of as many partitions; of few they cost a third."""
+"""If each is in a partition of its own; within few partitions a cancel costs a third of that."""
 
 MAX_CANCELS = 1000
 
 
 class CancelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Either the ids, or a window of at most 24 hours by due time (and a label): then whatever has not ended in it is
-    cancelled. What was rescheduled to an instant outside the window is not in it. A cursor carries its window."""
+    """Either ids, or a window of at most 24 hours by due time (and a label): then every schedule in it that has not
+    ended is cancelled. One that was rescheduled to an instant outside the window is not in it. A cursor carries its
+    window."""
 
     schedule_ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_CANCELS)] | None = None
     start: str | None = msgspec.field(name="from", default=None)
@@ -83,11 +82,11 @@ _RESCHEDULE = Body(RescheduleRequest)
 
 
 class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one: 200 cancelled, 404 there is none, 409 in flight or ended otherwise (`state` says how), 503
-    unknown: ask again.
+    """The result for one schedule. `status`: 200 cancelled; 404 there is none; 409 in flight or ended otherwise
+    (`state` says how); 503 unknown, ask again.
 
-    `reason` in-doubt beside 200: it is not called again, and may have been called before. `rescheduled_to` beside 409:
-    the schedule that is called instead of a cancelled one, which this request leaves as it is.
+    `reason` in-doubt with 200: it is not called again, and may have been called before. `rescheduled_to` with 409: the
+    schedule that is called instead of a cancelled one; this request does not cancel it.
     """
 
     schedule_id: str
@@ -98,7 +97,7 @@ class CancelItemView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Query | None:
-    """The window that is meant; None: the ids are. Raises Invalid."""
+    """The window to cancel; None: the request gives ids. Raises Invalid."""
     given = {"from": request.start, "to": request.end, "label": request.label, "cursor": request.cursor}
     query = {name: value for name, value in given.items() if value is not None}
     if request.schedule_ids is not None:
@@ -117,7 +116,7 @@ def read_cancel(client_id: ClientId, request: CancelRequest, *, now: int) -> Que
 
 
 def known_ids(texts: Sequence[str]) -> dict[str, ScheduleId]:
-    """The texts that can be ids of ours."""
+    """The texts that can be schedules' ids, parsed."""
     found: dict[str, ScheduleId] = {}
     for text in texts:
         try:

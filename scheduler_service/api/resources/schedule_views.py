@@ -1,4 +1,4 @@
-"""Schedules and what became of them, as they are shown."""
+"""The views of schedules, attempts and dead letters."""
 
 from typing import Final
 from uuid import UUID
@@ -26,7 +26,7 @@ _SCHEDULED: Final = State.SCHEDULED.value
 _TO_SECONDS: Final = len("2026-11-21T09:30:")
 
 EXPIRED = "expired"
-"""State of a schedule that is not kept any more."""
+"""The state shown for a schedule that retention has deleted."""
 
 
 def created_schedule_view(definition: Definition, encryption: SecretEncryption) -> ScheduleView:
@@ -35,7 +35,7 @@ def created_schedule_view(definition: Definition, encryption: SecretEncryption) 
 
 
 def schedule_view(client_id: ClientId, row: Row, encryption: SecretEncryption, *, in_flight: bool) -> ScheduleView:
-    """An original row, defined."""
+    """The view of an original row that has its definition."""
     return _schedule_view(
         client_id, row, encryption, outcome=row if row.state is not None else None, in_flight=in_flight
     )
@@ -80,7 +80,7 @@ def _schedule_view(
 def callback_view(
     client_id: ClientId, source: Definition | Row | CronCallback, encryption: SecretEncryption
 ) -> CallbackView:
-    """A callback as it is stored, its credentials masked."""
+    """A stored callback with its credentials masked."""
     body = source.body or b""
     try:
         sent = decode_headers(encryption.open_headers(client_id, source.headers or ""))
@@ -90,7 +90,7 @@ def callback_view(
     except SecretLocked:
         headers = None
     except Undecodable:
-        # Of content that can't be read the body is all of it, credentials among it.
+        # A packed row that can't be decoded is all body, which then includes the headers and their credentials.
         headers, body = None, b""
     url, method = source.url or "", source.method or ""
     try:
@@ -107,8 +107,8 @@ def _options(text: str | None) -> ScheduleOptions:
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt. `outcome` is delivered or failed. `excerpt` is the beginning of what a receiver answered to a failed
-    one. Null is what nobody has written down."""
+    """One attempt. `outcome` is delivered or failed. `excerpt` is the beginning of the receiver's answer to a failed
+    one. A field is null if it was not recorded."""
 
     attempt: int
     outcome: str
@@ -121,8 +121,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that gave up at `failed_at`, and why. `state` is the present one, or expired where the schedule is not
-    kept any more."""
+    """A schedule that failed for good at `failed_at`, and why. `state` is the present one, or expired if the schedule
+    is not kept any more."""
 
     schedule_id: UUID
     failed_at: Instant
@@ -135,8 +135,8 @@ class LetterView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RedrivenView(msgspec.Struct, frozen=True, kw_only=True):
-    """How many schedules are called again, and how many letters were passed over: their schedules are gone, or have
-    been redelivered since. `next_cursor` null: there are no more."""
+    """How many schedules are called again, and how many letters were passed over because their schedules are gone or
+    have been redelivered since. `next_cursor` null: there are no more."""
 
     redelivered: int
     passed_over: int

@@ -1,4 +1,4 @@
-"""Schedules: create one or many, look at one, cancel one, list by time."""
+"""Schedules: create one or many, show one, cancel one, list by due time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -93,7 +93,7 @@ PARAMETERS: Final = _LISTING.parameters
 
 
 class Query(NamedTuple):
-    """What to list, from where on, and how much at most."""
+    """The window to list, the position to begin after (None: at its start), and the most items."""
 
     window: Window
     position: Position | None
@@ -101,10 +101,7 @@ class Query(NamedTuple):
 
 
 def read_listing(client_id: ClientId, query: Mapping[str, str], *, now: int) -> Query:
-    """Raises Invalid.
-
-    What the listing of schedules takes as query parameters, and the cursors that it goes on with.
-    """
+    """The query of a listing of schedules, from its parameters or its cursor. Raises Invalid."""
     asked = _LISTING.read(client_id, query, now=now, fits=lambda cursor: cursor.start <= cursor.due <= cursor.end)
     window = Window(client_id=client_id, start=asked.start, end=asked.end, **asked.filters)
     position = None if asked.cursor is None else Position(asked.cursor.due, asked.cursor.schedule_id)
@@ -213,7 +210,7 @@ async def list_schedules(context: RequestContext) -> web.Response:
 
 
 async def _items(context: RequestContext, items: Sequence[msgspec.Raw]) -> list[ScheduleRequest | Invalid]:
-    """Each read for itself, where a piece is not all right. Other requests have their turns between."""
+    """The items, decoded in pieces; item by item where a piece is not all valid. Yields to other requests between."""
     listing = _Listing()
     requests: list[ScheduleRequest | Invalid] = []
     for start in range(0, len(items), PIECE):
@@ -246,7 +243,7 @@ def _created(items: Sequence[Made]) -> int:
 
 
 class _Listing:
-    """How many faults an item of a batch may list yet. Each lists its first."""
+    """How many faults an item of a batch may still list. Each lists its first."""
 
     def __init__(self) -> None:
         self._left = MAX_BATCH_FAULTS
@@ -284,7 +281,7 @@ def _item_view(context: RequestContext, item: Resolved | MinutehandError, listin
 
 
 def schedule_id_of(context: RequestContext) -> ScheduleId:
-    """The id in the path. One that can't be ours names nothing."""
+    """The id in the path. A text that can't be a schedule's id is 404, like an unknown one."""
     text = context.path("schedule_id")
     try:
         value = UUID(text)
@@ -296,7 +293,7 @@ def schedule_id_of(context: RequestContext) -> ScheduleId:
 
 
 def location_of(client: Client, schedule_id: UUID) -> dict[str, str]:
-    """The header that says where a schedule is."""
+    """The Location header of a schedule."""
     return {"Location": f"/v1/clients/{client.client_id}/schedules/{schedule_id}"}
 
 
@@ -305,7 +302,7 @@ def no_such_schedule() -> NotFound:
 
 
 def refused(why: InFlight | InDoubt | WasRescheduled | AlreadyFinished | NoSuchSchedule) -> Conflict | NotFound:
-    """Why a schedule is neither cancelled nor rescheduled."""
+    """The error for a schedule that could be neither cancelled nor rescheduled."""
     match why:
         case InFlight(row=row):
             return Conflict("in-flight", "a node has claimed it and may be calling right now", state=state_of(row))
@@ -340,7 +337,7 @@ CREATE = Route(
     problems=(*CREATES, *RATED, ONCE_REFUSED),
     cost=0,
 )
-"""Most of its requests are answered by `api.plain_creates`."""
+"""`api.plain_creates` answers most of its requests."""
 
 ROUTES = (
     CREATE,

@@ -1,4 +1,4 @@
-"""Callbacks without a schedule: one trial call, sent now, and the whole exchange as the answer."""
+"""Trial calls: one callback without a schedule, sent now; the answer shows the whole exchange."""
 
 import math
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ _TRIAL_CALL = Body(TrialCallRequest)
 
 
 class TrialCallTimesView(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the start until the name was resolved, the connection stood, TLS was agreed upon, the first byte of
-    the answer came, and all was over. Null: it did not come to that, or was not needed."""
+    """Seconds from the start until the name was resolved, the connection was open, TLS was established, the first byte
+    of the answer arrived, and the exchange ended. Null: that was not reached, or not needed."""
 
     resolved_seconds: float | None
     connected_seconds: float | None
@@ -32,13 +32,13 @@ class TrialCallTimesView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial call and what the receiver made of it.
+    """A trial call and the receiver's answer.
 
-    `delivered`: a schedule with this answer would be. `schedule_id` is what the receiver was told; it names no
-    schedule. `request` is what was written, or with `sent` false what was to be. `addresses` are those that a
-    connection was tried to, in order, and `connected_to` the one that took it. Without `status`, `error` is a stable
-    word for why and `detail` says it in words. `excerpt` is the beginning of the answer; headers that came more than
-    once are joined by a comma."""
+    `delivered`: this answer would count as delivered. `schedule_id` is the id that the receiver got; it names no
+    schedule. `request` is what was sent, or with `sent` false would have been. `addresses` are those to which a
+    connection was tried, in order; `connected_to` is the one that accepted it. Without `status`, `error` is a stable
+    word for the cause and `detail` a sentence. `excerpt` is the beginning of the answer; repeated headers are joined by
+    commas."""
 
     schedule_id: UUID
     delivered: bool

@@ -1,4 +1,4 @@
-"""What a client used."""
+"""A client's usage, by day."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -30,7 +30,7 @@ Day = Annotated[str, Meta(description="A day in UTC", extra_json_schema={"format
 
 
 class UsedLatenessView(msgspec.Struct, frozen=True, kw_only=True):
-    """How much later than due the first attempts began; what so many of them did not exceed."""
+    """How much later than due the first attempts began, by percentile."""
 
     p50_seconds: float
     p95_seconds: float
@@ -39,8 +39,8 @@ class UsedLatenessView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsedView(msgspec.Struct, frozen=True, kw_only=True):
-    """accepted = delivered + failed + cancelled + skipped + open. `attempts` made for them; `bytes` of their bodies.
-    `lateness` null: no attempt was made."""
+    """accepted = delivered + failed + cancelled + skipped + open. `attempts`: made for these schedules; `bytes`: of
+    their bodies. `lateness` null: no attempt was made."""
 
     accepted: int
     delivered: int
@@ -67,8 +67,8 @@ class FailingHostView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UsageView(UsedView, frozen=True, kw_only=True):
-    """The schedules due on one day in UTC, as they were at `counted_at`. `complete`: nothing of the day was open then,
-    so that only a redelivery changes it. `failing_hosts`: the ten where most failed. Hours without schedules are left
+    """The schedules due on one day in UTC, counted at `counted_at`. `complete`: none of them was open then, so that
+    only a redelivery changes the counts. `failing_hosts`: the ten where most failed. Hours without schedules are left
     out."""
 
     day: Day
