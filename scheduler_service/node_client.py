@@ -158,6 +158,7 @@ class HintForwarder:
         if self._session is None:
             return
         bound = self._settings.queue_rows
+        # Beyond the bound only partitions are gathered, which many rows share.
         told: RowKey | None = key if len(self._gathered) < bound else None
         if len(self._gathered) >= 2 * bound and (partition, told) not in self._gathered:
             self._on_dropped(1)
@@ -248,6 +249,7 @@ class HintForwarder:
                 except (ClientError, TimeoutError, OSError, ValueError):
                     taken = False
                 if not taken:
+                    # A crowded partition that fails is not tried again, unless a row of the same request names it.
                     again = {partition for partition, _ in rows}
                     queue.crowded.update(dict.fromkeys(again))
                     if forgotten := len(set(crowded) - again):

@@ -58,6 +58,7 @@ async def _judged(context: RequestContext, once: Once) -> Once:
     if fault is None and once.pollers <= client.poller_quota:
         return once
     assert context.principal is not None
+    # Before the read of the catalog below: refusals must not be free reads of storage.
     services.request_budget.take(context.principal, 1)
     if fault is None:
         # Another process may have announced a raised quota that this one has not read yet.

@@ -114,6 +114,7 @@ class Pieces:
             if "length" not in str(error):
                 raise _NotSplit from None
             return self._wrong(pointer, f"must be an array of length <= {most}", type_)
+        # The struct has a field for each possible item; those beyond the array's end are UNSET.
         parts = items[: len(items) - items.count(UNSET)]
         if len(parts) < least:
             return self._wrong(pointer, f"must be an array of length >= {least}", type_)

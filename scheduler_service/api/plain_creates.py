@@ -124,6 +124,7 @@ class PlainCreates:
         line_end, head_end = raw.find(b"\r\n"), raw.find(_END) + len(_END)
         if head_end - line_end > REMEMBERED_BYTES or _usual_line(raw, 0, line_end) is None:
             return
+        # Dropped as a whole: an order of use would cost every request more than a rare refill.
         if len(self._remembered) >= REMEMBERED_HEADERS:
             self._remembered.clear()
         self._remembered[raw[line_end:head_end]] = _Headers(headers, len(raw) - head_end)
@@ -151,6 +152,7 @@ class PlainCreates:
         create = _PlainCreate(self, asker, principal, client, rate=rate, request_id=request_id, began=began)
         if create.begin(data, once):
             return True
+        # The endpoint handles the request from the beginning, and takes from the rate itself.
         services.rate_limit.give_back(client)
         return False
 
@@ -166,6 +168,7 @@ class PlainCreates:
             or "Content-Encoding" in headers
             or "Expect" in headers
             or IDEMPOTENCY_KEY in headers
+            # aiohttp's EmptyStreamReader is a subclass: there is no body.
             or type(payload) is not StreamReader
             or not payload.is_eof()
             or len(payload._buffer) != 1
@@ -227,6 +230,7 @@ class _PlainCreate:
             self._held = held
             request = ONE.decode_if_right(data)
             if request is None:
+                # Only the branch below matters: the endpoint finds the faults and reports them.
                 raise Invalid([])
             self._definition, self._give_up = services.create_schedules.begin(
                 self._client, request, self._answered, run=self._run, once=ids
@@ -290,6 +294,7 @@ class _PlainCreate:
             response = refused(error, request_id=request_id, settings=of.settings, health=of.services.health)
         else:
             response = crashed(error, CREATE, request_id=request_id)
+        # `_answer` writes it for all answers.
         del response.headers[REQUEST_ID]
         assert isinstance(response.body, bytes)
         line = f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}\r\n"

@@ -157,6 +157,7 @@ class RequestBudget:
                 yield
         finally:
             turns.asked -= 1
+            # The last to leave removes the entry, so memory is bounded by callers with requests under way.
             if not turns.asked:
                 del self._turns[whose]
 

@@ -167,6 +167,7 @@ class Connections:
     def _make_room(self) -> bool:
         for connection in islice(self._open, LOOKED_AT):
             if connection.waits:
+                # Removed now: `connection_lost` comes in a later turn, and the new connection is counted in this one.
                 del self._open[connection]
                 connection.force_close()
                 return True
@@ -283,6 +284,7 @@ class Connection(RequestHandler):
         more = bool(self._unread)
         self._kept.parsing.spend(self._parse, piece)
         self._begin_next()
+        # aiohttp pauses too, while the handler is behind with the body: then reading is not ours to resume.
         if not more and not (self._reading_paused or self._buffer_paused):
             self._socket.resume_reading()
         return more
@@ -368,6 +370,7 @@ class Connection(RequestHandler):
         if close or self._close or self._force_close:
             self.force_close()
             return
+        # aiohttp's own bookkeeping of idle connections, which its task does after each answer.
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
@@ -453,4 +456,5 @@ class Connection(RequestHandler):
     def _answer_overdue(self) -> None:
         self._kept.closed(self)
         if self._socket is not None:
+            # `close` would wait until the buffered answer is sent, which is what did not happen in time.
             self._socket.abort()

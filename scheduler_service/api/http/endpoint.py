@@ -116,11 +116,13 @@ def endpoint(route: Route, around: Surroundings) -> Endpoint:
             # Cancelled by its own deadline, it is answered; cancelled from outside, it must stay cancelled.
             if not deadline.expired or deadline.task is None:
                 raise
+            # The connection's task goes on to its next request, so the cancellation must not stay pending on it.
             deadline.task.uncancel()
             response = refused(_too_slow(context), request_id=context.request_id, settings=settings, health=health)
         except MinutehandError as error:
             response = refused(error, request_id=context.request_id, settings=settings, health=health)
         except (ConnectionError, web.HTTPException):
+            # The peer has left (see `Connection.handle_error`), or aiohttp answers by itself.
             raise
         except Exception as error:
             response = crashed(error, route, request_id=context.request_id)
@@ -170,6 +172,7 @@ async def _admit(context: RequestContext, route: Route) -> None:
     client_id = request.match_info.get("client_id")
     authorize(route.access, context.principal, client_id)
     if context.principal.client is not None:
+        # `authorize` has compared it with the client in the path.
         context.admitted = context.principal.client
     elif route.access is Access.CLIENT and client_id is not None:
         if _CLIENT_ID.fullmatch(client_id) is None:

@@ -136,9 +136,11 @@ class RequestContext:
         if announced is not None and announced > limit:
             raise _too_large(limit)
         if announced is not None:
+            # Charged before `100 Continue` and before reading, so that a refused body need not be sent.
             self._take_bytes(0, announced)
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            # An interim answer is not the answer: `Connection.handle_error` sees by the size whether one was begun.
             request.writer.output_size = 0
         self.reading = True
         if request.content.is_eof():

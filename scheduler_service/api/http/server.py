@@ -113,6 +113,7 @@ class ApiServer:
             for site in runner.sites:
                 await site.stop()
             if self.connections:
+                # `health.stopping` makes every answer from now on the last of its connection.
                 await self._services.clock.sleep(LAST_ANSWERS_SECONDS)
             await runner.cleanup()
         if self._kept is not None:
@@ -176,6 +177,7 @@ class _RememberedPaths:
         key = (request.method, request.raw_path)
         match = self._found.get(key)
         if match is not None:
+            # What `Application._handle` does after resolving, for an application without middlewares.
             request._match_info = match
             return await match.handler(request)
         try:

@@ -52,6 +52,7 @@ class Waits:
         self._timer = None
         now = self._clock.monotonic()
         queue = self._queue
+        # Disarmed waits stay in the queue until they reach its head: removing them earlier would cost a search.
         while queue and (queue[0].at_end is None or queue[0].at <= now):
             at_end = queue.popleft().at_end
             if at_end is not None:

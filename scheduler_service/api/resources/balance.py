@@ -96,6 +96,7 @@ def balance_cursor(client_id: ClientId, asked: BalanceQuery, position: Position 
     if position is None:
         return None
     tally = position.tally
+    # A page may end within a minute: the cursor then carries what the minute's rows have counted so far.
     counted = _Counted(tally.counts, tally.lateness, tally.max_lateness_ms) if tally.counts else None
     due, schedule_id = position.after if position.after is not None else (None, None)
     cursor = _Cursor(asked.start, asked.end, position.minute, position.poller_id, due, schedule_id, counted)

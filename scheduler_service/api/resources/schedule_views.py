@@ -90,7 +90,7 @@ def callback_view(
     except SecretLocked:
         headers = None
     except Undecodable:
-        # A packed row that can't be decoded is all body, which then includes the headers and their credentials.
+        # Content that can't be unpacked has the whole blob as its body (`cql.packed`), credentials included.
         headers, body = None, b""
     url, method = source.url or "", source.method or ""
     try:

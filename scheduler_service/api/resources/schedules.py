@@ -158,6 +158,7 @@ async def create_batch(context: RequestContext) -> web.Response:
     keyed = keyed_of(context, data)
     batch = _BATCH.decode_if_right(data)
     unread = _ENVELOPE.decode(data).items if batch is None else ()
+    # An invalid or long batch is counted by its envelope, so that one beyond the rate is refused undecoded.
     rate = {**context.services.rate_limit.take(client, len(unread if batch is None else batch.items)), **header}
     requests = await _items(context, unread) if batch is None else batch.items
     if keyed is not None:
