@@ -108,7 +108,7 @@ def _members(shown: Shown) -> Mapping[str, int]:
 
 
 def _taking(shown: Shown) -> Values:
-    """Absent until the members have been read often enough to be known."""
+    """Absent until the members have been watched long enough to say which of them beat."""
     if not shown.members.settled:
         return NOT_SHOWN
     return sum(member.beats and member.state is MemberState.LIVE for member in shown.members.members())

@@ -246,7 +246,7 @@ def _stand_in(type_: Any) -> Any:
 
 
 def token(name: str) -> str:
-    """One reference token of a JSON pointer, cut so that a hostile name can't blow up the answer."""
+    """One reference token of a JSON pointer, truncated so that a hostile name can't inflate the answer."""
     return name[:128].replace("~", "~0").replace("/", "~1")
 
 

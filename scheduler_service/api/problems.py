@@ -185,16 +185,16 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One thing wrong with a request: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter
-    or header."""
+    """A fault of a request. `pointer`: a JSON pointer (RFC 6901) into its body, or `/NAME` of a query parameter or
+    header."""
 
     pointer: str
     detail: str
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of every refusal. `state`: of the thing that is in the way, for conflicts. `rescheduled_to`: the
-    schedule that is called instead of the one asked for."""
+    """The body of every refusal. `state`, for conflicts: the state that excludes the request. `rescheduled_to`: the
+    schedule that is called instead of the one in the path."""
 
     type: str
     title: str

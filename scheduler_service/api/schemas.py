@@ -36,8 +36,8 @@ class ClientRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ClientView(msgspec.Struct, frozen=True, kw_only=True):
-    """A client. `settings` are those in force, within the operator's bounds; `stored_settings` those it was put with:
-    sent again, they change nothing."""
+    """A client. `settings` are those in force, within the operator's bounds; `stored_settings` are as they were put, so
+    putting them again changes nothing."""
 
     client_id: str
     poller_quota: int
@@ -59,7 +59,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewKeyView(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it is shown once."""
+    """A new key, which is shown only once."""
 
     key_id: str
     key: str
@@ -82,7 +82,7 @@ class AdminKeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewAdminKeyView(msgspec.Struct, frozen=True, kw_only=True):
-    """An administrator's key as it is shown once."""
+    """A new key of an administrator, which is shown only once."""
 
     key_id: str
     name: str
@@ -91,7 +91,7 @@ class NewAdminKeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecretView(msgspec.Struct, frozen=True, kw_only=True):
-    """A signing secret without the secret."""
+    """A signing secret, without its value."""
 
     secret_id: str
     created_at: Instant
@@ -99,7 +99,7 @@ class SecretView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSecretView(msgspec.Struct, frozen=True, kw_only=True):
-    """A signing secret as it is shown once."""
+    """A new signing secret, which is shown only once."""
 
     secret_id: str
     secret: str

@@ -1,1 +1,1 @@
-"""HTTP as the API speaks it, whatever the resource: connections, time-outs, routes, keys, bodies, query strings."""
+"""HTTP for all resources of the API: connections, time-outs, routes, keys, bodies, query strings."""

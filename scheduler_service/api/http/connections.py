@@ -121,7 +121,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: "Connection") -> bool:
-        """Whether a new connection may stay."""
+        """Count a new connection, displacing another if all are taken. False: it must be refused."""
         if len(self._open) >= self.limit:
             if not self._full:
                 self._full = True
@@ -291,7 +291,7 @@ class Connection(RequestHandler):
 
     def _parse(self, data: bytes) -> None:
         before, idle = self._request_count, self._waiter
-        # Hidden from the parser, which would wake aiohttp's task: `_begin_next` tries a plain create first.
+        # Hidden from aiohttp's `data_received`, which would wake its task: `_begin_next` tries a plain create first.
         self._waiter = None
         try:
             super().data_received(data)

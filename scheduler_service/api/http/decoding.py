@@ -27,7 +27,7 @@ _TWICE: Final = "a field is given more than once, and once with a wrong value"
 
 
 class Body(Generic[T]):
-    """Decodes the bodies of one type. Made once per type."""
+    """Decodes the bodies of one type. Make one per type: building its decoders is expensive."""
 
     def __init__(self, type_: type[T]) -> None:
         self.type = type_

@@ -121,7 +121,7 @@ class RequestContext:
         return type_.decode(await self.read(), rules)
 
     async def no_body(self) -> None:
-        """For verbs that take nothing: no body, or an empty object. Raises Refusal and Invalid."""
+        """Accept no body, or an empty object; for verbs that take nothing. Raises Refusal and Invalid."""
         if self.request.can_read_body:
             await self.body(_NOTHING)
 
@@ -218,7 +218,7 @@ Handler = Callable[[RequestContext], Awaitable[web.Response]]
 
 
 class Document(NamedTuple):
-    """Bytes that are the same for everybody. `etag` names them, without quotes."""
+    """Bytes that are the same for every caller. `etag`: their entity tag, without quotes."""
 
     body: bytes
     etag: str
@@ -273,7 +273,7 @@ class Route:
 
 
 CREATES: Final = ("client-suspended", "clock-in-doubt")
-"""What every route that creates schedules or crons can answer."""
+"""Problems of every route that creates schedules or crons."""
 LOCATION: Final[Mapping[str, str]] = {"Location": "The path of what was made."}
 
 
@@ -297,10 +297,7 @@ def _too_large(limit: int) -> Refusal:
 
 
 class Items(msgspec.Struct, Generic[ItemT], frozen=True):
-    """The shape of every list: `{"items": [...], "next_cursor": null}`.
-
-    One page. `next_cursor` null: there is no more.
-    """
+    """One page of a list: `{"items": [...], "next_cursor": null}`. `next_cursor` null: it is the last page."""
 
     items: list[ItemT]
     next_cursor: str | None = None

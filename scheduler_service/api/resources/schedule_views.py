@@ -30,7 +30,7 @@ EXPIRED = "expired"
 
 
 def created_schedule_view(definition: Definition, encryption: SecretEncryption) -> ScheduleView:
-    """A schedule that was stored a moment ago."""
+    """The view of a schedule that was just stored and has no outcome."""
     return _schedule_view(definition.client_id, definition, encryption, outcome=None, in_flight=False)
 
 

@@ -79,7 +79,7 @@ class UsageView(UsedView, frozen=True, kw_only=True):
 
 
 class UsageQuery(NamedTuple):
-    """Days by their beginnings, both inclusive."""
+    """The first and the last day, both included, each as the instant at which it begins."""
 
     first: UnixMillis
     last: UnixMillis
