@@ -3,7 +3,7 @@
     resources.ROUTES ----\\
     types of bodies ------> document -> /openapi.json
     problems.KINDS ------/       \\
-    examples -----------/         `---> docs_page -> /docs
+    examples ------------/        `---> docs_page -> /docs
 
 Nothing is written twice. Schemas come from the types that decode requests and encode answers, query parameters from
 the declarations that read them, problems from an operation's access, path, body and row of the route table (`answers`).
