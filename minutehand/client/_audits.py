@@ -1,4 +1,4 @@
-"""Audits: what proves a client's books."""
+"""The results of audits of a client's books."""
 
 from datetime import datetime
 
@@ -9,8 +9,8 @@ from minutehand.client._models import Page
 
 
 class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The schedules of an audited window, as their rows tell: accepted is the sum of the others, or a finding says
-    why not."""
+    """The schedules of an audited window by their state, counted from the rows. Accepted is the sum of the others,
+    unless a finding says why not."""
 
     accepted: int
     delivered: int
@@ -21,7 +21,7 @@ class AuditCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that must not be. None is what does not apply: it may be about a poller's minute, or about a cron."""
+    """One inconsistency. Fields that do not apply are None: it may be about a poller's minute, or about a cron."""
 
     kind: str
     detail: str
@@ -32,8 +32,8 @@ class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from", "end": "to"}):
-    """An audit of the books between `start` and `end`. `findings` counts them by kind, `shown` are the first of them;
-    `repaired` counts what was done about them, `left_out` says what was not looked at."""
+    """An audit of the books between `start` and `end`. `findings` counts findings by kind, `shown` holds the first of
+    them; `repaired` counts repairs, `left_out` says what was not examined."""
 
     audit_id: str
     audited_at: datetime

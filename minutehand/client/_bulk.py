@@ -1,16 +1,14 @@
-"""Many creates without waiting for each: what is added gathers in batches, a few of which are under way at a time.
+"""Many creates without waiting for each: items are gathered into batches, a few of which are in flight at a time.
 
-    add --> gathers --full, or `wait_seconds` old--> under way (at most `in_flight`) --> the future of each item
+    add --> gathering --full, or `wait_seconds` old--> in flight (at most `in_flight`) --> the future of each item
 
-While as many are under way as may be, one more batch fills; when that is full too, `add` waits. So what is held is
-bounded by `in_flight + 1` batches. Each is sent as `create_batch` sends one: under a token, and again where it got no
-answer.
+While the maximum is in flight, one more batch fills; when that is full too, `add` waits. So at most `in_flight + 1`
+batches are held. Each is sent as `create_batch` sends one: under a token, and again when it got no answer.
 
-What becomes of an item is in its future, which never fails: a refused item is an answer, and so is a batch that nobody
-answered, or whose transport raised anything else. Left in good order, a bulk sends what is left and waits for all
-answers. Left by an exception it sends nothing more: items that were not answered have their futures cancelled, and may
-have been made if they were under way. The plain one can't stop its threads, and waits until what is under way has been
-answered or given up.
+The result of an item is in its future, which never fails: a refused item is a result, and so is a batch that got no
+answer, or whose transport raised. Left normally, a bulk sends what is left and waits for all answers. Left by an
+exception it sends nothing more and cancels the futures of unanswered items, which may have been created if they were in
+flight. The synchronous bulk can't stop its threads, and waits until batches in flight have been answered or given up.
 """
 
 import asyncio
@@ -30,8 +28,8 @@ DEFAULT_IN_FLIGHT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkItem:
-    """What became of one item: the schedule; or the problem why there is none; or `error`, where its whole batch was
-    refused, or got no answer, and then it may have been made."""
+    """The result of one item: the schedule, or the problem that prevented it, or `error` when its whole batch was
+    refused or got no answer; without an answer it may have been created."""
 
     schedule: Schedule | None = None
     problem: Problem | None = None
@@ -46,7 +44,7 @@ F = TypeVar("F", "asyncio.Future[BulkItem]", "ThreadFuture[BulkItem]")
 
 
 class Gathering(Generic[F]):
-    """Items that wait, as JSON, with their futures. `due`: they are to go as soon as there is room."""
+    """The batch being filled: items as JSON with their futures. `due`: send it as soon as there is room."""
 
     def __init__(self, batch_items: int, batch_bytes: int) -> None:
         self._most_items = batch_items
@@ -56,7 +54,7 @@ class Gathering(Generic[F]):
         self.due = False
 
     def has_room(self, item: bytes) -> bool:
-        """Always for a first one, however large."""
+        """Always true for a first item, however large."""
         return not self.items or (len(self.items) < self._most_items and self._size + len(item) + 1 <= self._most_bytes)
 
     def add(self, item: bytes, future: F) -> None:
@@ -66,7 +64,7 @@ class Gathering(Generic[F]):
             self.due = True
 
     def take(self) -> list[tuple[bytes, F]]:
-        """The first batch of them. What is left over is due."""
+        """Take the first batch. Items left over are due."""
         count = size = 0
         for item, _ in self.items:
             if count and (count >= self._most_items or size + len(item) + 1 > self._most_bytes):
@@ -77,7 +75,7 @@ class Gathering(Generic[F]):
         return taken
 
     def cancel(self) -> None:
-        """None of them will be sent."""
+        """Cancel all futures: none of the items will be sent."""
         for _, future in self.items:
             future.cancel()
         self.items, self._size, self.due = [], 0, False
@@ -97,7 +95,7 @@ def results_of(answer: Batch, count: int) -> list[BulkItem]:
 
 
 def unanswered(error: BaseException, count: int) -> list[BulkItem]:
-    """What became of a batch that has no answer. A transport of the caller's own may raise anything."""
+    """The results of a batch without an answer. A transport of the caller's may raise anything."""
     if not isinstance(error, MinutehandClientError):
         told = MinutehandUnreachable(f"a batch came to no answer ({type(error).__name__}: {error})")
         told.__cause__, error = error, told

@@ -1,4 +1,4 @@
-"""The API's operations as values: what to send, and what the answer is. Both kinds of client perform these."""
+"""The API's operations as values: what to send, and how to read the answer. Both kinds of client perform these."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -40,13 +40,13 @@ DEFAULT_TIMEOUT_SECONDS: Final = 15.0
 _encode = msgspec.json.Encoder().encode
 _IDEMPOTENT: Final = ("GET", "PUT", "DELETE")
 TRIAL_CALL_TIMEOUT_SECONDS: Final = 75.0
-"""For a trial call: more than any call of a client may take."""
+"""For a trial call: more than the largest time-out that a client may have."""
 
 
 class Operation(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False):
-    """One request. `also` are statuses from 400 up that are answers and not errors; `timeout_seconds` None: as the
-    connection has it. `keyed`: it goes under an idempotency key, the given one or one of its own; `creating`: or under
-    a token instead of one of its own. `probe`: its answer is wanted as of now, so it is sent once."""
+    """One request. `also`: statuses from 400 up that are answers, not errors. `timeout_seconds` None: the connection's.
+    `keyed`: sent under an idempotency key, the given one or a generated one; `creating`: a token may take the place of
+    a generated one. `probe`: the answer must be of now, so it is never repeated."""
 
     method: str
     path: str
@@ -84,14 +84,14 @@ def _decoder(answer: Any) -> msgspec.json.Decoder[Any]:
 
 
 def address_of(url: str) -> str:
-    """Raises ValueError where it can't be that of an API."""
+    """Raises ValueError for what can't be an API's address."""
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url!r} is no address of an API: it begins with http:// or https://")
     return url
 
 
 def headers_for(key: str) -> dict[str, str]:
-    """What goes with every request. Raises ValueError for what can't be a key."""
+    """The headers of every request. Raises ValueError for what can't be a key."""
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise ValueError("that is no key: keys are printable ASCII without spaces or line breaks; is it copied whole?")
     return {"Authorization": f"Bearer {key}", "Content-Type": JSON, "Accept": JSON}
@@ -193,7 +193,7 @@ def encoded(schedule: NewSchedule) -> bytes:
 
 
 def create_encoded(client_id: str, items: Sequence[bytes], *, key: str | None = None) -> Operation[Batch]:
-    """A batch of items that are JSON already."""
+    """A batch of items that are already JSON."""
     body = b'{"items":[%b]}' % b",".join(items)
     return keyed(f"{_schedules(client_id)}:batch", Batch, key=key, body=body, creating=Creating(client_id))
 
@@ -368,7 +368,7 @@ def following(operation: Operation[Page[T]], page: Page[T]) -> Operation[Page[T]
 def keyed(
     path: str, answer: Any, *, key: str | None, body: bytes | None = None, creating: Creating | None = None
 ) -> Operation[Any]:
-    """A POST under an idempotency key; None: one of its own, or a token for what it creates."""
+    """A POST under an idempotency key; None: a generated one, or a token for what it creates."""
     return Operation(
         method="POST", path=path, answer=answer, body=body, keyed=True, idempotency_key=key, creating=creating
     )

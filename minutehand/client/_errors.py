@@ -1,4 +1,4 @@
-"""What can come of a call that did not succeed."""
+"""The errors that calls raise."""
 
 import msgspec
 
@@ -10,8 +10,8 @@ class MinutehandClientError(Exception):
 
 
 class MinutehandUnreachable(MinutehandClientError):
-    """No answer came, or none that Minutehand gives. What was asked may have taken effect, unless `sent` is False:
-    there was no connection. `passing`: it may be answered a little later."""
+    """There was no answer, or one that is not Minutehand's. The request may have taken effect, unless `sent` is False:
+    no connection was made. `passing`: a repeat may be answered."""
 
     def __init__(self, message: str, *, passing: bool = False, sent: bool = True) -> None:
         super().__init__(message)
@@ -20,7 +20,7 @@ class MinutehandUnreachable(MinutehandClientError):
 
 
 class MinutehandApiError(MinutehandClientError):
-    """The API refused. `str(error)` is its reason with every fault; `problem` the whole document."""
+    """The API refused. `str(error)` is its reason with every fault; `problem` is the whole document."""
 
     def __init__(self, problem: Problem, *, retry_after_seconds: float | None = None) -> None:
         faults = "; ".join(f"{fault.pointer or '/'} {fault.detail}" for fault in problem.errors)
@@ -45,12 +45,12 @@ class MinutehandApiError(MinutehandClientError):
 
 
 _A_PROXYS = (429, 502, 503, 504)
-"""What stands in front of an API says so while none is behind it."""
+"""Statuses that a proxy answers while no API behind it is available."""
 _decode_problem = msgspec.json.Decoder(Problem).decode
 
 
 def error_of(status: int, content_type: str, body: bytes, retry_after: str | None) -> MinutehandClientError:
-    """The error that an answer of 400 and above means."""
+    """The error for an answer with a status of 300 or more."""
     seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
     if content_type.partition(";")[0].strip() == "application/problem+json":
         try:

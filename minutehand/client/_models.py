@@ -1,4 +1,4 @@
-"""What goes to the API and what comes back. Instants are aware datetimes, durations numbers of seconds."""
+"""Requests and answers of the API. Instants are aware datetimes, durations numbers of seconds."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How failed attempts of one schedule are repeated. What is left out is as the client's settings say."""
+    """How failed attempts of one schedule are repeated. Fields left out are as in the client's settings."""
 
     max_attempts: int | UnsetType | None = UNSET
     base_seconds: float | UnsetType | None = UNSET
@@ -21,7 +21,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Callback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request that is to be made. Its body is `body`, `json` (any value that JSON can hold) or `body_base64`."""
+    """The request to make. Its body is `body`, `json` (any value that JSON can hold) or `body_base64`."""
 
     url: str
     method: str | UnsetType = UNSET
@@ -61,8 +61,8 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class Dst(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What becomes of fixed times of day when clocks change: those that are skipped (`gap`) are called right after
-    (shift) or not at all (skip), those that are repeated (`fold`) the first time or both times."""
+    """What a rule with fixed times of day does when clocks change: skipped times (`gap`) fire right after (shift) or
+    not at all (skip), repeated ones (`fold`) the first time or both times."""
 
     gap: str | UnsetType = UNSET
     fold: str | UnsetType = UNSET
@@ -107,7 +107,7 @@ class CronOptions(TypedDict, total=False):
 
 
 class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
-    """A callback as the API shows it; credentials among the headers are masked."""
+    """A callback as the API shows it; credentials in its headers are masked."""
 
     url: str
     method: str
@@ -117,11 +117,11 @@ class SentCallback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule and what became of it so far.
+    """A schedule and its outcome so far.
 
     `state` is scheduled, retrying, delivered, failed, cancelled or skipped; `in_flight`: a node has claimed it;
-    `redelivered_at`: when it was last asked for again after it had ended. `reason` in-doubt: a node stopped while it
-    called the receiver, and nobody knows the answer. `rescheduled_to`: cancelled, and that one is called instead.
+    `redelivered_at`: when it was last redelivered. `reason` in-doubt: a node stopped while it called the receiver, and
+    the answer is unknown. `rescheduled_to`: it was cancelled, and that schedule is called instead.
     """
 
     schedule_id: str
@@ -148,8 +148,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cron(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron. `state` is active, paused, finished or deleted. `expression` is in its canonical form, `words` the same
-    as an English sentence; `next_fires` are the first nominal instants to come."""
+    """A cron. `state` is active, paused, finished or deleted. `expression` is in canonical form, `words` says it as an
+    English sentence; `next_fires` are the next nominal instants."""
 
     cron_id: str
     client_id: str
@@ -175,8 +175,8 @@ class Cron(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A fire of a cron, or a run that was triggered. `nominal_due` is the instant of the rule, `due` when it is called.
-    `state` is that of the schedule; planned where there is none yet, expired where it is not kept any more."""
+    """A fire of a cron, or a triggered run. `nominal_due` is the instant by the rule, `due` when it is called. `state`
+    is the schedule's; planned before there is one, expired once it is not kept any more."""
 
     nominal_due: datetime
     due: datetime
@@ -191,7 +191,7 @@ class CronRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule comes to: its canonical form, an English sentence, its first nominal instants."""
+    """A rule in canonical form, as an English sentence, and its first nominal instants."""
 
     expression: str
     timezone: str
@@ -200,7 +200,7 @@ class CronPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A client. `settings` are those in force, `stored_settings` those that it was registered with."""
+    """A client. `settings` are the effective ones, `stored_settings` those it was registered with."""
 
     client_id: str
     poller_quota: int
@@ -222,7 +222,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it is shown once."""
+    """A new key, shown once."""
 
     key_id: str
     key: str
@@ -238,7 +238,7 @@ class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """A signing secret as it is shown once; `secret` is what `minutehand.webhooks.verify` takes."""
+    """A new signing secret, shown once; `secret` is what `minutehand.webhooks.verify` takes."""
 
     secret_id: str
     secret: str
@@ -246,14 +246,14 @@ class NewSigningSecret(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthReason(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a process can't do its work: a word that stays the same (`storage-away`), and a sentence."""
+    """Why a process is not ready: a stable word (`storage-away`), and a sentence."""
 
     reason: str
     detail: str
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the API can do its work, and if not, why."""
+    """Whether the API is ready, and if not, why."""
 
     status: str
     reasons: tuple[HealthReason, ...] = ()
@@ -264,9 +264,8 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A node's process. `state` is live, draining, left or dead. `beat_age_seconds`: since the answering API process
-    saw its heartbeat advance; None when it never did. `clock_offset_ms`: against the nodes' median, positive is ahead.
-    """
+    """A node. `state` is live, draining, left or dead. `beat_age_seconds`: since the answering API process saw its
+    heartbeat advance; None when it never did. `clock_offset_ms`: against the nodes' median, positive is ahead."""
 
     node_id: str
     incarnation: int
@@ -280,15 +279,15 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PollerCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many pollers there are, and how many of them have an owner that lives."""
+    """How many pollers there are, and how many of them have a live owner."""
 
     total: int
     owned: int
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes and what they own; what all quotas guarantee against what the live nodes are sized for. `not_calling`:
-    a sentence that says why nobody is called now; None while calls are made."""
+    """The nodes and what they own; the sum of all guarantees against the live nodes' capacity. `not_calling`: why no
+    calls are made now, as a sentence; None while they are."""
 
     nodes: tuple[Node, ...]
     pollers: PollerCounts
@@ -298,7 +297,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DrainingNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that has begun to hand over its pollers, or, `live`, to take some again."""
+    """A node that has begun to hand over its pollers, or, `live`, to take its share again."""
 
     node_id: str
     incarnation: int
@@ -306,15 +305,15 @@ class DrainingNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PollerOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that owns a poller."""
+    """The node that owns a poller."""
 
     node_id: str
     incarnation: int
 
 
 class Poller(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's poller. All minutes before `watermark` are settled; `backlog` counts schedules that are due and not
-    done in the `open_minutes` from there to now. With `cut` there may be more of both."""
+    """A client's poller. All minutes before `watermark` are settled; `backlog` counts the due schedules that have not
+    ended in the `open_minutes` from there to now. With `cut`, both are lower bounds."""
 
     poller_id: int
     owner: PollerOwner | None
@@ -327,7 +326,7 @@ class Poller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
-    """How much later than due the first attempts began; of p50 and p99, an upper bound."""
+    """Lateness of the first attempts; p50 and p99 are upper bounds."""
 
     p50_seconds: float
     p99_seconds: float
@@ -355,8 +354,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """A refusal (RFC 9457). `state`: of the thing that is in the way. `rescheduled_to`: the schedule that is called
-    instead of the one asked for."""
+    """A refusal (RFC 9457). `state`: of the object that is in the way. `rescheduled_to`: the schedule that is called
+    instead."""
 
     type: str
     title: str
@@ -374,7 +373,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchItem(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one item of a batch: a schedule, or the problem why there is none."""
+    """The result of one item of a batch: a schedule, or the problem that prevented it."""
 
     status: int
     schedule: Schedule | None = None
@@ -382,13 +381,13 @@ class BatchItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What became of the items, in order."""
+    """The results of a batch, in order."""
 
     items: tuple[BatchItem, ...]
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """One page of a list; it may be short and still have a next one."""
+    """One page of a list; a short page may still have a next one."""
 
     items: tuple[T, ...]
     next_cursor: str | None = None

@@ -1,14 +1,13 @@
-"""Tokens for creates, so that one which got no answer can be sent again and makes nothing twice.
+"""Tokens for creates: a create without an answer can be sent again and creates nothing twice.
 
-The API keeps nothing under a token: it derives the same ids from the same token and body. What a token is made of, the
-API's clock and the client's quota, comes with every answer to a create (`Minutehand-Once: NOW.POLLERS`); until there
-was one, and whenever the last one can't be relied on any more, creates go under an `Idempotency-Key`.
+The API stores nothing for a token: it derives the same ids from the same token and body. A token is made of the API's
+clock and the client's quota, which come with every answer to a create (`Minutehand-Once: NOW.POLLERS`). Before the
+first such answer, and whenever the last one is too old, creates carry an `Idempotency-Key`.
 
-The API's clock is reckoned from this machine's monotonic clock at the instant at which the answered request was sent,
-so that it is never behind by the way there, and no delay counts from before it was asked for. Of several answers the
-one with the shortest way there and back is kept. It is ahead by no more than that way, which delays are late by, so
-what took longer than a second says nothing of the clock. A machine that slept, or whose wall clock was set, starts
-over, and so does a connection after a refusal of a token.
+The API's clock is estimated from this machine's monotonic clock at the instant the request was sent. So the estimate is
+never behind the API's clock, and no delay counts from before it was asked for; it is ahead by at most the round trip,
+by which delays are late. Of several answers the one with the shortest round trip is kept, and none of more than a
+second is used. A suspended machine, a step of the wall clock and a refused token discard the estimate.
 """
 
 import math
@@ -22,28 +21,28 @@ from minutehand.client._pace import Pace
 HEADER = "minutehand-once"
 REFUSED = "once-refused"
 RUN_LENGTH = 200
-"""Creates for one minute that go to one poller, one after the other: they are written, and claimed, together."""
+"""Consecutive creates for one minute that go to one poller, so that they are written, and claimed, together."""
 _RELIED_ON_SECONDS = 600.0
 _BETTERED_SECONDS = 60.0
-"""So long the shortest way counts; then clocks may have drifted."""
+"""How long the shortest round trip is kept; after that clocks may have drifted."""
 _LONGEST_WAY_SECONDS = 1.0
 _LEAP_SECONDS = 1.0
 _RESTS_SECONDS = 60.0
-"""So long no tokens are made after one met an API that knows none: beside such, each create would cost two requests."""
+"""How long no tokens are made after an API did not know them: each create there would cost two requests."""
 _REMEMBERED_MINUTES = 4096
 _parts = re.compile(r"([1-9][0-9]{0,14})\.([1-9][0-9]{0,3})").fullmatch
 
 
 class Creating(NamedTuple):
-    """A create that a token can be made for. `schedule` None: a batch."""
+    """A create that may carry a token. `schedule` None: a batch."""
 
     client_id: str
     schedule: NewSchedule | None = None
 
 
 class _Told(NamedTuple):
-    """What an answer told. `ahead`: the API's clock less the monotonic one, `leap`: the wall clock less that one; `at`:
-    monotonic, `way`: from the request to its answer. All in seconds."""
+    """The clock and quota from one answer. `ahead`: the API's clock minus the monotonic one; `leap`: the wall clock
+    minus the monotonic one; `at`: when the request was sent, monotonic; `way`: the round trip. All in seconds."""
 
     ahead: float
     way: float
@@ -53,7 +52,8 @@ class _Told(NamedTuple):
 
 
 class Tokens:
-    """Those of one connection. May be shared by threads: what two of them do at once costs evenness at most."""
+    """Makes the tokens of one connection. Threads may share it: a race costs an even spread over pollers, nothing
+    else."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -62,12 +62,13 @@ class Tokens:
         self._placed: dict[tuple[str, int], int] = {}
 
     def heard(self, client_id: str, header: str, *, sent_at: float) -> None:
-        """An answer to a create. `sent_at`: monotonic, when that very request was sent. Headers of another form say
-        nothing."""
+        """Learn from an answer to a create. `sent_at`: when that request was sent, monotonic. Malformed headers are
+        ignored."""
         if (parts := _parts(header)) is None:
             return
         pollers, told = int(parts[2]), self._told.get(client_id)
         if told is not None and pollers != told.pollers:
+            # A token above the client's quota is refused, so a changed quota counts even from a slow answer.
             told = self._told[client_id] = told._replace(pollers=pollers)
         now, wall = self._pace.monotonic(), self._pace.wall()
         way = now - sent_at
@@ -77,15 +78,15 @@ class Tokens:
             self._told[client_id] = _Told(int(parts[1]) / 1000 - sent_at, way, wall - now, sent_at, pollers)
 
     def forget(self, client_id: str) -> None:
-        """What was told is not so: a token was refused."""
+        """Discard the estimate after a refused token."""
         self._told.pop(client_id, None)
 
     def rest(self) -> None:
-        """An API knows no tokens: make none for a while."""
+        """Make no tokens for a while: an API does not know them."""
         self._rests_until = self._pace.monotonic() + _RESTS_SECONDS
 
     def new(self, creating: Creating) -> str | None:
-        """A token that nobody has used; None: nothing is known to make it of."""
+        """A new token; None when there is no usable estimate."""
         told, now = self._told.get(creating.client_id), self._pace.monotonic()
         if told is None or now < self._rests_until or now - told.at > _RELIED_ON_SECONDS or self._leapt(told):
             return None
@@ -96,7 +97,7 @@ class Tokens:
         return abs(self._pace.wall() - self._pace.monotonic() - told.leap) > _LEAP_SECONDS
 
     def _poller(self, creating: Creating, asked_at: int, pollers: int) -> int:
-        """By turns for each minute that is created for, from a random one on; a batch goes through them by itself."""
+        """Round robin for each due minute, from a random poller on; the API spreads the items of a batch itself."""
         if pollers == 1:
             return 0
         if creating.schedule is None:
@@ -112,7 +113,7 @@ class Tokens:
 
 
 def _minute(schedule: NewSchedule, asked_at: int) -> int:
-    """The minute that it is due in; 0 for one that the API will refuse."""
+    """The minute of its due; 0 where the API will refuse it."""
     due = schedule.due
     try:
         if isinstance(schedule.delay_seconds, (int, float)):

@@ -1,4 +1,4 @@
-"""What became of schedules, and of what was asked of many of them. Instants are aware datetimes."""
+"""Outcomes of schedules, and of operations on many of them. Instants are aware datetimes."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,8 +9,9 @@ from minutehand.client._models import SentCallback
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a schedule, its number from 1. `outcome` is delivered or failed; `error` a stable word where no
-    answer came; `excerpt` the beginning of what was answered to a failed one. None is what nobody has written down."""
+    """One attempt of a schedule, numbered from 1. `outcome` is delivered or failed; `error` is a stable word where
+    there was no answer; `excerpt` the beginning of the answer to a failed one. Fields that were not recorded are
+    None."""
 
     attempt: int
     outcome: str
@@ -23,8 +24,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule that gave up at `failed_at`, and why. `state` is the present one, expired where it is not kept any
-    more."""
+    """A schedule that failed for good at `failed_at`, and why. `state` is the present one, expired once it is not kept
+    any more."""
 
     schedule_id: str
     failed_at: datetime
@@ -37,11 +38,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one cancel of many: status 200 cancelled, 404 there is none, 409 in flight or ended otherwise
-    (`state` says how), 503 unknown: ask again.
+    """The result of one cancel of many: status 200 cancelled, 404 not found, 409 in flight or ended otherwise (`state`
+    says how), 503 unknown: ask again.
 
-    `reason` in-doubt beside 200: it is not called again, and may have been called before. `rescheduled_to` beside 409:
-    the schedule that is called instead, which was left as it is.
+    `reason` in-doubt with 200: it is not called any more, but may have been called before. `rescheduled_to` with 409:
+    the schedule that is called instead, which was not cancelled.
     """
 
     schedule_id: str
@@ -56,8 +57,8 @@ class CancelItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Redriven(msgspec.Struct, frozen=True, kw_only=True):
-    """How many schedules that gave up are called again, and how many letters were passed over: their schedules are not
-    kept any more, or have been redelivered since. `next_cursor` None: there are no more."""
+    """How many dead letters are called again, and how many were passed over because their schedules are not kept any
+    more or have been redelivered since. `next_cursor` None: there are no more."""
 
     redelivered: int
     passed_over: int
@@ -65,10 +66,11 @@ class Redriven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What an administrator did. `actor` is the administrator's name, `key_id` None for the key from configuration;
-    `action` an operation of the API, `target` the names in its path, `details` the ids of what was done.
+    """What an administrator did. `actor` is the administrator's name; `key_id` is None for the configured key; `action`
+    is an operation of the API, `target` the names in its path, `details` the ids of what was created.
 
-    `result`: done; refused, then nothing was changed; or unknown, then it may have been done."""
+    `result`: done; refused (nothing was changed); or unknown (it may have been done).
+    """
 
     entry_id: str
     at: datetime
@@ -85,7 +87,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the start of a trial call until so much was done. None: it did not come to that, or was not
+    """Seconds from the start of a trial call to the end of each phase. None: the phase was not reached, or not
     needed."""
 
     ended_seconds: float
@@ -96,10 +98,10 @@ class TrialCallTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial call and what its receiver made of it: `delivered` is what a schedule would be said to be.
+    """A trial call and its receiver's answer: `delivered` says whether a schedule would count as delivered.
 
-    `request` is what was written, or with `sent` False what was to be, credentials masked. `addresses` are those that a
-    connection was tried to. Without `status`, `error` is a stable word for why, and `detail` says it in words.
+    `request` is what was written, or with `sent` False what would have been, credentials masked. `addresses` are those
+    to which a connection was tried. Without `status`, `error` is a stable word for the reason, and `detail` a sentence.
     """
 
     schedule_id: str

@@ -1,4 +1,4 @@
-"""Time and chance: the only place of the SDK that asks the system for them."""
+"""Time and randomness: the only module of the SDK that takes them from the system."""
 
 import asyncio
 import os
@@ -9,22 +9,22 @@ from typing import Protocol
 
 
 class Pace(Protocol):
-    """Time and chance, as retries need them. For tests; nobody else has to name one."""
+    """Time and randomness as retries need them; a port for tests."""
 
     def monotonic(self) -> float:
         """Seconds."""
 
     def wall(self) -> float:
-        """Seconds since 1970, as this machine has them."""
+        """Unix seconds by this machine's clock."""
 
     def fraction(self) -> float:
         """Uniform in [0, 1)."""
 
     def new_key(self) -> str:
-        """An idempotency key that nobody has used."""
+        """A new idempotency key."""
 
     def nonce(self) -> str:
-        """What tells a token from all others: 24 hexadecimal digits."""
+        """The unique part of a token: 24 hexadecimal digits."""
 
     def sleep(self, seconds: float) -> None: ...
 
@@ -32,7 +32,7 @@ class Pace(Protocol):
 
 
 class SystemPace:
-    """The real ones."""
+    """The system's time and randomness."""
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -47,7 +47,7 @@ class SystemPace:
         return str(uuid.uuid4())
 
     def nonce(self) -> str:
-        # From the system: what a forked process draws differs from what its parent does.
+        # Not `random`: a forked process would draw the same as its parent.
         return os.urandom(12).hex()
 
     def sleep(self, seconds: float) -> None:

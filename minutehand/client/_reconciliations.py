@@ -1,4 +1,4 @@
-"""Reconciliations: one action on all schedules of a window. What is sent for them and what comes back."""
+"""Reconciliations: one action on all schedules of a window. Requests and answers."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from minutehand.client._models import Page
 
 
 class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the window was looked at: all minutes before `through`."""
+    """How much of the window is done: all minutes before `through`."""
 
     minutes_done: int
     minutes_total: int
@@ -19,9 +19,9 @@ class ReconciliationProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
-    """`action` (report, redeliver, cancel) on all schedules due from `start` to before `end` in one of `states`.
-    `state`: running, finished or stopped. `seen` counts what it was about so far by the state in which it was found,
-    `outcomes` the same by what became of it."""
+    """`action` (report, redeliver, cancel) on all schedules due from `start` until before `end` in one of `states`.
+    `state`: running, finished or stopped. `seen` counts the matching schedules so far by the state they were in,
+    `outcomes` by what was done about them."""
 
     reconciliation_id: str
     client_id: str

@@ -1,7 +1,7 @@
-"""Requests made of operations, and what the answers say of tokens.
+"""Turns operations into HTTP requests, and feeds answers to the tokens.
 
-Requests are given to httpx's transports themselves, which keep the connections. What its clients do on top (cookies,
-redirects, hooks, headers that say nothing here) took a quarter of the time of a create and is not wanted.
+Requests go directly to httpx's transports, which keep the connections. What httpx's clients do on top (cookies,
+redirects, hooks, default headers) took a quarter of the time of a create and is not needed.
 """
 
 from http import HTTPStatus
@@ -18,17 +18,17 @@ from minutehand.client._retries import Turns
 T = TypeVar("T")
 NO_ANSWER = (httpx.RequestError, httpx.InvalidURL)
 _NEVER_SENT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL)
-"""What no repetition changes."""
+"""Errors that a repeat would only raise again."""
 _NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 """Nothing of the request was sent."""
 CLOSED = "the connection has been closed"
 MAX_CONNECTIONS = 100
 KEPT_SECONDS = 60.0
-"""All of them are kept for a little less than the API keeps them."""
+"""Idle connections are kept a little shorter than the API keeps them, so that it never closes one first."""
 
 
 class Requests:
-    """Makes requests of operations: all that is the same for each is made once."""
+    """Makes requests from operations; what all of them share is made once."""
 
     def __init__(self, url: str, key: str, timeout_seconds: float) -> None:
         self.address = address_of(url).rstrip("/")
@@ -61,7 +61,7 @@ class Requests:
 
 
 def hear(tokens: Tokens, operation: Operation[T], response: httpx.Response, sent_at: float) -> None:
-    """An answer to a create says what tokens are made of, or that they are not."""
+    """Learn from an answer to a create what tokens are made of, or that they were refused."""
     if operation.creating is None:
         return
     client_id, told = operation.creating.client_id, response.headers.get(HEADER)

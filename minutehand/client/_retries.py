@@ -1,4 +1,4 @@
-"""When a request that got no answer, or one that says "later", is sent again."""
+"""When a request that got no answer, or a temporary refusal, is sent again."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +18,8 @@ _CLOCK_IN_DOUBT = "clock-in-doubt"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How often an operation is repeated at most, and how long after its first request, in seconds, the last one is
-    begun."""
+    """How often an operation is repeated at most, and how many seconds after its first request the last repeat may
+    begin."""
 
     retries: int
     deadline_seconds: float
@@ -30,11 +30,11 @@ class Limits:
 
 
 class Turns:
-    """The requests of one operation, all of them the same. It begins with the first.
+    """The requests of one operation, which all do the same.
 
-    `token` and `key`: what makes them so, at most one of them. A token that is refused before anything under it may
-    have taken effect is given up for a key. Later it is all that a repeat can go under: where it meets an API that
-    knows no tokens, another one is asked.
+    At most one of `token` and `key` makes them idempotent. A token that is refused before anything under it may have
+    taken effect is replaced by a key. After that point repeats must carry the same token, since a key could create the
+    schedule twice: where an API knows no tokens, another one is asked.
     """
 
     def __init__(self, operation: Operation[Any], *, limits: Limits, pace: Pace, tokens: Tokens) -> None:
@@ -47,7 +47,7 @@ class Turns:
         self._perhaps_made = False
         self.token: str | None = None
         self.key = operation.idempotency_key
-        # A key costs the API a conditional write, so what is never repeated has none of its own, and no token either.
+        # A key costs the API a conditional write, so none is generated for what is never repeated, and no token either.
         if operation.keyed and self.key is None and limits.retries > 0:
             if operation.creating is not None:
                 self.token = tokens.new(operation.creating)
@@ -55,9 +55,9 @@ class Turns:
                 self.key = pace.new_key()
 
     def pause_after(self, error: MinutehandClientError) -> float | None:
-        """Seconds to wait before the same again: what the API asks for, and on top of it 0.2 s, doubled with every turn
-        up to 10 s, with half jitter. None: give up. Raises MinutehandUnreachable instead of a refusal that says nothing
-        of what was asked for before."""
+        """Seconds to wait before the repeat: what the API asks for plus 0.2 s, doubled with every repeat up to 10 s,
+        with half jitter. None: give up. Raises MinutehandUnreachable instead of a refusal that says nothing about the
+        earlier request."""
         unknown = self.token is not None and is_token_unknown(error)
         if unknown:
             self._tokens.rest()
@@ -92,25 +92,25 @@ def is_token_refused(error: MinutehandClientError) -> bool:
 
 
 def is_token_unknown(error: MinutehandClientError) -> bool:
-    """To an API that takes no such parameter."""
+    """Whether the API is of a version without this parameter."""
     return isinstance(error, MinutehandApiError) and any(fault.pointer == "/once" for fault in error.errors)
 
 
 def is_passing(error: MinutehandClientError) -> bool:
-    """Whether the same request may succeed a little later."""
+    """Whether a repeat may succeed a little later."""
     if isinstance(error, MinutehandApiError):
         return error.status in _LATER
     return isinstance(error, MinutehandUnreachable) and error.passing
 
 
 def was_refused(error: MinutehandClientError) -> bool:
-    """Whether the API says that nothing was done, for want of room in a rate: whatever it was may be sent again."""
+    """Whether a rate limit refused the request before anything was done: then any request may be repeated."""
     return isinstance(error, MinutehandApiError) and error.status == 429
 
 
 def perhaps_done(error: MinutehandClientError) -> bool:
-    """Whether what was asked for may have taken effect. So it may after 503 `overloaded`: of a late create the row can
-    be there when there is no room for what comes after it."""
+    """Whether the request may have taken effect. It may even after 503 `overloaded`: the row of a late create can be
+    stored when the queue has no room for its requeue."""
     if isinstance(error, MinutehandUnreachable):
         return error.sent
     return not (was_refused(error) or (isinstance(error, MinutehandApiError) and error.kind == _CLOCK_IN_DOUBT))

@@ -1,4 +1,5 @@
-"""What a client may be registered with. What is left out has its default; the operator's bounds may be lower."""
+"""The settings that a client may be registered with. Fields left out have their defaults; the operator's bounds may be
+lower."""
 
 from collections.abc import Mapping
 from typing import Literal, TypedDict
@@ -15,14 +16,14 @@ class RetrySettings(TypedDict, total=False):
 
 
 class LatePolicy(TypedDict, total=False):
-    """What becomes of calls that could not be made in time."""
+    """What happens to overdue calls."""
 
     kind: Literal["fire", "skip"]
     after_seconds: float
 
 
 class DestinationLimit(TypedDict, total=False):
-    """Limits of one receiver."""
+    """Limits of each receiver."""
 
     max_in_flight: int | None
     max_per_second: float | None
@@ -31,10 +32,10 @@ class DestinationLimit(TypedDict, total=False):
 class ClientSettings(TypedDict, total=False):
     """A client's settings, for `clients.register`.
 
-    `max_in_flight` and `create_rate_per_second` None: 100 for each poller. The rate is that of each API process, with a
-    burst of ten seconds' worth. `read_consistency` LOCAL_ONE answers from one replica: faster, perhaps not the latest.
+    `max_in_flight` and `create_rate_per_second` None: 100 for each poller. The rate applies to each API process, with a
+    burst of ten seconds' worth. `read_consistency` LOCAL_ONE answers from one replica: faster, perhaps stale.
     `write_consistency` EACH_QUORUM answers a create when every data centre has it: slower, and refused while one is
-    away.
+    unreachable.
     """
 
     retry: RetrySettings

@@ -9,7 +9,7 @@ from minutehand.client._models import Page
 
 
 class UsedLateness(msgspec.Struct, frozen=True, kw_only=True):
-    """How much later than due the first attempts began."""
+    """Lateness of the first attempts."""
 
     p50_seconds: float
     p95_seconds: float
@@ -18,7 +18,8 @@ class UsedLateness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """accepted = delivered + failed + cancelled + skipped + open. `attempts` made for them; `bytes` of their bodies."""
+    """accepted = delivered + failed + cancelled + skipped + open. `attempts`: those made for them; `bytes`: of their
+    bodies."""
 
     accepted: int
     delivered: int
@@ -45,8 +46,8 @@ class FailingHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DayUsage(Used, frozen=True, kw_only=True):
-    """The schedules due on one day, as they were at `counted_at`. `complete`: only a redelivery changes it any more.
-    Hours without schedules are left out."""
+    """The schedules due on one day, as of `counted_at`. `complete`: only a redelivery can still change it. Hours
+    without schedules are left out."""
 
     day: date
     complete: bool

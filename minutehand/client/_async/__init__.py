@@ -1,1 +1,1 @@
-"""The client for asynchronous programs. `_sync` is made of it."""
+"""The asynchronous client. `_sync` is generated from it."""

@@ -1,4 +1,4 @@
-"""The client: what needs no client's id, and the way to everything of one client."""
+"""The entry point of the client: operations of the whole cluster, and the scopes of single clients."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -43,9 +43,9 @@ class AsyncMinutehand:
         pace: Pace | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """`timeout_seconds` is for one request, `retries` and `retry_deadline_seconds` are for what is repeated (see
-        the package): at most so often, and not begun again later than so long after the first request. 0: never.
-        `ssl_context`: whom to trust, and what certificate to show; None: the public authorities."""
+        """`timeout_seconds` bounds one request. Repeats (see the package) are at most `retries`, and none begins later
+        than `retry_deadline_seconds` after the first request; 0 disables them. `ssl_context` holds the trusted
+        authorities and the certificate to present; None: the public authorities."""
         self._sender = AsyncSender(
             url,
             key,
@@ -59,15 +59,15 @@ class AsyncMinutehand:
         self.nodes = AsyncNodes(self)
 
     def client(self, client_id: str) -> AsyncClientScope:
-        """Everything of one client. Nothing is sent yet."""
+        """The scope of one client. Sends nothing."""
         return AsyncClientScope(self.perform, client_id)
 
     async def health(self) -> Health:
-        """Whether the API can do its work."""
+        """Whether the API process is ready."""
         return await self.perform(calls.health())
 
     async def cluster(self) -> Cluster:
-        """The nodes, who owns the pollers, guarantees against capacity. For administrators."""
+        """The nodes, which of them own the pollers, and guarantees against capacity. For administrators."""
         return await self.perform(calls.get_cluster())
 
     def audit_log(
@@ -77,8 +77,8 @@ class AsyncMinutehand:
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> AsyncIterator[AuditEntry]:
-        """What administrators did, newest first, page by page: from `start` (24 hours before `end`; at most 31 days) to
-        before `end` (now). For administrators."""
+        """What administrators did, newest first, page by page, from `start` (24 hours before `end`; at most 31 days)
+        until before `end` (now). For administrators."""
         return every(self.perform, calls.list_audit_log(start=start, end=end, page_size=page_size))
 
     async def preview_cron(
@@ -90,11 +90,11 @@ class AsyncMinutehand:
         start: datetime | str | None = None,
         count: int | None = None,
     ) -> CronPreview:
-        """What a rule would come to: its first `count` (5, at most 100) fires from `start` (now) on. For any key."""
+        """The first `count` (5, at most 100) fires of a rule from `start` (now) on. For any key."""
         return await self.perform(calls.preview_cron(expression, timezone, dst, start, count))
 
     async def perform(self, operation: calls.Operation[T]) -> T:
-        """Send one operation, again where that is harmless. Raises MinutehandApiError, MinutehandUnreachable."""
+        """Send one operation, repeated where that is safe. Raises MinutehandApiError, MinutehandUnreachable."""
         return await self._sender.perform(operation)
 
     async def close(self) -> None:
@@ -116,17 +116,17 @@ class AsyncNodes:
         self._perform = api.perform
 
     async def drain(self, node_id: str, *, force: bool = False) -> DrainingNode:
-        """Let a node hand over all its pollers; it stays, draining, until its process is stopped. Refused (409
-        `last-node`) where no other node takes pollers, unless `force`: then nobody is called."""
+        """Have a node hand over all its pollers; it stays a member, draining, until its process stops. Refused (409
+        `last-node`) where no other node takes pollers, unless `force`: then no calls are made."""
         return await self._perform(calls.drain_node(node_id, force=force))
 
     async def undrain(self, node_id: str) -> DrainingNode:
-        """Let a draining node take its share of pollers again. Refused (409) while its process is being stopped."""
+        """Have a draining node take its share of pollers again. Refused (409) while its process is stopping."""
         return await self._perform(calls.undrain_node(node_id))
 
 
 class AsyncClients:
-    """Tenants, for administrators."""
+    """The cluster's clients, for administrators."""
 
     def __init__(self, api: AsyncMinutehand) -> None:
         self._perform = api.perform
@@ -144,12 +144,12 @@ class AsyncClients:
         return (await self._perform(calls.list_clients())).items
 
     async def suspend(self, client_id: str) -> Client:
-        """Hold its calls and refuse its creates."""
+        """Hold the client's calls and refuse its creates."""
         return await self._perform(calls.suspend_client(client_id))
 
     async def resume(self, client_id: str) -> Client:
         return await self._perform(calls.resume_client(client_id))
 
     async def delete(self, client_id: str) -> None:
-        """Only what is suspended can be deleted."""
+        """Only suspended clients can be deleted."""
         await self._perform(calls.delete_client(client_id))

@@ -1,4 +1,4 @@
-"""Many creates of an asynchronous program: a task for each batch that is under way. What `_bulk` says holds here."""
+"""Many creates of an asynchronous program: one task for each batch in flight. The rules are in `_bulk`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from minutehand.client._models import NewSchedule
 
 
 class AsyncBulk:
-    """An asynchronous context manager; belongs to one event loop, of which any number of tasks may add."""
+    """An asynchronous context manager; belongs to one event loop, any number of whose tasks may add."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class AsyncBulk:
         self._group = asyncio.TaskGroup()
         self._open = False
         self.created = 0
-        """How many items were created so far."""
+        """Items created so far."""
         self.failed = 0
-        """How many items were answered otherwise so far."""
+        """Items so far that were refused or got no answer."""
 
     async def add(self, schedule: NewSchedule) -> "asyncio.Future[BulkItem]":
-        """Return when there is room for it; what becomes of it is in the future. Raises RuntimeError where this is not
-        open, and TypeError or ValueError for what JSON can't hold."""
+        """Wait for room and return the item's future. Raises RuntimeError outside the block, and TypeError or
+        ValueError for what JSON can't hold."""
         item = encoded(schedule)
         while self._is_open() and not self._gathering.has_room(item):
             self._gathering.due = True
@@ -61,7 +61,7 @@ class AsyncBulk:
         return future
 
     async def flush(self) -> None:
-        """Return when all that was added has its answer."""
+        """Return when every added item has its answer."""
         while self._gathering.items or self._under_way:
             self._waited()
             self._moved.clear()
@@ -77,7 +77,7 @@ class AsyncBulk:
         self._send()
 
     def _overdue(self) -> None:
-        """As `_waited`, of a callback: there is nobody to raise to, and the futures are cancelled."""
+        """`_waited` for callbacks, which have no caller to raise to; `_send` has cancelled the futures."""
         with suppress(RuntimeError):
             self._waited()
 
@@ -92,7 +92,7 @@ class AsyncBulk:
         try:
             task = self._group.create_task(delivery)
         except RuntimeError:
-            # The group is shutting down: the loop is, or a batch ended in what is no Exception.
+            # The task group is shutting down: the loop is stopping, or a batch raised a BaseException.
             delivery.close()
             for _, future in batch:
                 future.cancel()

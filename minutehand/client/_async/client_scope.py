@@ -1,4 +1,4 @@
-"""Everything of one client: its schedules, crons, dead letters, keys."""
+"""The scope of one client: its schedules, crons, dead letters, keys."""
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime
@@ -32,7 +32,7 @@ from minutehand.client._usage import DayUsage, list_usage
 
 
 class AsyncClientScope:
-    """Everything of one client."""
+    """The scope of one client."""
 
     def __init__(self, perform: AsyncPerform, client_id: str) -> None:
         self.client_id = client_id
@@ -45,22 +45,22 @@ class AsyncClientScope:
         self.signing_secrets = AsyncSigningSecrets(perform, client_id)
 
     async def pollers(self) -> tuple[Poller, ...]:
-        """Its pollers: who owns each, how far it is settled, what is open behind that."""
+        """The client's pollers: owner, how far each is settled, what is open since."""
         return (await self._perform(calls.list_pollers(self.client_id))).items
 
     async def trial_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
-        """Have one signed trial call sent now, as the client's schedules are, and see what came of it. Nothing is
-        stored; the receiver can tell it by `Minutehand-Trial: true`. Whatever the receiver does is an answer and no
+        """Have one signed trial call sent now, as the client's schedules would be, and return the exchange. Nothing is
+        stored; the receiver can tell it by `Minutehand-Trial: true`. Whatever the receiver does is a result, not an
         error."""
         return await self._perform(calls.trial_call(self.client_id, callback, timeout_seconds=timeout_seconds))
 
     async def usage(self, *, start: date | str | None = None, end: date | str | None = None) -> tuple[DayUsage, ...]:
-        """What was used on each day of the due, as it was counted last: from `start` (a week ago) to before `end`
-        (tomorrow), 31 days at most. Days that were not counted are left out."""
+        """Usage for each day by due, as last counted, from `start` (a week ago) until before `end` (tomorrow), 31 days
+        at most. Days not yet counted are left out."""
         return (await self._perform(list_usage(self.client_id, start=start, end=end))).items
 
     def audits(self, *, page_size: int | None = None) -> AsyncIterator[Audit]:
-        """What audits of the books found, newest first, page by page."""
+        """The results of audits of the client's books, newest first, page by page."""
         return every(self._perform, list_audits(self.client_id, page_size=page_size))
 
     def balance(
@@ -70,8 +70,8 @@ class AsyncClientScope:
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> AsyncIterator[MinuteBalance]:
-        """The books minute by minute, page by page: from `start` (an hour ago) to before `end` (now), 24 hours at most.
-        Minutes without schedules are left out."""
+        """The books minute by minute, page by page, from `start` (an hour ago) until before `end` (now), 24 hours at
+        most. Minutes without schedules are left out."""
         operation = calls.list_balance(self.client_id, start=start, end=end, page_size=page_size)
         return every(self._perform, operation)
 
@@ -80,7 +80,7 @@ class AsyncKeys(AsyncPart):
     """A client's keys, for administrators."""
 
     async def create(self) -> NewKey:
-        """A new key; this is the only time that it is shown."""
+        """Make a key; it is shown this once."""
         return await self._perform(calls.create_key(self._client_id))
 
     async def list(self) -> tuple[Key, ...]:
@@ -91,10 +91,10 @@ class AsyncKeys(AsyncPart):
 
 
 class AsyncSigningSecrets(AsyncPart):
-    """What a client's callbacks are signed with, for administrators."""
+    """A client's signing secrets, for administrators."""
 
     async def create(self) -> NewSigningSecret:
-        """A new secret beside those there are; this is the only time that it is shown."""
+        """Make a secret beside the existing ones; it is shown this once."""
         return await self._perform(calls.create_secret(self._client_id))
 
     async def list(self) -> tuple[SigningSecret, ...]:
@@ -110,7 +110,7 @@ class AsyncSchedules(AsyncPart):
     async def create(
         self, callback: Callback, *, idempotency_key: str | None = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
-        """One call at `due` or after `delay_seconds`. When this returns, it is durable."""
+        """Create one call at `due` or after `delay_seconds`. When this returns, it is durable."""
         operation = calls.create_schedule(
             self._client_id, NewSchedule(callback=callback, **options), key=idempotency_key
         )
@@ -119,7 +119,7 @@ class AsyncSchedules(AsyncPart):
     async def create_batch(
         self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
     ) -> tuple[BatchItem, ...]:
-        """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
+        """Create up to 1,000 at once. Results in order: one may be refused and the next created."""
         return (await self._perform(calls.create_batch(self._client_id, schedules, key=idempotency_key))).items
 
     def bulk(
@@ -136,9 +136,10 @@ class AsyncSchedules(AsyncPart):
                 futures = [await bulk.add(NewSchedule(callback=callback, due=due)) for due in dues]
             refused = [item for future in futures if not (item := future.result()).created]
 
-        A batch goes when it has so many items or bytes, or its first one has waited so long; at most `in_flight` are
-        under way, and then `add` waits. Single faults raise nothing (see `BulkItem`); the end of the block waits for
-        all answers. Raises ValueError for bounds that make no sense."""
+        A batch is sent when it is full (`batch_items`, `batch_bytes`) or its first item has waited for `wait_seconds`;
+        at most `in_flight` batches are under way, and then `add` waits. Single faults raise nothing (see `BulkItem`);
+        leaving the block waits for all answers. Raises ValueError for bounds that make no sense.
+        """
         return AsyncBulk(
             self._perform,
             self._client_id,
@@ -152,20 +153,20 @@ class AsyncSchedules(AsyncPart):
         return await self._perform(calls.get_schedule(self._client_id, schedule_id))
 
     async def cancel(self, schedule_id: str) -> Schedule:
-        """When this returns, the receiver is not called from now on; with `reason` in-doubt it may have been called
-        before. Else MinutehandApiError: in-flight, already-finished, or rescheduled, and then
-        `problem.rescheduled_to` is called instead."""
+        """Cancel a schedule. When this returns, the receiver is not called any more; with `reason` in-doubt it may have
+        been called before. Raises MinutehandApiError: in-flight, already-finished, or rescheduled
+        (`problem.rescheduled_to` is called instead)."""
         return await self._perform(calls.cancel_schedule(self._client_id, schedule_id))
 
     async def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
-        """Up to 1,000 at once. What became of each, in order. One that was rescheduled is not followed."""
+        """Cancel up to 1,000 at once. Results in order. A rescheduled one is not followed to its successor."""
         return (await self._perform(calls.cancel_schedules(self._client_id, schedule_ids))).items
 
     async def cancel_window(
         self, *, start: datetime | str, end: datetime | str, label: str | None = None
     ) -> tuple[CancelItem, ...]:
-        """Whatever has not ended of those due from `start` to before `end`, 24 hours later at most. What became of
-        each. What was rescheduled to an instant outside is not among them."""
+        """Cancel whatever has not ended and is due from `start` until before `end`, 24 hours later at most. Schedules
+        that were rescheduled to an instant outside are not included."""
         page = await self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
         items = page.items
         while page.next_cursor is not None:
@@ -182,9 +183,10 @@ class AsyncSchedules(AsyncPart):
         callback: Callback | None = None,
         idempotency_key: str | None = None,
     ) -> Schedule:
-        """Call it at another instant instead, under another id, which is answered; asked for again in the same words,
-        the same one. Else MinutehandApiError: in-flight, already-finished, in-doubt (it may have been called and is
-        called again), or rescheduled (in other words; `problem.rescheduled_to` is called instead)."""
+        """Call a schedule at another instant instead, under another id, which is returned; repeated with the same
+        arguments, it returns the same one. Raises MinutehandApiError: in-flight, already-finished, in-doubt (it may
+        have been called and is called again), or rescheduled (with other arguments; `problem.rescheduled_to` is called
+        instead)."""
         operation = calls.reschedule_schedule(
             self._client_id,
             schedule_id,
@@ -196,12 +198,12 @@ class AsyncSchedules(AsyncPart):
         return await self._perform(operation)
 
     async def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
-        """Call again what was delivered, skipped or has failed, under the same id. Else MinutehandApiError:
-        already-open, cancelled."""
+        """Call again, under the same id, a schedule that was delivered, skipped or has failed. Raises
+        MinutehandApiError: already-open, cancelled."""
         return await self._perform(calls.redeliver_schedule(self._client_id, schedule_id, key=idempotency_key))
 
     async def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
-        """Every attempt so far that is known, in order."""
+        """Every recorded attempt so far, in order."""
         return (await self._perform(calls.list_attempts(self._client_id, schedule_id))).items
 
     def list(
@@ -214,7 +216,7 @@ class AsyncSchedules(AsyncPart):
         cron_id: str | None = None,
         page_size: int | None = None,
     ) -> AsyncIterator[Schedule]:
-        """By due time, from `start` (now) to before `end` (24 hours later, and at most that), page by page."""
+        """By due, from `start` (now) until before `end` (24 hours later, the most there is), page by page."""
         operation = calls.list_schedules(
             self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
         )
@@ -222,7 +224,7 @@ class AsyncSchedules(AsyncPart):
 
 
 class AsyncDeadLetters(AsyncPart):
-    """A client's schedules that gave up."""
+    """A client's dead letters: schedules that failed for good."""
 
     def list(
         self,
@@ -231,8 +233,8 @@ class AsyncDeadLetters(AsyncPart):
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> AsyncIterator[DeadLetter]:
-        """By the instant at which they gave up, from `start` (24 hours before `end`, and at most that) to before `end`
-        (now), page by page."""
+        """By the instant of failure, from `start` (24 hours before `end`, the most there is) until before `end` (now),
+        page by page."""
         operation = calls.list_dead_letters(self._client_id, start=start, end=end, page_size=page_size)
         return every(self._perform, operation)
 
@@ -244,8 +246,8 @@ class AsyncDeadLetters(AsyncPart):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Redriven:
-        """Call again what gave up within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
-        time, then go on with the cursor of the answer alone."""
+        """Call again what failed within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
+        time; continue with the cursor of the answer alone."""
         operation = calls.redeliver_dead_letters(self._client_id, start=start, end=end, limit=limit, cursor=cursor)
         return await self._perform(operation)
 
@@ -256,7 +258,7 @@ class AsyncCrons(AsyncPart):
     async def put(
         self, cron_id: str, callback: Callback, *, expression: str, timezone: str, **options: Unpack[CronOptions]
     ) -> Cron:
-        """Create a cron, or replace its rule and callback. The same again changes nothing."""
+        """Create a cron, or replace its rule and callback. Repeating it changes nothing."""
         cron = NewCron(expression=expression, timezone=timezone, callback=callback, **options)
         return await self._perform(calls.put_cron(self._client_id, cron_id, cron))
 
@@ -272,11 +274,11 @@ class AsyncCrons(AsyncPart):
         return await self._perform(calls.pause_cron(self._client_id, cron_id))
 
     async def resume(self, cron_id: str) -> Cron:
-        """Go on from now: what the pause left out is not made up for."""
+        """Continue from now; fires missed during the pause are not made up for."""
         return await self._perform(calls.resume_cron(self._client_id, cron_id))
 
     async def trigger(self, cron_id: str) -> Schedule:
-        """One run now, beside the rule. Asked for twice, it runs twice."""
+        """Run it once now, beside the rule. Not idempotent: asked for twice, it runs twice."""
         return await self._perform(calls.trigger_cron(self._client_id, cron_id))
 
     async def delete(self, cron_id: str) -> Cron:
@@ -291,7 +293,7 @@ class AsyncCrons(AsyncPart):
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> AsyncIterator[CronRun]:
-        """What became of its fires and what is to come, by nominal instant, page by page: from `start` (a day ago) to
-        before `end` (a day ahead), 31 days at most."""
+        """Past and planned runs by nominal instant, page by page, from `start` (a day ago) until before `end` (a day
+        ahead), 31 days at most."""
         operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
         return every(self._perform, operation)

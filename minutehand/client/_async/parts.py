@@ -1,4 +1,4 @@
-"""What every part of the client is made of: something that sends operations, a client's id, pages."""
+"""What the parts of a client share: a port that sends operations, a client's id, paging."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol, TypeVar
@@ -16,7 +16,7 @@ class AsyncPerform(Protocol):
 
 
 class AsyncPart:
-    """Something of one client."""
+    """A part of one client's scope."""
 
     def __init__(self, perform: AsyncPerform, client_id: str) -> None:
         self._perform = perform
@@ -24,7 +24,7 @@ class AsyncPart:
 
 
 async def every(perform: AsyncPerform, operation: Operation[Page[T]] | None) -> AsyncIterator[T]:
-    """The items of a page and of all that follow it, each page asked for when it is wanted."""
+    """The items of this page and of those after it; each page is requested when iteration reaches it."""
     while operation is not None:
         page = await perform(operation)
         for item in page.items:

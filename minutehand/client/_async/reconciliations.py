@@ -1,4 +1,4 @@
-"""A client's reconciliations: begun, looked at, waited for."""
+"""A client's reconciliations: create, look at, wait for."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
@@ -29,7 +29,8 @@ class AsyncReconciliations(AsyncPart):
         states: Sequence[str],
         idempotency_key: str | None = None,
     ) -> Reconciliation:
-        """Begin one. The cluster works on it little by little, each schedule once; `wait` for it, or look again."""
+        """Begin a reconciliation. The cluster works through the window gradually, handling each schedule once; `wait`
+        for it, or `get` it later."""
         return await self._perform(create_reconciliation(self._client_id, action, start, end, states, idempotency_key))
 
     async def get(self, reconciliation_id: str) -> Reconciliation:
@@ -40,7 +41,7 @@ class AsyncReconciliations(AsyncPart):
         return every(self._perform, list_reconciliations(self._client_id, page_size))
 
     async def stop(self, reconciliation_id: str) -> Reconciliation:
-        """End it where it is. Else MinutehandApiError: reconciliation-finished."""
+        """Stop it where it is. Raises MinutehandApiError: reconciliation-finished."""
         return await self._perform(stop_reconciliation(self._client_id, reconciliation_id))
 
     async def wait(
@@ -50,7 +51,7 @@ class AsyncReconciliations(AsyncPart):
         every_seconds: float = EVERY_SECONDS,
         on_progress: Callable[[Reconciliation], None] = lambda found: None,
     ) -> Reconciliation:
-        """Look `every_seconds` until it runs no more; `on_progress` is told each time."""
+        """Poll every `every_seconds` until it has ended; `on_progress` is called each time."""
         while (found := await self.get(reconciliation_id)).running:
             on_progress(found)
             await _PACE.sleep_async(every_seconds)

@@ -1,4 +1,4 @@
-"""Operations go out, and out again where that is harmless."""
+"""Sends operations, and repeats them where that is safe."""
 
 import ssl
 from typing import TypeVar
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class AsyncSender:
-    """One API, one key."""
+    """Sends operations to one API under one key."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The client for plain programs: `make sdk` writes all but `bulk` and `connections`, of the same names in `_async`."""
+"""The synchronous client. `make sdk` generates all but `bulk` and `connections` from the modules of `_async`."""

@@ -1,4 +1,4 @@
-"""Many creates of a plain program: a thread for each batch that may be under way. What `_bulk` says holds here."""
+"""Many creates of a synchronous program: one thread for each batch in flight. The rules are in `_bulk`."""
 
 import threading
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from minutehand.client._sync.parts import Perform
 
 
 class Bulk:
-    """A context manager; any number of threads may add. It has a thread for each batch that may be under way."""
+    """A context manager; any number of threads may add. It starts `in_flight` threads."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class Bulk:
         self._moved = threading.Condition()
         self._threads = [threading.Thread(target=self._work, name="minutehand-bulk") for _ in range(in_flight)]
         self.created = 0
-        """How many items were created so far."""
+        """Items created so far."""
         self.failed = 0
-        """How many items were answered otherwise so far."""
+        """Items so far that were refused or got no answer."""
 
     def add(self, schedule: NewSchedule) -> "ThreadFuture[BulkItem]":
-        """Return when there is room for it; what becomes of it is in the future. A callback of such a future never
-        waits: what it adds may be more than is held otherwise. Raises RuntimeError where this is not open, and
-        TypeError or ValueError for what JSON can't hold."""
+        """Wait for room and return the item's future. In a callback of such a future it never waits, so more may be
+        held than the bound. Raises RuntimeError outside the block, and TypeError or ValueError for what JSON can't
+        hold."""
         item = encoded(schedule)
         future: ThreadFuture[BulkItem] = ThreadFuture()
         with self._moved:
@@ -62,8 +62,8 @@ class Bulk:
         return future
 
     def flush(self) -> None:
-        """Return when all that was added has its answer. Raises RuntimeError in a callback of a future, for whose end
-        it would wait."""
+        """Return when every added item has its answer. Raises RuntimeError in a callback of a future: it would wait for
+        itself."""
         if self._is_called_back():
             raise RuntimeError("a callback of a future can't wait for all futures")
         with self._moved:
@@ -78,7 +78,7 @@ class Bulk:
         return True
 
     def _is_called_back(self) -> bool:
-        """Futures call back in the threads that have to make room."""
+        """Callbacks run in the threads that have to make room, so waiting in one would deadlock."""
         return threading.current_thread() in self._threads
 
     def _work(self) -> None:
@@ -91,7 +91,7 @@ class Bulk:
                     self._moved.notify_all()
 
     def _next(self) -> "Sequence[tuple[bytes, ThreadFuture[BulkItem]]]":
-        """The next batch, once it is due. Empty: there will be none."""
+        """The next batch, once it is due. Empty when the bulk is closed."""
         with self._moved:
             while self._open:
                 left = self._late_at - self._monotonic()
@@ -107,12 +107,12 @@ class Bulk:
             answer = self._perform(create_encoded(self._client_id, [item for item, _ in batch]))
             results = results_of(answer, len(batch))
         except BaseException as error:
-            # Whatever it is: nobody sends any more once the threads have ended, and there is nobody to raise it to.
+            # Any exception: a thread that ended would send no more batches, and it has no caller to raise to.
             results = unanswered(error, len(batch))
         with self._moved:
             self.created, self.failed = counted(results, self.created, self.failed)
         for (_, future), result in zip(batch, results, strict=True):
-            # Futures log what a callback raises, but for SystemExit and its like, of which a thread would end.
+            # Futures log what a callback raises, except SystemExit and its like, which would end this thread.
             with suppress(BaseException):
                 if future.set_running_or_notify_cancel():
                     future.set_result(result)

@@ -1,5 +1,5 @@
 # Made of ../_async/client_scope.py by `make sdk`: edit that.
-"""Everything of one client: its schedules, crons, dead letters, keys."""
+"""The scope of one client: its schedules, crons, dead letters, keys."""
 
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
@@ -33,7 +33,7 @@ from minutehand.client._usage import DayUsage, list_usage
 
 
 class ClientScope:
-    """Everything of one client."""
+    """The scope of one client."""
 
     def __init__(self, perform: Perform, client_id: str) -> None:
         self.client_id = client_id
@@ -46,22 +46,22 @@ class ClientScope:
         self.signing_secrets = SigningSecrets(perform, client_id)
 
     def pollers(self) -> tuple[Poller, ...]:
-        """Its pollers: who owns each, how far it is settled, what is open behind that."""
+        """The client's pollers: owner, how far each is settled, what is open since."""
         return self._perform(calls.list_pollers(self.client_id)).items
 
     def trial_call(self, callback: Callback, *, timeout_seconds: float | None = None) -> Exchange:
-        """Have one signed trial call sent now, as the client's schedules are, and see what came of it. Nothing is
-        stored; the receiver can tell it by `Minutehand-Trial: true`. Whatever the receiver does is an answer and no
+        """Have one signed trial call sent now, as the client's schedules would be, and return the exchange. Nothing is
+        stored; the receiver can tell it by `Minutehand-Trial: true`. Whatever the receiver does is a result, not an
         error."""
         return self._perform(calls.trial_call(self.client_id, callback, timeout_seconds=timeout_seconds))
 
     def usage(self, *, start: date | str | None = None, end: date | str | None = None) -> tuple[DayUsage, ...]:
-        """What was used on each day of the due, as it was counted last: from `start` (a week ago) to before `end`
-        (tomorrow), 31 days at most. Days that were not counted are left out."""
+        """Usage for each day by due, as last counted, from `start` (a week ago) until before `end` (tomorrow), 31 days
+        at most. Days not yet counted are left out."""
         return self._perform(list_usage(self.client_id, start=start, end=end)).items
 
     def audits(self, *, page_size: int | None = None) -> Iterator[Audit]:
-        """What audits of the books found, newest first, page by page."""
+        """The results of audits of the client's books, newest first, page by page."""
         return every(self._perform, list_audits(self.client_id, page_size=page_size))
 
     def balance(
@@ -71,8 +71,8 @@ class ClientScope:
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> Iterator[MinuteBalance]:
-        """The books minute by minute, page by page: from `start` (an hour ago) to before `end` (now), 24 hours at most.
-        Minutes without schedules are left out."""
+        """The books minute by minute, page by page, from `start` (an hour ago) until before `end` (now), 24 hours at
+        most. Minutes without schedules are left out."""
         operation = calls.list_balance(self.client_id, start=start, end=end, page_size=page_size)
         return every(self._perform, operation)
 
@@ -81,7 +81,7 @@ class Keys(Part):
     """A client's keys, for administrators."""
 
     def create(self) -> NewKey:
-        """A new key; this is the only time that it is shown."""
+        """Make a key; it is shown this once."""
         return self._perform(calls.create_key(self._client_id))
 
     def list(self) -> tuple[Key, ...]:
@@ -92,10 +92,10 @@ class Keys(Part):
 
 
 class SigningSecrets(Part):
-    """What a client's callbacks are signed with, for administrators."""
+    """A client's signing secrets, for administrators."""
 
     def create(self) -> NewSigningSecret:
-        """A new secret beside those there are; this is the only time that it is shown."""
+        """Make a secret beside the existing ones; it is shown this once."""
         return self._perform(calls.create_secret(self._client_id))
 
     def list(self) -> tuple[SigningSecret, ...]:
@@ -111,7 +111,7 @@ class Schedules(Part):
     def create(
         self, callback: Callback, *, idempotency_key: str | None = None, **options: Unpack[ScheduleOptions]
     ) -> Schedule:
-        """One call at `due` or after `delay_seconds`. When this returns, it is durable."""
+        """Create one call at `due` or after `delay_seconds`. When this returns, it is durable."""
         operation = calls.create_schedule(
             self._client_id, NewSchedule(callback=callback, **options), key=idempotency_key
         )
@@ -120,7 +120,7 @@ class Schedules(Part):
     def create_batch(
         self, schedules: Sequence[NewSchedule], *, idempotency_key: str | None = None
     ) -> tuple[BatchItem, ...]:
-        """Up to 1,000 at once. What became of each, in order: one may be refused and the next created."""
+        """Create up to 1,000 at once. Results in order: one may be refused and the next created."""
         return self._perform(calls.create_batch(self._client_id, schedules, key=idempotency_key)).items
 
     def bulk(
@@ -137,9 +137,10 @@ class Schedules(Part):
                 futures = [bulk.add(NewSchedule(callback=callback, due=due)) for due in dues]
             refused = [item for future in futures if not (item := future.result()).created]
 
-        A batch goes when it has so many items or bytes, or its first one has waited so long; at most `in_flight` are
-        under way, and then `add` waits. Single faults raise nothing (see `BulkItem`); the end of the block waits for
-        all answers. Raises ValueError for bounds that make no sense."""
+        A batch is sent when it is full (`batch_items`, `batch_bytes`) or its first item has waited for `wait_seconds`;
+        at most `in_flight` batches are under way, and then `add` waits. Single faults raise nothing (see `BulkItem`);
+        leaving the block waits for all answers. Raises ValueError for bounds that make no sense.
+        """
         return Bulk(
             self._perform,
             self._client_id,
@@ -153,20 +154,20 @@ class Schedules(Part):
         return self._perform(calls.get_schedule(self._client_id, schedule_id))
 
     def cancel(self, schedule_id: str) -> Schedule:
-        """When this returns, the receiver is not called from now on; with `reason` in-doubt it may have been called
-        before. Else MinutehandApiError: in-flight, already-finished, or rescheduled, and then
-        `problem.rescheduled_to` is called instead."""
+        """Cancel a schedule. When this returns, the receiver is not called any more; with `reason` in-doubt it may have
+        been called before. Raises MinutehandApiError: in-flight, already-finished, or rescheduled
+        (`problem.rescheduled_to` is called instead)."""
         return self._perform(calls.cancel_schedule(self._client_id, schedule_id))
 
     def cancel_many(self, schedule_ids: Sequence[str]) -> tuple[CancelItem, ...]:
-        """Up to 1,000 at once. What became of each, in order. One that was rescheduled is not followed."""
+        """Cancel up to 1,000 at once. Results in order. A rescheduled one is not followed to its successor."""
         return self._perform(calls.cancel_schedules(self._client_id, schedule_ids)).items
 
     def cancel_window(
         self, *, start: datetime | str, end: datetime | str, label: str | None = None
     ) -> tuple[CancelItem, ...]:
-        """Whatever has not ended of those due from `start` to before `end`, 24 hours later at most. What became of
-        each. What was rescheduled to an instant outside is not among them."""
+        """Cancel whatever has not ended and is due from `start` until before `end`, 24 hours later at most. Schedules
+        that were rescheduled to an instant outside are not included."""
         page = self._perform(calls.cancel_window(self._client_id, start=start, end=end, label=label))
         items = page.items
         while page.next_cursor is not None:
@@ -183,9 +184,10 @@ class Schedules(Part):
         callback: Callback | None = None,
         idempotency_key: str | None = None,
     ) -> Schedule:
-        """Call it at another instant instead, under another id, which is answered; asked for again in the same words,
-        the same one. Else MinutehandApiError: in-flight, already-finished, in-doubt (it may have been called and is
-        called again), or rescheduled (in other words; `problem.rescheduled_to` is called instead)."""
+        """Call a schedule at another instant instead, under another id, which is returned; repeated with the same
+        arguments, it returns the same one. Raises MinutehandApiError: in-flight, already-finished, in-doubt (it may
+        have been called and is called again), or rescheduled (with other arguments; `problem.rescheduled_to` is called
+        instead)."""
         operation = calls.reschedule_schedule(
             self._client_id,
             schedule_id,
@@ -197,12 +199,12 @@ class Schedules(Part):
         return self._perform(operation)
 
     def redeliver(self, schedule_id: str, *, idempotency_key: str | None = None) -> Schedule:
-        """Call again what was delivered, skipped or has failed, under the same id. Else MinutehandApiError:
-        already-open, cancelled."""
+        """Call again, under the same id, a schedule that was delivered, skipped or has failed. Raises
+        MinutehandApiError: already-open, cancelled."""
         return self._perform(calls.redeliver_schedule(self._client_id, schedule_id, key=idempotency_key))
 
     def attempts(self, schedule_id: str) -> tuple[Attempt, ...]:
-        """Every attempt so far that is known, in order."""
+        """Every recorded attempt so far, in order."""
         return self._perform(calls.list_attempts(self._client_id, schedule_id)).items
 
     def list(
@@ -215,7 +217,7 @@ class Schedules(Part):
         cron_id: str | None = None,
         page_size: int | None = None,
     ) -> Iterator[Schedule]:
-        """By due time, from `start` (now) to before `end` (24 hours later, and at most that), page by page."""
+        """By due, from `start` (now) until before `end` (24 hours later, the most there is), page by page."""
         operation = calls.list_schedules(
             self._client_id, start=start, end=end, state=state, label=label, cron_id=cron_id, page_size=page_size
         )
@@ -223,7 +225,7 @@ class Schedules(Part):
 
 
 class DeadLetters(Part):
-    """A client's schedules that gave up."""
+    """A client's dead letters: schedules that failed for good."""
 
     def list(
         self,
@@ -232,8 +234,8 @@ class DeadLetters(Part):
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> Iterator[DeadLetter]:
-        """By the instant at which they gave up, from `start` (24 hours before `end`, and at most that) to before `end`
-        (now), page by page."""
+        """By the instant of failure, from `start` (24 hours before `end`, the most there is) until before `end` (now),
+        page by page."""
         operation = calls.list_dead_letters(self._client_id, start=start, end=end, page_size=page_size)
         return every(self._perform, operation)
 
@@ -245,8 +247,8 @@ class DeadLetters(Part):
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Redriven:
-        """Call again what gave up within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
-        time, then go on with the cursor of the answer alone."""
+        """Call again what failed within a window and has not been redelivered since: `limit` (100, at most 1,000) at a
+        time; continue with the cursor of the answer alone."""
         operation = calls.redeliver_dead_letters(self._client_id, start=start, end=end, limit=limit, cursor=cursor)
         return self._perform(operation)
 
@@ -257,7 +259,7 @@ class Crons(Part):
     def put(
         self, cron_id: str, callback: Callback, *, expression: str, timezone: str, **options: Unpack[CronOptions]
     ) -> Cron:
-        """Create a cron, or replace its rule and callback. The same again changes nothing."""
+        """Create a cron, or replace its rule and callback. Repeating it changes nothing."""
         cron = NewCron(expression=expression, timezone=timezone, callback=callback, **options)
         return self._perform(calls.put_cron(self._client_id, cron_id, cron))
 
@@ -273,11 +275,11 @@ class Crons(Part):
         return self._perform(calls.pause_cron(self._client_id, cron_id))
 
     def resume(self, cron_id: str) -> Cron:
-        """Go on from now: what the pause left out is not made up for."""
+        """Continue from now; fires missed during the pause are not made up for."""
         return self._perform(calls.resume_cron(self._client_id, cron_id))
 
     def trigger(self, cron_id: str) -> Schedule:
-        """One run now, beside the rule. Asked for twice, it runs twice."""
+        """Run it once now, beside the rule. Not idempotent: asked for twice, it runs twice."""
         return self._perform(calls.trigger_cron(self._client_id, cron_id))
 
     def delete(self, cron_id: str) -> Cron:
@@ -292,7 +294,7 @@ class Crons(Part):
         end: datetime | str | None = None,
         page_size: int | None = None,
     ) -> Iterator[CronRun]:
-        """What became of its fires and what is to come, by nominal instant, page by page: from `start` (a day ago) to
-        before `end` (a day ahead), 31 days at most."""
+        """Past and planned runs by nominal instant, page by page, from `start` (a day ago) until before `end` (a day
+        ahead), 31 days at most."""
         operation = calls.list_runs(self._client_id, cron_id, start=start, end=end, page_size=page_size)
         return every(self._perform, operation)

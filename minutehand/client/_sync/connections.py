@@ -1,4 +1,4 @@
-"""The connections of the plain client: those of one transport of httpx, which threads share."""
+"""The connections of the synchronous client: one httpx transport, whose pool threads share."""
 
 import ssl
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +14,7 @@ _CONNECTIONS = httpx.Limits(
 
 
 class Transports:
-    """What requests go through: the transport that the caller gave, or one with connections of its own."""
+    """Gives requests their transport: the caller's, or one with its own connections."""
 
     def __init__(self, given: httpx.BaseTransport | None, *, ssl_context: ssl.SSLContext | None, pace: Pace) -> None:
         self._transport = given or httpx.HTTPTransport(
@@ -22,7 +22,7 @@ class Transports:
         )
 
     def one(self, *, within: float) -> AbstractContextManager[httpx.BaseTransport]:
-        """For one request, which waits for a connection by itself."""
+        """A transport for one request, which waits for a connection itself."""
         return nullcontext(self._transport)
 
     def close(self) -> None:

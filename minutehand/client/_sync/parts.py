@@ -1,5 +1,5 @@
 # Made of ../_async/parts.py by `make sdk`: edit that.
-"""What every part of the client is made of: something that sends operations, a client's id, pages."""
+"""What the parts of a client share: a port that sends operations, a client's id, paging."""
 
 from collections.abc import Iterator
 from typing import Protocol, TypeVar
@@ -17,7 +17,7 @@ class Perform(Protocol):
 
 
 class Part:
-    """Something of one client."""
+    """A part of one client's scope."""
 
     def __init__(self, perform: Perform, client_id: str) -> None:
         self._perform = perform
@@ -25,7 +25,7 @@ class Part:
 
 
 def every(perform: Perform, operation: Operation[Page[T]] | None) -> Iterator[T]:
-    """The items of a page and of all that follow it, each page asked for when it is wanted."""
+    """The items of this page and of those after it; each page is requested when iteration reaches it."""
     while operation is not None:
         page = perform(operation)
         yield from page.items

@@ -1,5 +1,5 @@
 # Made of ../_async/reconciliations.py by `make sdk`: edit that.
-"""A client's reconciliations: begun, looked at, waited for."""
+"""A client's reconciliations: create, look at, wait for."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -30,7 +30,8 @@ class Reconciliations(Part):
         states: Sequence[str],
         idempotency_key: str | None = None,
     ) -> Reconciliation:
-        """Begin one. The cluster works on it little by little, each schedule once; `wait` for it, or look again."""
+        """Begin a reconciliation. The cluster works through the window gradually, handling each schedule once; `wait`
+        for it, or `get` it later."""
         return self._perform(create_reconciliation(self._client_id, action, start, end, states, idempotency_key))
 
     def get(self, reconciliation_id: str) -> Reconciliation:
@@ -41,7 +42,7 @@ class Reconciliations(Part):
         return every(self._perform, list_reconciliations(self._client_id, page_size))
 
     def stop(self, reconciliation_id: str) -> Reconciliation:
-        """End it where it is. Else MinutehandApiError: reconciliation-finished."""
+        """Stop it where it is. Raises MinutehandApiError: reconciliation-finished."""
         return self._perform(stop_reconciliation(self._client_id, reconciliation_id))
 
     def wait(
@@ -51,7 +52,7 @@ class Reconciliations(Part):
         every_seconds: float = EVERY_SECONDS,
         on_progress: Callable[[Reconciliation], None] = lambda found: None,
     ) -> Reconciliation:
-        """Look `every_seconds` until it runs no more; `on_progress` is told each time."""
+        """Poll every `every_seconds` until it has ended; `on_progress` is called each time."""
         while (found := self.get(reconciliation_id)).running:
             on_progress(found)
             _PACE.sleep(every_seconds)

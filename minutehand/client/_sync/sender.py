@@ -1,5 +1,5 @@
 # Made of ../_async/sender.py by `make sdk`: edit that.
-"""Operations go out, and out again where that is harmless."""
+"""Sends operations, and repeats them where that is safe."""
 
 import ssl
 from typing import TypeVar
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Sender:
-    """One API, one key."""
+    """Sends operations to one API under one key."""
 
     def __init__(
         self,
