@@ -1,9 +1,9 @@
-"""Everything a client can ask for, once, with nothing but the SDK; ends with 1 at the first surprise.
+"""Uses everything a client can ask for, with nothing but the SDK; exits with 1 at the first surprise.
 
     make demo                          # prints lines that begin with `export`: paste them where you run this
     python examples/tour.py            # or: --url http://... --admin-key ...
 
-It registers a client of its own, plays its receiver on this machine, and deletes the client in the end.
+It registers a client, is that client's receiver on this machine, and deletes the client at the end.
 """
 
 import argparse
@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Surprise(Exception):
-    """Something did not come as it should."""
+    """Something was not as expected."""
 
 
 def expect(right: bool, sentence: str) -> None:
@@ -49,7 +49,7 @@ def wait_until(reached: Callable[[], bool], sentence: str) -> None:
 
 
 class Receiver(ThreadingHTTPServer):
-    """Believes only what is signed. Answers 500 at `/broken` until it is `mended`."""
+    """Accepts signed callbacks only. Answers 500 at `/broken` until it is `mended`."""
 
     def __init__(self, host: str) -> None:
         super().__init__((host, 0), _Handler)
@@ -85,11 +85,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the tour says what it sees."""
+        """Silent: the tour prints what matters."""
 
 
 class Tour:
-    """One client's story. `said` is how many schedules it was told are accepted."""
+    """One client's calls. `said` counts the schedules that the API accepted."""
 
     def __init__(self, shop: ClientScope, receiver: Receiver) -> None:
         self.shop = shop
@@ -169,7 +169,7 @@ class Tour:
         print("one gave up after an answer of 500, was redriven and delivered; a delivered one was called again")
 
     def reconcile(self) -> None:
-        """What the API says was delivered against what the receiver verified; then all of it once more."""
+        """Compare what the API says was delivered with what the receiver verified; then redeliver all of it."""
         listed = self.shop.schedules.list(start=self.began, end=self.end, state="delivered")
         delivered = {each.schedule_id for each in listed}
         expect(delivered == set(self.receiver.calls), "delivered and received are not the same schedules")
@@ -235,7 +235,7 @@ def tour(url: str, admin_key: str, host: str) -> None:
             with Minutehand(url, key.key) as api:
                 Tour(api.client(client_id), receiver).go()
                 admin.client(client_id).keys.revoke(key.key_id)
-                # Another process of the API may take it for some seconds.
+                # Other API processes may accept the key for some seconds.
                 wait_until(lambda: refused(api.client(client_id)), "the revoked key refused")
         finally:
             admin.clients.suspend(client_id)

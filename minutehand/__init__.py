@@ -1,7 +1,7 @@
 """The front door: the SDK, the command line, and the wiring of every other room.
 
-Two distributions install files here: `minutehand` this one, `client`, `webhooks` and `version`; `minutehand-server` all
-others. They may be in different places, as where the SDK was there before a virtual environment.
+Two distributions install files here: `minutehand` this one, `client`, `webhooks` and `version`; `minutehand-server` the
+rest. They may lie in different directories, as when the SDK was installed before a virtual environment was made.
 """
 
 from pkgutil import extend_path

@@ -1,12 +1,12 @@
-"""The `minutehand` command. Whatever goes wrong ends as one sentence and exit code 1, never as a traceback."""
+"""The `minutehand` command. Every failure ends as one sentence and exit code 1, never as a traceback."""
 
 import signal
 import sys
 
 
 def heed_interrupts() -> None:
-    """Let SIGINT interrupt this program and, unless they decide otherwise, those it starts: a shell without job control
-    starts background commands with SIGINT ignored, and that is inherited."""
+    """Restore SIGINT's default for this program and those it starts. A shell without job control starts background
+    commands with SIGINT ignored, and children inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

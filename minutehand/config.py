@@ -1,13 +1,13 @@
-"""Configuration: environment and TOML into the settings of every room. The only place that reads the environment.
+"""Configuration: from environment and TOML to the settings of every room. Nothing else reads the environment.
 
     MINUTEHAND_API_PORT=8081          over
     [api]                             over   the fields' defaults
     port = 8080
 
-Every table of the file is one dataclass of the room it concerns, so a setting is documented and checked where it is
-used; `minutehand config` prints them all. A variable is named after table and field. Secrets may come from files: for
-`admin_key` write `admin_key_file` (or `MINUTEHAND_API_ADMIN_KEY_FILE`). What is unknown, of the wrong type or in
-contradiction is refused, everything at once, one sentence each.
+Every table of the file is a dataclass of the room that it configures, so a setting is documented and checked where it
+is used; `minutehand config` prints them all. A variable is named after table and field. Secrets may come from files:
+for `admin_key` write `admin_key_file` (or `MINUTEHAND_API_ADMIN_KEY_FILE`). Unknown keys, wrong types and
+contradictions are refused, all at once, one sentence each.
 """
 
 import tomllib
@@ -55,7 +55,7 @@ class ClusterSettings:
     """What the processes of one cluster must know of each other. Raises ValueError for a token that is too weak."""
 
     token: str | None = field(default=None, repr=False)
-    """Secret shared by all APIs and nodes, at least 16 characters: pollers take hints only from those who know it."""
+    """Secret shared by all APIs and nodes, at least 16 characters: nodes take hints only from those who know it."""
     node_id: str | None = None
     """The name of this node among the members, the same after a restart and different from all others'. None: derived
     from the host name, which suits one `minutehand node` a host. Of several processes, NAME-0 is the first."""
@@ -77,7 +77,7 @@ class NetworkSettings:
     have the same. Raises ValueError for what is no network, port or scheme."""
 
     allow: tuple[str, ...] = ()
-    """Networks that are allowed although they are not public, such as 10.1.0.0/16 for receivers of one's own."""
+    """Networks that are allowed although they are not public, such as 10.1.0.0/16 for receivers inside it."""
     deny: tuple[str, ...] = ()
     """Networks that are refused in any case; wins over `allow`."""
     allow_ports: tuple[int, ...] | None = None
@@ -187,7 +187,7 @@ def _refuse_unknown(document: Mapping[str, Any], source: str, faults: list[Fault
 
 
 def _build(table: Table, given: Mapping[str, Any], faults: list[Fault]) -> Any:
-    """The room's settings; None when something required is missing or what is given can't work."""
+    """The room's settings; None when a required key is missing or a value is invalid."""
     names = {one.name for one in fields(table.type) if one.default is MISSING and one.default_factory is MISSING}
     if names - given.keys():
         return None
@@ -199,7 +199,7 @@ def _build(table: Table, given: Mapping[str, Any], faults: list[Fault]) -> Any:
 
 
 def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
-    """Rules between rooms."""
+    """Violations of rules that span rooms."""
     storage, membership, minute = rooms["cassandra"], rooms["membership"], rooms["minute"]
     faults = [
         Fault(
@@ -232,7 +232,7 @@ def _contradictions(rooms: Mapping[str, Any]) -> list[Fault]:
 
 
 def _assemble(rooms: Mapping[str, Any]) -> Settings:
-    """Settings that hold others are given those that the file has in tables of their own."""
+    """Put settings that the file has in tables of their own into the settings that hold them."""
     plain = {**rooms, "network": rooms["network"].policy()}
     whole = {
         table.name: replace(plain[table.name], **{name: plain[name] for name in table.inner()})

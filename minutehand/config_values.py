@@ -1,4 +1,4 @@
-"""Texts and TOML values into typed fields of dataclasses, with every fault collected. Knows no setting by name."""
+"""Converts texts and TOML values into typed fields of dataclasses, collecting every fault. Knows no setting by name."""
 
 import types
 from collections.abc import Iterable, Mapping
@@ -13,12 +13,12 @@ FILE_SUFFIX = "_file"
 NOT_SETTINGS = frozenset(
     {"CONFIG", "URL", "KEY", "CA_FILE", "CACHE_DIR", "MAVEN_REPOSITORY", "JAVA_HOME", "CASSANDRA_DATACENTER"}
 )
-"""Variables with the prefix that others read: where the configuration is, what commands connect to, what the embedded
-servers and the tests are made of."""
+"""Variables with the prefix that are not settings: the configuration file, what commands connect to, and what the
+embedded servers and the tests read."""
 
 
 class Fault(NamedTuple):
-    """What is wrong: where, and a sentence that says what to do."""
+    """A place, and a sentence that says what to do."""
 
     where: str
     detail: str
@@ -28,7 +28,7 @@ class Fault(NamedTuple):
 
 
 class ConfigurationInvalid(MinutehandError):
-    """Everything that is wrong with a configuration, one sentence each."""
+    """All faults of a configuration, one sentence each."""
 
     def __init__(self, faults: list[Fault]) -> None:
         super().__init__("\n".join(str(fault) for fault in faults))
@@ -39,19 +39,19 @@ class ConfigurationInvalid(MinutehandError):
 class Table:
     """A table of the configuration file, and the dataclass whose fields are its keys.
 
-    All there is to say of a key stands at its field: its type, its default, what it does (the string below), and
-    whether it is a secret: then `repr` leaves it out, and it may come from a file.
+    Everything about a key is declared at its field: type, default, documentation (the string below), and whether it is
+    a secret: then `repr` leaves it out, and it may come from a file.
     """
 
     name: str
     type: type[Any]
 
     def typed_keys(self) -> dict[str, Any]:
-        """Names and types of the fields that can be given, in order."""
+        """Names and types of the configurable fields, in order."""
         return {name: type_ for name, type_ in self._hints().items() if not is_dataclass(type_)}
 
     def inner(self) -> list[str]:
-        """The fields that are settings of their own, each given by the table of its name."""
+        """The fields that are settings themselves, each configured by the table of its name."""
         return [name for name, type_ in self._hints().items() if is_dataclass(type_)]
 
     @property
@@ -59,7 +59,7 @@ class Table:
         return frozenset(one.name for one in fields(self.type) if not one.repr)
 
     def variable(self, name: str) -> str:
-        """The environment's name of a key."""
+        """The environment variable of a key."""
         return f"{PREFIX}{self.name}_{name}".upper()
 
     def _hints(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def read_environment(
 
 
 def _secret(path: object, where: str, faults: list[Fault]) -> str | None:
-    """The content of a file without the white space around it."""
+    """The content of a file, stripped."""
     if not isinstance(path, str) or not path:
         faults.append(Fault(where, "must be the path of a file."))
         return None
@@ -147,7 +147,7 @@ def _without_none(type_: Any) -> tuple[Any, bool]:
 
 
 def _from_toml(value: Any, type_: Any) -> Any:
-    """Raises ValueError with words for what is wanted."""
+    """Raises ValueError that says what is expected."""
     plain, _ = _without_none(type_)
     if get_origin(plain) is tuple:
         item = get_args(plain)[0]
@@ -162,7 +162,7 @@ def _from_toml(value: Any, type_: Any) -> Any:
 
 
 def _from_text(text: str, type_: Any) -> Any:
-    """Lists are separated by commas. An empty text is None where a field may be None, else an empty list or string."""
+    """Lists are separated by commas. An empty text is None where the field allows it, else an empty list or string."""
     plain, optional = _without_none(type_)
     text = text.strip()
     if not text and optional:

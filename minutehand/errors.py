@@ -1,8 +1,8 @@
-"""What all errors about this machine have in common."""
+"""The base of all errors about this machine."""
 
 
 class LocalError(Exception):
-    """Something on this machine is in the way. Not worth retrying unchanged."""
+    """Something on this machine prevents the operation. A retry does not help before that is changed."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(f"{problem} {remedy}")

@@ -1,4 +1,4 @@
-"""An API's metrics on a port of their own, so that metrics and API can be opened to different networks."""
+"""An API's metrics on a separate port, so that metrics and API can be opened to different networks."""
 
 from aiohttp import web
 

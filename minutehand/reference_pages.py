@@ -1,6 +1,5 @@
-"""The reference pages, generated from what the programs themselves say so that they can't drift from it: the default
-file of settings, and the list of metrics.
-"""
+"""The reference pages, generated from the programs' own declarations so that they can't drift: the default settings
+file, and the list of metrics."""
 
 import ast
 import inspect
@@ -28,7 +27,7 @@ PROGRAMS: Final[dict[str, tuple[Metric[Any], ...]]] = {
     "api": (*BUILD, *OF_REQUESTS, *OF_APIS, *OF_STORAGE),
     "node": (*BUILD, *OF_NODES, *OF_STORAGE),
 }
-"""What each program shows, beside `process_*` and `python_info`, which every Python program does."""
+"""The metrics of each program, beside `process_*` and `python_info`, which every Python program has."""
 
 
 def render_page(tables: Iterable[Table]) -> str:
@@ -45,7 +44,7 @@ def defaults(table: Table) -> dict[str, Any]:
 
 
 def field_docs(type_: type[Any]) -> dict[str, str]:
-    """What stands below each field of a dataclass, as one line each."""
+    """The string below each field of a dataclass, as one line each."""
     (body,) = (
         node.body
         for node in ast.parse(textwrap.dedent(inspect.getsource(type_))).body
@@ -62,7 +61,7 @@ def field_docs(type_: type[Any]) -> dict[str, str]:
 
 
 def summary(type_: type[Any]) -> str:
-    """What a dataclass says of itself, without what is for programmers."""
+    """A dataclass's docstring without the sentences for programmers."""
     text = " ".join((type_.__doc__ or "").split())
     sentences = [sentence for sentence in text.replace("`", "").split(". ") if "aise" not in sentence]
     return ". ".join(sentences).rstrip(".") + "." if sentences else ""
@@ -107,7 +106,7 @@ def _comment(text: str) -> str:
 
 
 class Documented(NamedTuple):
-    """One metric. `programs`: which of them show it."""
+    """One metric. `programs`: those that expose it."""
 
     name: str
     kind: Kind
@@ -117,7 +116,7 @@ class Documented(NamedTuple):
 
 
 def documented() -> list[Documented]:
-    """All metrics by name. Raises ValueError where two programs mean different things by one name."""
+    """All metrics by name. Raises ValueError where two programs use one name for different things."""
     found: dict[str, Documented] = {}
     for program, metrics in PROGRAMS.items():
         for metric in metrics:

@@ -1,9 +1,9 @@
-"""The life of a server process: event loop, signals, exit code.
+"""The lifecycle of a server process: event loop, signals, exit code.
 
     start every part in order --> run until told to stop --> stop them in reverse order --> exit
 
-SIGTERM and SIGINT stop it gracefully, a second one at once. A part that can't go on stops the whole process with a
-failure, so that whoever runs it starts it again: no process limps along with half of its parts.
+The first SIGTERM or SIGINT stops it gracefully, the second at once. A part that can't go on ends the whole process with
+a failure, so that its supervisor restarts it: no process runs on with half of its parts.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ _log = get_logger("minutehand")
 
 
 COLLECT_AFTER = 50_000
-"""Objects made and not freed before the youngest are searched for cycles. A batch of 1,000 makes some 10,000."""
+"""Allocations net of frees before the youngest generation is searched for cycles. A batch of 1,000 makes some
+10,000."""
 
 
 class ProcessFailed(MinutehandError):
@@ -31,18 +32,18 @@ class ProcessFailed(MinutehandError):
 
 
 class StopSignal:
-    """Says when the process is to end, and whether that is a failure. The first reason counts."""
+    """Says when the process is to end, and whether as a failure. The first reason counts."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.failure: str | None = None
 
     def request(self) -> None:
-        """End in good order."""
+        """End cleanly."""
         self._event.set()
 
     def fail(self, reason: str) -> None:
-        """End because something can't go on; `reason` is a sentence for the operator."""
+        """End as a failure; `reason` is a sentence for the operator."""
         if not self._event.is_set():
             self.failure = reason
             _log.error("process-failing", reason=reason)
@@ -52,13 +53,13 @@ class StopSignal:
         await self._event.wait()
 
     def crashed(self, name: str, error: BaseException) -> None:
-        """A task ended with an exception that nobody foresaw."""
+        """A task ended with an unhandled exception; the process exits."""
         _log.error("task-crashed", task=name, exc_info=error)
         self.fail(f"The part {name!r} met an error that it can't handle ({type(error).__name__}); the log has it.")
 
 
 def run_process(main: Callable[[StopSignal], Coroutine[Any, Any, None]]) -> None:
-    """Run `main` on an event loop of its own until it ends. Raises what it raises, ProcessFailed for a failure."""
+    """Run `main` on a new event loop until it ends. Raises what it raises, ProcessFailed for a failure."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_with_signals(main))
 
@@ -96,10 +97,10 @@ async def _with_signals(main: Callable[[StopSignal], Coroutine[Any, Any, None]])
 
 
 def spare_collector() -> None:
-    """To be called when everything is started: what lives as long as the process is never searched for cycles again.
+    """Exempt all present objects from cycle collection; call it when everything is started.
 
-    Requests and calls leave no cycles behind. The search ran several times a batch of creates, over everything that the
-    process had loaded, and in a node over tens of thousands of waiting rows: a sixth of its time.
+    Requests and calls leave no cycles behind. The collector ran several times during a batch of creates, over
+    everything that the process had loaded, and in a node over tens of thousands of waiting rows: a sixth of its time.
     """
     gc.collect()
     gc.freeze()
@@ -107,13 +108,14 @@ def spare_collector() -> None:
 
 
 async def start_unless_stopped(service: Service, stop: StopSignal, parts: AsyncExitStack) -> bool:
-    """Start a service whose start may take long; False when the process is to end instead. It is stopped either way."""
+    """Start a service whose start may take long; False when the process is to end instead. Either way it is stopped
+    with `parts`."""
     parts.push_async_callback(service.stop)
     return await unless_stopped(service.start(), stop)
 
 
 async def unless_stopped(work: Coroutine[Any, Any, None], stop: StopSignal) -> bool:
-    """Await `work`; False when the process is to end first: `work` is cancelled then. Its exception comes through."""
+    """Await `work`; when the process is to end first, cancel it and answer False. Exceptions of `work` propagate."""
     tasks = Tasks(lambda name, error: None)
     begun = tasks.spawn(work, name="begun")
     stopping = tasks.spawn(stop.wait(), name="stopping")

@@ -4,9 +4,10 @@
 
 Callbacks are signed as in Standard Webhooks (https://www.standardwebhooks.com): the header `webhook-signature` holds,
 for every active secret, `v1,` and the base64 of HMAC-SHA256 over `webhook-id`.`webhook-timestamp`.body. `body` must be
-the bytes as they came, before any parsing.
+the bytes as received, before any parsing.
 
-At least once: the same callback may come again, with the same `webhook_id`. Remember the ids you have handled.
+Delivery is at least once: the same callback may come again, with the same `webhook_id`. Remember the ids you have
+handled.
 """
 
 import base64
@@ -32,22 +33,22 @@ __all__ = [
 
 _PREFIX = "whsec_"
 _KEY_BYTES = 24
-"""What Standard Webhooks asks of a key at least; ours have 32."""
+"""The minimum of Standard Webhooks; Minutehand's keys have 32 bytes."""
 _MAX_SIGNATURES = 32
 
 
 class Headers(Protocol):
-    """Names and values: a dict, or what a web framework has for headers, which need not be a Mapping."""
+    """Header names and values: a dict, or a web framework's headers, which need not be a Mapping."""
 
     def items(self) -> Iterable[tuple[str, str]]: ...
 
 
 class VerificationError(Exception):
-    """This callback is not to be trusted. Answer 401 and do nothing else."""
+    """The callback can't be trusted. Answer 401 and do nothing else."""
 
 
 class MissingHeaderError(VerificationError):
-    """`webhook-id`, `webhook-timestamp` or `webhook-signature` is not there: not a callback, or a proxy removed it."""
+    """`webhook-id`, `webhook-timestamp` or `webhook-signature` is missing: no callback, or a proxy removed it."""
 
 
 class MalformedHeaderError(VerificationError):
@@ -59,18 +60,18 @@ class TimestampError(VerificationError):
 
 
 class BadSignatureError(VerificationError):
-    """No signature matches: another secret, or the body is not what was signed."""
+    """No signature matches: the secret is another one, or the body is not what was signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCallback:
-    """What a verified callback says about itself.
+    """The content of a verified callback's headers.
 
-    `webhook_id` (the schedule's id, the same over all attempts), `timestamp` (Unix seconds) and the body are covered by
-    the signature. The rest is as sent, and only as trustworthy as the connection; None where the header is absent.
-    `due` is RFC 3339, the nominal instant. `attempt` counts from 1. `fence` never falls for one schedule while its
-    sender is legitimate: refuse a lower one than you have seen. `redelivery`: this very call may have been made before.
-    `trial`: somebody tries this receiver out, and no schedule stands behind the call.
+    `webhook_id` (the schedule's id, the same for all attempts), `timestamp` (Unix seconds) and the body are covered by
+    the signature. The rest is as received, and only as trustworthy as the connection; None where the header is absent.
+    `due` is RFC 3339, the nominal instant. `attempt` counts from 1. `fence` never decreases for one schedule while its
+    sender is legitimate: refuse a lower one than you have seen. `redelivery`: this call may have been made before.
+    `trial`: a trial call, which belongs to no schedule.
     """
 
     webhook_id: str
@@ -136,7 +137,7 @@ def verify(
 
 
 def _matches(signed: bytes, keys: Sequence[bytes], signatures: str) -> bool:
-    """Every pair is compared, in constant time, whether or not one has matched."""
+    """Compares every pair in constant time, whether or not one has matched."""
     expected = [base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys]
     matched = False
     for item in signatures.split(" ")[:_MAX_SIGNATURES]:
@@ -167,10 +168,10 @@ def _required(headers: Mapping[str, str], name: str) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Whatever a server made of hostile header bytes: no error, only no match."""
+    """Encodes what a server made of hostile header bytes: they must not raise, only not match."""
     return text.encode(errors="backslashreplace")
 
 
 def _whole(text: str) -> int | None:
-    """A non-negative decimal number as we write them, else None."""
+    """A non-negative decimal number as Minutehand writes it, else None."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None

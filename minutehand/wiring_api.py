@@ -1,4 +1,4 @@
-"""An API process, put together: storage, use cases, hints to the nodes, the server."""
+"""Wires an API process: storage, use cases, hints to the nodes, the server."""
 
 from contextlib import AsyncExitStack
 
@@ -31,7 +31,7 @@ _log = get_logger("minutehand.api")
 
 
 async def serve_api(settings: Settings, stop: StopSignal) -> None:
-    """Serve until `stop`. Raises MinutehandError when it can't begin. `settings` must have what an API requires."""
+    """Serve until `stop`. Raises MinutehandError when it can't start. `settings` must hold what an API requires."""
     api, token = settings.api, settings.cluster.token
     assert api is not None
     assert token is not None
@@ -99,7 +99,7 @@ async def serve_api(settings: Settings, stop: StopSignal) -> None:
         for service in parts_of_it:
             parts.push_async_callback(service.stop)
             await service.start()
-        parts.push_async_callback(trial_calls.stop)  # before the server, which waits for the answers under way
+        parts.push_async_callback(trial_calls.stop)  # stops before the server, which waits for pending answers
         spare_collector()
         await stop.wait()
         health.stopping = True

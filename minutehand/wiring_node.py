@@ -1,4 +1,4 @@
-"""A node, put together: storage, the delivery engine, the node, its own port."""
+"""Wires a node: storage, the delivery engine, the node, its ops port."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -33,7 +33,7 @@ _log = get_logger("minutehand.node")
 
 
 async def serve_node(settings: Settings, *, node_id: NodeId, stop: StopSignal) -> None:
-    """Be a member until `stop`, then hand everything over. Raises MinutehandError when it can't begin."""
+    """Be a member until `stop`, then hand all pollers over. Raises MinutehandError when it can't start."""
     token = settings.cluster.token
     assert token is not None
     clock, randomness = SystemClock(), SystemRandomness()
@@ -149,5 +149,5 @@ async def _at_once(reasons: Sequence[Reason]) -> Sequence[Reason]:
 
 
 def _report_fault(name: str, error: BaseException) -> None:
-    """A minute or a row met an error that nobody foresaw. It is tried again or failed alone; the node goes on."""
+    """Log an unhandled exception of a minute or a row. It is retried or fails alone; the node goes on."""
     _log.error("work-failed", work=name, exc_info=error)

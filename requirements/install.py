@@ -2,8 +2,8 @@
 
 Usage, from the project's root: python requirements/install.py VENV LOCK [--no-build-isolation]
 
-With the flag, packages that are published as source only are built by what the environment holds already (pip would
-fetch their build tools unpinned).
+With the flag, packages published as source only are built by the packages already installed (pip would fetch their
+build tools unpinned).
 
 Standard library only, because it runs before anything is installed. Every package is fetched by name and checked
 against the hashes in the lock file; the project itself is then installed in place. An interrupted run continues where
@@ -26,15 +26,16 @@ OFFLINE_SIGNS = (
 )
 HANDLED = re.compile(r"(?:Collecting|Ignoring|Requirement already satisfied:) ([\w.-]+)")
 LINES_WITHOUT_TERMINAL = 25
-"""Where progress can't rewrite its line, one package in so many is named."""
+"""Without a terminal, one package in so many is printed."""
 
 
 class InstallError(Exception):
-    """The environment is not usable yet; the message says what to do."""
+    """The environment is not usable; the message says what to do."""
 
 
 def interpreter_of(directory: Path) -> Path:
-    """The environment's Python. Made again when it is missing, too old, moved, or its base Python was removed."""
+    """The environment's Python. The environment is rebuilt when it is missing, too old, moved, or its base Python was
+    removed."""
     python, pip = directory / "bin" / "python", directory / "bin" / "pip"
     if pip.is_file() and str(directory) in pip.read_text() and works(python):
         return python
@@ -61,7 +62,7 @@ def works(python: Path) -> bool:
 
 
 def install_lock(python: Path, lock: Path, *options: str) -> None:
-    """Install exactly what `lock` names. Raises InstallError with pip's last words when pip fails."""
+    """Install exactly what `lock` names. Raises InstallError with the end of pip's output when pip fails."""
     total = sum("==" in line for line in lock.read_text().splitlines())
     command = [
         str(python),
@@ -96,7 +97,7 @@ def install_lock(python: Path, lock: Path, *options: str) -> None:
 
 
 def show(text: str, *, end: bool = False) -> None:
-    """A line that the next one replaces on a terminal, and an ordinary line anywhere else."""
+    """Print a line that the next one overwrites on a terminal, and an ordinary line anywhere else."""
     if sys.stdout.isatty():
         print(f"\r\033[K{text}", end="\n" if end else "", flush=True)
     else:

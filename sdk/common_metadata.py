@@ -1,4 +1,4 @@
-"""The metadata that both distributions have in common: a hook of hatchling for the two files pyproject.toml.
+"""The metadata that both distributions share: a hook of hatchling for both files pyproject.toml.
 
 The version is not here: both read it from `minutehand/version.py`.
 """
@@ -8,7 +8,7 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PROJECT_URL = "https://minutehand.example"
-"""Where the repository is published. A reserved name until there is an address: this is the one place to write it."""
+"""Address of the repository. A reserved name until it is published: this is the only place to change."""
 URLS = {
     "Repository": PROJECT_URL,
     "Documentation": f"{PROJECT_URL}/blob/main/README.md",
@@ -17,7 +17,7 @@ URLS = {
 
 
 class CommonMetadata(MetadataHookInterface):
-    """Adds the URLs, and to the server's dependencies the SDK of exactly the same version."""
+    """Adds the URLs, and for the server a dependency on the SDK of exactly the same version."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         metadata["urls"] = URLS

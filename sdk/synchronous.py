@@ -1,7 +1,7 @@
-"""Writes the plain half of the SDK, `_sync`, from the asynchronous one. Usage: python sdk/synchronous.py
+"""Generates the synchronous half of the SDK, `_sync`, from the asynchronous one. Usage: python sdk/synchronous.py
 
-Every module of `_async` is taken over under its own name, without what makes it asynchronous, but for those of
-BY_HAND: they do a thing by other means in each half, under names of which only the prefix differs.
+Every module of `_async` is copied under its name with `async` and `await` removed. The modules in BY_HAND are written
+by hand in both halves, since they work by other means; their names differ in the prefix only.
 """
 
 import ast
@@ -27,7 +27,7 @@ WORDS = {
 
 
 def synchronous_files() -> Iterator[tuple[Path, str]]:
-    """The modules that are written, with what each has to hold."""
+    """The generated modules, with their content."""
     for path in sorted((CLIENT / "_async").glob("*.py")):
         if path.stem not in BY_HAND:
             text = f"# Made of ../_async/{path.name} by `make sdk`: edit that.\n{synchronous(path.read_text())}"
@@ -35,7 +35,7 @@ def synchronous_files() -> Iterator[tuple[Path, str]]:
 
 
 def synchronous(source: str) -> str:
-    """Raises ValueError where something asynchronous is left."""
+    """Raises ValueError where something asynchronous remains."""
     text = without_brackets(source)
     for pattern, instead in WORDS.items():
         text = re.sub(pattern, instead, text)
@@ -45,7 +45,7 @@ def synchronous(source: str) -> str:
 
 
 def without_brackets(source: str) -> str:
-    """`(await this).items` becomes `await this.items`, which is right once `await` is gone."""
+    """Rewrite `(await this).items` as `await this.items`, which is right once `await` is removed."""
     nodes = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
     awaited = [node for node in nodes if isinstance(node, ast.Await)]
     brackets = [(node.lineno, node.col_offset - 1) for node in awaited]
@@ -60,7 +60,7 @@ def without_brackets(source: str) -> str:
 
 
 def tidied(text: str) -> str:
-    """Shorter words need other breaks of lines and another order of imports."""
+    """Shorter names need other line breaks and another order of imports."""
     for command in (("check", "--quiet", "--fix", "--unsafe-fixes", "--select=I,UP028"), ("format", "--quiet")):
         ruff = (sys.executable, "-m", "ruff", *command, "--stdin-filename", CLIENT / "_sync" / "any.py", "-")
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout

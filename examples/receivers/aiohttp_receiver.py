@@ -1,4 +1,4 @@
-"""A receiver of callbacks with aiohttp: believes what is signed, and does everything once.
+"""A receiver of callbacks with aiohttp: verifies signatures, and handles each callback once.
 
 SIGNING_SECRET=whsec_... python examples/receivers/aiohttp_receiver.py 9000
 """
@@ -11,12 +11,12 @@ from aiohttp import web
 from minutehand.webhooks import VerificationError, verify
 
 SECRET = os.environ["SIGNING_SECRET"]
-# In real life a table of your database, written in the transaction that does the work.
+# In production: a table of your database, written in the transaction that does the work.
 handled: set[str] = set()
 
 
 async def expire(request: web.Request) -> web.Response:
-    body = await request.read()  # the bytes as they came: a parsed body has another signature
+    body = await request.read()  # the bytes as received: a parsed body has another signature
     try:
         callback = verify(body, request.headers, SECRET)
     except VerificationError as error:
@@ -24,7 +24,7 @@ async def expire(request: web.Request) -> web.Response:
     if not callback.trial and callback.webhook_id not in handled:
         print("handled", callback.webhook_id, body.decode(), flush=True)
         handled.add(callback.webhook_id)
-    return web.Response(status=204)  # also to repeats: what is not answered 2xx comes again
+    return web.Response(status=204)  # for repeats too: without a 2xx the call comes again
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A receiver of callbacks with Flask: believes what is signed, and does everything once.
+"""A receiver of callbacks with Flask: verifies signatures, and handles each callback once.
 
 SIGNING_SECRET=whsec_... python examples/receivers/flask_receiver.py 9000
 """
@@ -12,7 +12,7 @@ from flask import Flask, Response, request
 from minutehand.webhooks import VerificationError, verify
 
 SECRET = os.environ["SIGNING_SECRET"]
-# In real life a table of your database, written in the transaction that does the work.
+# In production: a table of your database, written in the transaction that does the work.
 handled: set[str] = set()
 one_at_a_time = Lock()
 app = Flask(__name__)
@@ -20,7 +20,7 @@ app = Flask(__name__)
 
 @app.post("/hooks/expire")
 def expire() -> Response:
-    body = request.get_data()  # the bytes as they came: a parsed body has another signature
+    body = request.get_data()  # the bytes as received: a parsed body has another signature
     try:
         callback = verify(body, request.headers, SECRET)
     except VerificationError as error:
@@ -29,7 +29,7 @@ def expire() -> Response:
         if not callback.trial and callback.webhook_id not in handled:
             print("handled", callback.webhook_id, body.decode(), flush=True)
             handled.add(callback.webhook_id)
-    return Response(status=204)  # also to repeats: what is not answered 2xx comes again
+    return Response(status=204)  # for repeats too: without a 2xx the call comes again
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Processes of one machine under a parent: started, looked after, asked for their health, ended with it.
+"""Child processes on one machine: start, watch over, report health, end with their parent.
 
-`several` is what `--processes N` of a server does: `workers` starts N of them and starts those that end again, and
-`health` answers for all. `children` ties a process to the program that starts it, by `supervisor` between the two, and
-`identity` tells a process from a later one of the same pid. `programs` are servers that the demo, the bench and the
-tests start.
+`several` implements `--processes N`: `workers` starts N processes and restarts those that end, and `health` answers for
+all of them. `children` ties a process to the program that starts it, with `supervisor` between the two, and `identity`
+tells a process from a later one with the same pid. `programs` are servers started by the demo, the bench and the tests.
 """

@@ -1,10 +1,10 @@
-"""The two ways a server hangs on to the program that started it.
+"""The two ways in which a server is bound to the program that started it.
 
-Tied: a supervisor process stands between, and the server dies when the program does, however that dies.
-Detached: the server is on its own; whoever finds its state file may stop it.
+Tied: a supervisor process runs between the two, and the server dies when the program does, by whatever cause. Detached:
+the server outlives its starter; any program that finds its state file may stop it.
 
-Both start it in a session of its own, so that Ctrl-C in a terminal reaches the program only, which then stops what it
-has to in the order it wants.
+Both start the server in a new session, so that Ctrl-C in a terminal reaches the program only, which stops its servers
+in the order it chooses.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ class Child(Protocol):
     def identity(self) -> ProcessIdentity: ...
 
     def exit_code(self) -> int | None:
-        """None while it runs; else its code (128 + signal), or 0 when nobody can tell any more."""
+        """None while it runs; else its code (128 + signal), or 0 when the code is not known any more."""
 
     def end(self, grace_seconds: float) -> None:
         """TERM, KILL after the grace; returns when it is gone. Idempotent."""
@@ -43,8 +43,8 @@ class TiedChild:
         lock: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`console`: where its output goes. `lock` is inherited by the server. None is this process's own standard
-        error, directory, environment."""
+        """`console`: where its output goes. `lock` is inherited by the server. None: this process's own standard error,
+        no lock, its directory, its environment."""
         with contextlib.nullcontext() if console is None else console.open("wb") as output:
             self._supervisor = subprocess.Popen(
                 [sys.executable, "-I", "-S", supervisor.__file__, str(-1 if lock is None else lock), *command],
@@ -78,6 +78,7 @@ class TiedChild:
                 stdin.write(f"stop {grace_seconds}\n".encode())
                 stdin.flush()
         try:
+            # The supervisor sends KILL after the grace by itself; the rest is room for a busy machine.
             self._supervisor.wait(grace_seconds + 15.0)
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
@@ -93,7 +94,7 @@ class TiedChild:
 
 
 class DetachedChild:
-    """A server on its own, started by this process."""
+    """A server without a supervisor, started by this process."""
 
     def __init__(self, command: Sequence[str], *, console: Path, directory: Path, lock: int) -> None:
         with console.open("wb") as output:
@@ -107,7 +108,7 @@ class DetachedChild:
                 start_new_session=True,
             )
         identity = identify(self._process.pid)
-        # Already over: a pid that is still ours to reap can't have been given to anybody else.
+        # It has ended already. Its pid can't have been reused: this process has not reaped it yet.
         self._identity = identity or ProcessIdentity(self._process.pid, "over")
 
     @property

@@ -1,13 +1,13 @@
-"""The health of several processes of one command, on one port of the command's own.
+"""The health of several processes of one command, on one port of the parent's.
 
-    process --Unix socket, a line of JSON for whoever connects--> parent --HTTP--> /livez, /readyz
+    process --Unix socket, one line of JSON for each connection--> parent --HTTP--> /livez, /readyz
 
-The parent asks every process every LOOK_SECONDS and answers from memory. All of them have to be ready. A process that
-is down or just starting makes unready and no more: the parent starts it again, and what keeps it from starting
-(storage, as a rule) is not mended by a restart. One that runs, and whose loop is silent for SILENT_SECONDS, is not
-live.
+The parent asks every process every LOOK_SECONDS and answers from memory. It is ready when all processes are. A process
+that is down or starting makes it unready only: the parent restarts that process, and what keeps it from starting
+(storage, as a rule) is not mended by a restart of the whole. A process that runs, and whose event loop is silent for
+SILENT_SECONDS, makes it not live.
 
-The parent answers on a thread with an event loop of its own: its main one waits for signals and for its children.
+The parent answers on a thread with an event loop: its main thread waits for signals and for its children.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from scheduler_service.runtime.logging import get_logger
 
 LOOK_SECONDS = 2.0
 ANSWER_SECONDS = 4.0
-"""How long a process may take to say how it is: it may have to wait for storage's answer to a probe."""
+"""How long a process may take to answer: it may have to wait for a probe of storage."""
 SILENT_SECONDS = 30.0
 _MOST_BYTES = 64 * 1024
 _log = get_logger("minutehand")
@@ -41,7 +41,7 @@ _log = get_logger("minutehand")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthSettings:
-    """Where a command that runs several processes answers /livez and /readyz for all of them. One process alone answers
+    """Where a command that runs several processes answers /livez and /readyz for all of them. A single process answers
     on its own port (api.port, ops.port) instead. Raises ValueError for ports that don't exist."""
 
     host: str = "127.0.0.1"
@@ -49,7 +49,8 @@ class HealthSettings:
     port: int | None = None
     """Port to listen on; 0 takes a free one. None: nowhere."""
     socket: str | None = None
-    """Path of the Unix socket on which one process of several tells the command how it is. The command sets it."""
+    """Path of the Unix socket on which one of several processes reports its health to the command. The command sets
+    it."""
 
     def __post_init__(self) -> None:
         if self.port is not None and not 0 <= self.port <= 65_535:
@@ -57,14 +58,14 @@ class HealthSettings:
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """Why a process is not live, and why not ready."""
+    """The reasons why a process is not live, and why not ready."""
 
     live: list[Reason]
     ready: list[Reason]
 
 
 class HealthSocket:
-    """A `Service`: tells whoever connects to the Unix socket, and closes."""
+    """A `Service`: writes the health to each connection to the Unix socket, and closes it."""
 
     def __init__(
         self, path: str, *, live: Callable[[], Sequence[Reason]], ready: Callable[[], Awaitable[Sequence[Reason]]]
@@ -85,7 +86,7 @@ class HealthSocket:
         await self._answers.close()
 
     def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The stream alone doesn't hold its task: one that waits for long could be collected and its socket left open.
+        # asyncio holds tasks weakly: one that waits for long could be collected and its socket left open.
         self._answers.spawn(self._tell(reader, writer), name="health-answer")
 
     async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -109,13 +110,13 @@ def told_health(
     live: Callable[[], Sequence[Reason]],
     ready: Callable[[], Awaitable[Sequence[Reason]]],
 ) -> Sequence[Service]:
-    """The service that tells the parent, where there is one."""
+    """The service that reports to the parent; none in a process without one."""
     return () if settings.socket is None else (HealthSocket(settings.socket, live=live, ready=ready),)
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of one process. `silent_since`: it took a connection and gave no answer, since then."""
+    """The last answer of one process. `silent_since`: since when it accepts connections without answering."""
 
     path: Path
     told: _Told | None = None
@@ -124,7 +125,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class HealthOfSeveral:
-    """What the parent knows. `sockets`: by the name of the process."""
+    """The health of all processes. `sockets`: by process name."""
 
     sockets: Mapping[str, Path]
     clock: Clock
@@ -134,11 +135,11 @@ class HealthOfSeveral:
         self._seen = {name: _Seen(path) for name, path in self.sockets.items()}
 
     async def look(self) -> None:
-        """Ask all of them, at once."""
+        """Ask all processes, concurrently."""
         await asyncio.gather(*map(self._ask, self._seen.values()))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look again and again until cancelled."""
         while True:
             await self.look()
             await self.clock.sleep(LOOK_SECONDS)
@@ -175,6 +176,7 @@ class HealthOfSeveral:
                 finally:
                     writer.close()
         except TimeoutError:
+            # Only a process that accepted the connection can time out: one that is down or starting refuses it.
             if seen.silent_since is None:
                 seen.silent_since = began
             return
@@ -189,7 +191,7 @@ def _named(name: str, reasons: Sequence[Reason]) -> list[Reason]:
 
 @contextmanager
 def answering_for(works: Sequence[Work], settings: HealthSettings) -> Iterator[Sequence[Work]]:
-    """Answer for these processes while the block runs; yields the works, told where to say how they are.
+    """Answer for these processes while the block runs; yields the works with the variable that names their sockets.
 
     Raises CannotListen.
     """
@@ -216,12 +218,13 @@ def answering_for(works: Sequence[Work], settings: HealthSettings) -> Iterator[S
 
 def _run(loop: asyncio.AbstractEventLoop, served: Coroutine[Any, Any, None]) -> None:
     loop.run_until_complete(served)
-    # What was closed is let go in turns of the loop.
+    # Closed transports release their sockets in later iterations of the loop.
     loop.run_until_complete(loop.shutdown_asyncgens())
 
 
 async def serve(listener: socket.socket, health: HealthOfSeveral, *, over: asyncio.Event) -> None:
-    """Answer until it is over, or the asking has met an error that nobody foresaw: then nobody is answered."""
+    """Answer until `over` is set. An unhandled exception in the task that asks ends it too: no answer is better than a
+    stale one."""
 
     async def live(request: web.Request) -> web.Response:
         return _answer(health.live())
@@ -255,7 +258,7 @@ def _answer(reasons: Sequence[Reason]) -> web.Response:
 
 @contextmanager
 def listening(settings: HealthSettings) -> Iterator[socket.socket]:
-    """The bound socket. Raises CannotListen."""
+    """The bound, listening socket. Raises CannotListen."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,4 +1,4 @@
-"""Processes by identity, so that a recycled pid is never mistaken for the process that had it before."""
+"""Processes by identity, so that a reused pid is never mistaken for the process that had it before."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A pid and when its process started, as the system tells it: opaque, compared for equality only."""
+    """A pid and the start time of its process as the system reports it: opaque, compared for equality only."""
 
     pid: int
     started: str
@@ -26,12 +26,12 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Whether that very process runs."""
+    """Whether this process is running."""
     return identify(identity.pid) == identity
 
 
 def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
-    """Signal that very process; False when it is gone."""
+    """Signal this process; False when it is gone."""
     if not is_alive(identity):
         return False
     try:
@@ -42,9 +42,9 @@ def send_signal(identity: ProcessIdentity, number: signal.Signals) -> bool:
 
 
 def freeze(identity: ProcessIdentity, *, patience_seconds: float = 5.0) -> bool:
-    """Stop that very process, and return when every thread of it stands still; False when it is gone.
+    """Stop this process, and return when every thread of it stands still; False when it is gone.
 
-    The signal alone says nothing: threads that run on another core go on until they next enter the kernel.
+    Sending the signal is not enough: threads on another core run on until they next enter the kernel.
     """
     if not send_signal(identity, signal.SIGSTOP):
         return False
@@ -55,7 +55,7 @@ def freeze(identity: ProcessIdentity, *, patience_seconds: float = 5.0) -> bool:
 
 
 def end_process(identity: ProcessIdentity, *, grace_seconds: float, reap: Callable[[], object] = lambda: None) -> None:
-    """TERM, and KILL after the grace; returns when it is gone. `reap` collects the exit status of an own child."""
+    """TERM, and KILL after the grace; returns when it is gone. `reap` collects the exit status of a child."""
     send_signal(identity, signal.SIGCONT)
     for number, patience in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, 30.0)):
         if not send_signal(identity, number):
@@ -73,7 +73,7 @@ def _started_linux(pid: int) -> str | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
         return None
-    # The name, in parentheses, may hold anything, so fields are counted from its end: state is the first there.
+    # The name, in parentheses, may hold spaces and parentheses, so fields are counted from its end, state first.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
 
@@ -89,7 +89,7 @@ def _stands_still(pid: int) -> bool:
 
 
 def _state_linux(thread: Path) -> str:
-    """One letter; that of a thread that is gone counts as dead."""
+    """The state's letter; a thread that is gone counts as dead."""
     try:
         return (thread / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
     except OSError:

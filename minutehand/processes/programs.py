@@ -1,7 +1,7 @@
 """Minutehand's own processes, tied to the program that starts them: for the demo, the bench and the tests.
 
-They die with their starter like every tied child. What they say goes to a file; their configuration comes from a file
-and from the few variables given here, never from whatever settings the starter's environment happens to hold.
+They die with their starter like every tied child. Their output goes to a file; their configuration comes from a file
+and the few variables given here, never from Minutehand's variables in the starter's environment.
 """
 
 import os
@@ -23,11 +23,11 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ProgramFailed(LocalError):
-    """A process of ours ended, or did not get ready."""
+    """A program ended, or did not get ready."""
 
 
 class Program:
-    """`python -m MODULE ARGUMENTS`, started. `name` is what messages call it."""
+    """`python -m MODULE ARGUMENTS`, running. `name` identifies it in messages."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Program:
         module: str = "minutehand",
         directory: Path | None = None,
     ) -> None:
-        """`directory`: where it runs, and whose packages it imports first. None: where this process does."""
+        """`directory`: the working directory, whose packages it imports first. None: this process's."""
         self.name = name
         self.log_file = log_file
         log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class Program:
         return self._child.exit_code()
 
     def stop(self, grace_seconds: float = 25.0) -> None:
-        """Let it end in good order, by force after the grace. Idempotent."""
+        """Ask it to end, and kill it after the grace. Idempotent."""
         self._child.end(grace_seconds)
 
     def kill(self) -> None:
@@ -72,7 +72,7 @@ class Program:
         send_signal(self._child.identity, number)
 
     def await_ready(self, url: str, *, seconds: float = 60.0) -> None:
-        """Return when `url` answers 200. Raises ProgramFailed when the process ends before, or it takes too long."""
+        """Return when `url` answers 200. Raises ProgramFailed when the process ends first, or it takes too long."""
         deadline = time.monotonic() + seconds
         while not answers_ok(url):
             if self.exit_code() is not None:
@@ -86,18 +86,18 @@ class Program:
             time.sleep(_POLL_SECONDS)
 
     def last_words(self) -> str:
-        """The last line it wrote."""
+        """The last line of its output."""
         lines = self.log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else f"it ended with code {self.exit_code()} and without a word."
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without Minutehand's settings, but with what says where the embedded servers come from."""
+    """The environment without Minutehand's settings, except those that locate the embedded servers' downloads."""
     return {name: value for name, value in environment.items() if not name.startswith("MINUTEHAND_") or name in _KEPT}
 
 
 def answers_ok(url: str) -> bool:
-    """Whether a GET is answered 200 now. Never through a proxy."""
+    """Whether a GET is answered 200 now. Bypasses proxies."""
     try:
         with _DIRECT.open(url, timeout=2.0) as answer:
             return bool(answer.status == 200)

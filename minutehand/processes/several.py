@@ -1,16 +1,15 @@
-"""Several processes of one program under one command: what all of them need is looked at once, then they are run.
+"""Several processes of one program under one command: common preconditions are checked once, then all are started.
 
-Several API processes on one machine behind one port: the kernel spreads connections over them (SO_REUSEPORT).
+APIs share one port: the kernel spreads connections over them (SO_REUSEPORT). Each is a whole API with its own caches,
+hints and metrics, so `/readyz` and `/metrics` answer for the process that accepted the connection (with
+`api.metrics_port`, each process has a port for metrics); `minutehand.processes.health` answers for all of them. The
+parent keeps the port bound without listening, so that port 0 means one and the same for all, and no program that wants
+the port exclusively can take it.
 
-Each is a whole API with caches, hints and metrics of its own, so `/readyz` and `/metrics` answer for the process that a
-connection happened to meet (with `api.metrics_port`, metrics have a port for each process);
-`minutehand.processes.health` answers for all of them. The parent keeps the port bound without listening, so a port of
-0 means one and the same for all, and a program that must listen alone is refused it.
+Not guaranteed: a connection that the kernel gave to a process just before it stopped may be reset before its first
+request is read.
 
-Not guaranteed: a connection that the kernel gave to a process just before that one stopped may be reset before its
-first request is read.
-
-Several node processes on one machine, each a member of its own: what they are called, where they listen.
+Nodes are members each, with their own names and ports.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ from scheduler_service.api.http.server import LAST_ANSWERS_SECONDS, CannotListen
 from scheduler_service.api.settings import ApiSettings
 
 ENDING_SECONDS = 10.0
-"""What the end of a process may take beside what it has to finish."""
+"""How much longer than its drain a process may take to end."""
 
 
 def arguments_of(program: str, config: Path | None, *more: str) -> list[str]:
@@ -41,7 +40,7 @@ def arguments_of(program: str, config: Path | None, *more: str) -> list[str]:
 def run_several(
     works: Sequence[Work], *, storage: StorageSettings, health: HealthSettings, finishing_seconds: float
 ) -> None:
-    """Until SIGTERM or SIGINT. Raises MinutehandError where storage or the health's port is not as they need it, and
+    """Run until SIGTERM or SIGINT. Raises MinutehandError when storage or the health port is not usable, and
     WorkersFailed."""
     asyncio.run(_check(storage))
     with answering_for(works, health) as told:
@@ -49,12 +48,12 @@ def run_several(
 
 
 async def _check(storage: StorageSettings) -> None:
-    """What keeps every process from starting is better said once."""
+    """Report once what would keep every process from starting."""
     await (await open_storage(storage)).close()
 
 
 def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path | None) -> Sequence[Work]:
-    """What each process is told: to share `port`, whatever the configuration says of it."""
+    """One API process each, sharing `port` whatever the configuration says."""
     return [
         Work(
             name=f"api-{number}",
@@ -66,14 +65,14 @@ def api_works(settings: ApiSettings, *, port: int, processes: int, config: Path 
 
 
 def _metrics_port(settings: ApiSettings, number: int) -> Mapping[str, str]:
-    """A port of its own for each process, so that what asks for metrics reaches all of them."""
+    """A port for each process, so that Prometheus reaches all of them."""
     if not settings.metrics_port:
         return {}
     return {"MINUTEHAND_API_METRICS_PORT": str(settings.metrics_port + number)}
 
 
 def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None:
-    """Until SIGTERM or SIGINT. Raises MinutehandError where port or storage is not as they need it, WorkersFailed."""
+    """Run until SIGTERM or SIGINT. Raises MinutehandError when port or storage is not usable, and WorkersFailed."""
     api = settings.api
     assert api is not None
     with reserved_port(api) as port:
@@ -88,7 +87,7 @@ def run_apis(settings: Settings, *, processes: int, config: Path | None) -> None
 
 @contextmanager
 def reserved_port(settings: ApiSettings) -> Iterator[int]:
-    """The port, bound by this process and not listened on. Raises CannotListen."""
+    """The port, bound by this process without listening. Raises CannotListen."""
     if not hasattr(socket, "SO_REUSEPORT"):
         raise CannotListen("several processes can't share a port on this system: run one, with --processes 1")
     try:
@@ -96,7 +95,7 @@ def reserved_port(settings: ApiSettings) -> Iterator[int]:
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         if settings.port and not settings.share_port:
-            # Sharing would be granted with whoever shares too, and requests would go to a stranger now and then.
+            # SO_REUSEPORT would also succeed beside an unrelated program that sets it, which would get some requests.
             with socket.socket(family, kind, protocol) as alone:
                 alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 alone.bind(address)
@@ -121,7 +120,7 @@ def cores() -> int:
 
 
 def node_works(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> Sequence[Work]:
-    """NODE-0, NODE-1, ... A configured port is the first one's, the others listen on those above it."""
+    """NODE-0, NODE-1, ... A configured port is the first node's; the others listen on those above it."""
     first_port = settings.ops.port
     return [
         Work(
@@ -134,7 +133,7 @@ def node_works(settings: Settings, *, node_id: str, processes: int, config: Path
 
 
 def run_nodes(settings: Settings, *, node_id: str, processes: int, config: Path | None) -> None:
-    """Until SIGTERM or SIGINT. Raises MinutehandError where storage is not as they need it, and WorkersFailed."""
+    """Run until SIGTERM or SIGINT. Raises MinutehandError when storage is not usable, and WorkersFailed."""
     membership = settings.membership
     run_several(
         node_works(settings, node_id=node_id, processes=processes, config=config),

@@ -4,12 +4,12 @@ Run as a script by path, isolated (`python -I -S supervisor.py LOCK_FD COMMAND..
 only and starts in milliseconds. Its standard input is a pipe whose other end only the program holds. It starts the
 command, prints its pid, and then:
 
-    pipe says `stop SECONDS`, or TERM, INT, HUP  ->  TERM to the command, KILL after the seconds
-    pipe ends, or the parent changed             ->  the program died: the same, with little patience
-    the command ends                             ->  exit with its code (128 + signal)
+    `stop SECONDS` on the pipe, or TERM, INT, HUP  ->  TERM to the command, KILL after the seconds
+    the pipe ends, or the parent changes           ->  the program has died: the same, after ORPHAN_GRACE_SECONDS
+    the command ends                               ->  exit with its code (128 + signal)
 
-If the supervisor itself is killed, Linux kills the command (parent-death signal); elsewhere that case is not covered.
-`LOCK_FD` is inherited by the command and so stays locked as long as it lives; -1 for none.
+If the supervisor itself is killed, Linux kills the command (parent-death signal); other systems leave it running. The
+command inherits `LOCK_FD`, so the lock is held as long as the command lives; -1 for none.
 """
 
 import contextlib
@@ -28,15 +28,16 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _die_with(supervisor: int) -> None:
-    """In the child, before the command: ask Linux for KILL when the supervisor dies."""
+    """In the child, before exec: ask Linux for KILL when the supervisor dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # The supervisor may have died before the request took effect.
         if os.getppid() != supervisor:
             os._exit(1)
 
 
 def _end(child: subprocess.Popen[bytes], grace_seconds: float) -> int:
-    # A paused process would sit out the grace without hearing of it.
+    # A stopped process would not receive TERM within the grace.
     child.send_signal(signal.SIGCONT)
     child.terminate()
     try:
@@ -47,7 +48,7 @@ def _end(child: subprocess.Popen[bytes], grace_seconds: float) -> int:
 
 
 def _order(control: int, parent: int) -> float | None:
-    """Wait a little; the patience to end the command with, None to go on."""
+    """Poll the pipe and the parent; the grace with which to end the command, None to go on."""
     try:
         readable, _, _ = select.select([control], [], [], _POLL_SECONDS)
     except InterruptedError:
@@ -59,7 +60,7 @@ def _order(control: int, parent: int) -> float | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the command and see it through."""
+    """Run the command to its end; answers the exit code."""
     lock, command = int(arguments[0]), list(arguments[1:])
     parent, me = os.getppid(), os.getpid()
     signalled: list[int] = []

@@ -1,12 +1,11 @@
-"""Several processes of one program on one machine, under a parent that looks after them.
+"""Several processes of one program on one machine, under a parent that restarts them.
 
     start all --> one ended --pause--> start it again          1 s after the first end, then twice as long, up to 30 s
         |                              a process that ran for a minute begins again at 1 s
         |--SIGTERM, SIGINT--> the same to all --> wait for them, KILL after the grace
-        `--all are down, none ever ran for 10 s--> give up: that is no accident
+        `--all are down, none ever ran for 10 s--> give up: the cause is permanent
 
-They are tied to the parent (`children`): whatever ends it ends them too. What they say goes where the parent's own
-words go.
+They are tied to the parent (`children`), so they end with it. Their output goes to the parent's own.
 """
 
 import os
@@ -32,7 +31,7 @@ _log = get_logger("minutehand")
 
 
 class WorkersFailed(LocalError):
-    """The processes could not start, or did not end in good order."""
+    """The processes could not start, or did not end cleanly."""
 
 
 class Pauses:
@@ -42,7 +41,7 @@ class Pauses:
         self._next = FIRST_PAUSE_SECONDS
 
     def after(self, ran_seconds: float) -> float:
-        """It ended after so many seconds."""
+        """The pause after a run of so many seconds."""
         pause = FIRST_PAUSE_SECONDS if ran_seconds >= LONG_RUN_SECONDS else self._next
         self._next = min(pause * 2, LONGEST_PAUSE_SECONDS)
         return pause
@@ -50,7 +49,7 @@ class Pauses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one process runs: `python -m MODULE ARGUMENTS` with `variables` over this process's environment."""
+    """What one process runs: `python -m MODULE ARGUMENTS` with `variables` on top of this process's environment."""
 
     name: str
     arguments: Sequence[str]
@@ -59,20 +58,20 @@ class Work:
 
 
 class _Worker:
-    """One process, started again as often as it takes."""
+    """One process, restarted whenever it ends."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.child: Child | None = None
         self.code: int | None = None
         self.proven = False
-        """Ran for a while, or ended without a failure: what it was told to do can be done."""
+        """It ran for PROVEN_SECONDS, or ended with 0 once, so it is able to start."""
         self._pauses = Pauses()
         self._began = 0.0
         self._due = 0.0
 
     def look(self, now: float) -> None:
-        """Start it when that is due; notice that it ended."""
+        """Start it when that is due; notice its end."""
         if self.child is None:
             if now >= self._due:
                 self._start(now)
@@ -89,7 +88,7 @@ class _Worker:
             )
 
     def ended(self) -> bool:
-        """Whether it is not running; whoever asks first collects its exit code."""
+        """Whether it is not running; the first call after its end collects its exit code."""
         if self.child is not None and (code := self.child.exit_code()) is not None:
             self.child.end(0.0)
             self.child, self.code = None, code
@@ -109,9 +108,9 @@ class _Worker:
 
 
 def run_workers(works: Sequence[Work], *, grace_seconds: float) -> None:
-    """Look after one process for each of `works` until SIGTERM or SIGINT; returns when all have ended.
+    """Keep one process for each of `works` running until SIGTERM or SIGINT; returns when all have ended.
 
-    Raises WorkersFailed when none of them can start, or one of them did not end in good order.
+    Raises WorkersFailed when none of them can start, or one of them did not end cleanly.
     """
     workers = [_Worker(work) for work in works]
     with _signals() as received:
@@ -129,19 +128,20 @@ def run_workers(works: Sequence[Work], *, grace_seconds: float) -> None:
         finally:
             for worker in workers:
                 worker.kill()
-    # Who was just being started may die of the signal itself.
+    # A process that is still starting has no handlers yet and may die of the signal itself.
     good = {None, 0, *(128 + number for number in received)}
     if failed := [worker.work.name for worker in workers if worker.code not in good]:
         raise WorkersFailed(f"These processes did not end in good order: {', '.join(failed)}.", "Their log says why.")
 
 
 def _end(workers: Sequence[_Worker], received: Sequence[signal.Signals], grace_seconds: float) -> None:
-    """Pass on every signal that comes, until all have ended or the grace is over."""
+    """Pass every signal on, until all have ended or the grace is over."""
     passed_on = 0
     deadline = time.monotonic() + grace_seconds
     running = [worker for worker in workers if not worker.ended()]
     for worker in workers:
         if worker not in running:
+            # It was waiting for its restart: its last exit code is no result of this shutdown.
             worker.code = None
     while running and time.monotonic() < deadline:
         for number in received[passed_on:]:
@@ -155,7 +155,7 @@ def _end(workers: Sequence[_Worker], received: Sequence[signal.Signals], grace_s
 
 @contextmanager
 def _signals() -> Iterator[list[signal.Signals]]:
-    """Collects SIGTERM and SIGINT instead of obeying them. As before afterwards."""
+    """Collect SIGTERM and SIGINT instead of obeying them; restores the handlers."""
     received: list[signal.Signals] = []
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     for number in _SIGNALS:
